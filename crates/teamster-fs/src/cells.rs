@@ -1,0 +1,62 @@
+//! A file that is read and written in place, at offsets: state that only the holder of a lock touches.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use crate::dir::{Stamp, read_full, retry};
+use crate::error::FsError;
+use crate::fail;
+
+/// An open file of ours with cells that are changed in place.
+///
+/// Nothing that must survive a crash half-way may live in one: a cell can be torn. It is for caches and marks whose
+/// owner knows how to doubt them.
+#[derive(Debug)]
+pub struct Cells {
+    fd: OwnedFd,
+    path: PathBuf,
+    stamp: Stamp,
+}
+
+impl Cells {
+    pub(crate) fn new(fd: OwnedFd, path: PathBuf, stamp: Stamp) -> Self {
+        Self { fd, path, stamp }
+    }
+
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// What the file was when it was opened.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Fills `buffer` from `offset` on; how many bytes there were.
+    pub fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize, FsError> {
+        fail::step().map_err(|error| FsError::io("read", &self.path, error))?;
+        read_full(&self.fd, buffer, offset, &self.path)
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    pub fn write(&self, bytes: &[u8], offset: u64) -> Result<(), FsError> {
+        fail::step().map_err(|error| FsError::io("write", &self.path, error))?;
+        let length = fail::torn(bytes.len()).unwrap_or(bytes.len());
+        let mut done = 0;
+        while done < length {
+            let position = offset + done as u64;
+            match retry(|| rustix::io::pwrite(&self.fd, &bytes[done..length], position)) {
+                Ok(count) => done += count,
+                Err(error) => return Err(FsError::io("write", &self.path, error)),
+            }
+        }
+        fail::step().map_err(|error| FsError::io("write", &self.path, error))
+    }
+
+    /// Cuts or extends the file to `size` bytes.
+    pub fn resize(&self, size: u64) -> Result<(), FsError> {
+        fail::step().map_err(|error| FsError::io("cut", &self.path, error))?;
+        retry(|| rustix::fs::ftruncate(&self.fd, size))
+            .map_err(|error| FsError::io("cut", &self.path, error))
+    }
+}

@@ -1,0 +1,525 @@
+//! An open folder, and what may be done with one plain name in it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use crate::error::{FsError, Problem};
+use crate::fail;
+
+/// No file of ours is larger; one that is was not written by us and is not read into memory.
+const LARGEST: u64 = 128 * 1024 * 1024;
+
+/// Whether a write must have reached the disk before it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// It is on the disk before the call returns.
+    Durable,
+    /// It survives the death of the process, not of the machine.
+    Fast,
+}
+
+/// What stands under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A plain file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket, a device.
+    Other,
+}
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// What it is.
+    pub kind: FileKind,
+    /// Its inode.
+    pub inode: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its modification time in nanoseconds since 1970.
+    pub modified: i64,
+}
+
+/// One name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name. Names that are not UTF-8 are none of ours and are left out of listings.
+    pub name: String,
+}
+
+/// An open folder.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+const FOLDER: OFlags = OFlags::DIRECTORY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::RDONLY);
+// Without NONBLOCK, opening a planted pipe would wait for ever.
+const PLAIN: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK);
+
+impl Dir {
+    /// Opens a folder that the user named; links on the way are the user's own.
+    pub fn open_root(path: &Path) -> Result<Option<Self>, FsError> {
+        step("open", path)?;
+        match retry(|| rustix::fs::open(path, FOLDER, Mode::empty())) {
+            Ok(fd) => Ok(Some(Self {
+                fd,
+                path: path.to_owned(),
+            })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::NOTDIR) => Err(FsError::new("open", path, Problem::NotA("folder"))),
+            Err(error) => Err(FsError::io("open", path, error)),
+        }
+    }
+
+    /// The same, made if it is missing. Its parent must be there: a missing home is not invented.
+    pub fn open_or_create_root(path: &Path) -> Result<Self, FsError> {
+        if let Some(dir) = Self::open_root(path)? {
+            return Ok(dir);
+        }
+        step("create", path)?;
+        match retry(|| rustix::fs::mkdir(path, Mode::RWXU)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(FsError::io("create", path, error)),
+        }
+        Self::open_root(path)?.ok_or_else(|| FsError::io("open", path, Errno::NOENT))
+    }
+
+    /// Where it is, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of a name in it, for messages and for watching.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A folder in it; `None` when there is none.
+    pub fn child(&self, name: &str) -> Result<Option<Self>, FsError> {
+        let path = self.checked("open", name)?;
+        match retry(|| rustix::fs::openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
+        {
+            Ok(fd) => Ok(Some(Self { fd, path })),
+            Err(Errno::NOENT) => Ok(None),
+            // A link opened with NOFOLLOW and DIRECTORY is "not a directory" on Linux.
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                Err(FsError::new("open", &path, self.wrong(name, "folder")))
+            }
+            Err(error) => Err(FsError::io("open", &path, error)),
+        }
+    }
+
+    /// A folder in it, made (0700) if it is missing.
+    pub fn child_or_create(&self, name: &str) -> Result<Self, FsError> {
+        if let Some(dir) = self.child(name)? {
+            return Ok(dir);
+        }
+        self.make_dir(name)?;
+        let path = self.join(name);
+        self.child(name)?
+            .ok_or_else(|| FsError::io("open", &path, Errno::NOENT))
+    }
+
+    /// Makes a folder (0700); false when the name is taken.
+    pub fn make_dir(&self, name: &str) -> Result<bool, FsError> {
+        let path = self.checked("create", name)?;
+        match retry(|| rustix::fs::mkdirat(&self.fd, name, Mode::RWXU)) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(FsError::io("create", &path, error)),
+        }
+    }
+
+    /// Removes an empty folder; false when there is none.
+    pub fn remove_dir(&self, name: &str) -> Result<bool, FsError> {
+        self.unlink(name, AtFlags::REMOVEDIR)
+    }
+
+    /// Removes a file or a link (never what it points at); false when there is none.
+    pub fn remove(&self, name: &str) -> Result<bool, FsError> {
+        self.unlink(name, AtFlags::empty())
+    }
+
+    fn unlink(&self, name: &str, flags: AtFlags) -> Result<bool, FsError> {
+        let path = self.checked("remove", name)?;
+        match retry(|| rustix::fs::unlinkat(&self.fd, name, flags)) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(FsError::io("remove", &path, error)),
+        }
+    }
+
+    /// What stands under a name; links are not followed.
+    pub fn stamp(&self, name: &str) -> Result<Option<Stamp>, FsError> {
+        let path = self.checked("look at", name)?;
+        match retry(|| rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)) {
+            Ok(stat) => Ok(Some(stamp_of(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(FsError::io("look at", &path, error)),
+        }
+    }
+
+    /// The folder itself.
+    pub fn own_stamp(&self) -> Result<Stamp, FsError> {
+        step("look at", &self.path)?;
+        let stat = retry(|| rustix::fs::fstat(&self.fd))
+            .map_err(|error| FsError::io("look at", &self.path, error))?;
+        Ok(stamp_of(&stat))
+    }
+
+    /// The whole of a plain file with the stamp it had; `None` when there is none.
+    pub fn read(&self, name: &str) -> Result<Option<(Vec<u8>, Stamp)>, FsError> {
+        self.read_from(name, 0)
+    }
+
+    /// A plain file from byte `offset` on.
+    pub fn read_from(&self, name: &str, offset: u64) -> Result<Option<(Vec<u8>, Stamp)>, FsError> {
+        let path = self.checked("read", name)?;
+        let Some((file, stamp)) = self.open_plain("read", name, OFlags::RDONLY)? else {
+            return Ok(None);
+        };
+        if stamp.size.saturating_sub(offset) > LARGEST {
+            return Err(FsError::new(
+                "read",
+                &path,
+                Problem::TooLarge(LARGEST / 1024 / 1024),
+            ));
+        }
+        // One byte more than expected: the read that fills it proves that the end was seen in one call.
+        let expected = usize::try_from(stamp.size.saturating_sub(offset)).unwrap_or(0);
+        let mut bytes = vec![0; expected + 1];
+        let mut filled = 0;
+        loop {
+            if filled == bytes.len() {
+                bytes.resize(filled + 64 * 1024, 0);
+            }
+            let position = offset + filled as u64;
+            match retry(|| rustix::io::pread(&file, &mut bytes[filled..], position)) {
+                Ok(0) => break,
+                Ok(count) => {
+                    let short = filled + count < bytes.len();
+                    filled += count;
+                    if short {
+                        break;
+                    }
+                }
+                Err(error) => return Err(FsError::io("read", &path, error)),
+            }
+        }
+        bytes.truncate(filled);
+        Ok(Some((bytes, stamp)))
+    }
+
+    /// Opens a plain file, and nothing but a plain file.
+    pub(crate) fn open_plain(
+        &self,
+        action: &'static str,
+        name: &str,
+        flags: OFlags,
+    ) -> Result<Option<(OwnedFd, Stamp)>, FsError> {
+        let path = self.checked(action, name)?;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let fd = match retry(|| rustix::fs::openat(&self.fd, name, flags | PLAIN, mode)) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(None),
+            // A pipe without a reader (NXIO) and a folder opened for writing (ISDIR) are not plain files either.
+            Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => {
+                return Err(FsError::new(action, &path, self.wrong(name, "plain file")));
+            }
+            Err(error) => return Err(FsError::io(action, &path, error)),
+        };
+        let stat =
+            retry(|| rustix::fs::fstat(&fd)).map_err(|error| FsError::io(action, &path, error))?;
+        let stamp = stamp_of(&stat);
+        if stamp.kind == FileKind::File {
+            Ok(Some((fd, stamp)))
+        } else {
+            Err(FsError::new(action, &path, Problem::NotA("plain file")))
+        }
+    }
+
+    /// Every name in it, in no order.
+    pub fn entries(&self) -> Result<Vec<Entry>, FsError> {
+        step("list", &self.path)?;
+        let failed = |error: Errno| FsError::io("list", &self.path, error);
+        let listing = rustix::fs::Dir::read_from(&self.fd).map_err(failed)?;
+        let mut entries = Vec::new();
+        for entry in listing {
+            let entry = entry.map_err(failed)?;
+            if let Ok(name) = entry.file_name().to_str()
+                && name != "."
+                && name != ".."
+            {
+                entries.push(Entry {
+                    name: name.to_owned(),
+                });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Creates a file that must not be there yet (`O_EXCL`, 0600) and writes it once; false when the name is taken.
+    pub fn create_new(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<bool, FsError> {
+        let path = self.checked("create", name)?;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = match retry(|| rustix::fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR))
+        {
+            Ok(fd) => fd,
+            Err(Errno::EXIST) => return Ok(false),
+            Err(error) => return Err(FsError::io("create", &path, error)),
+        };
+        let written = write_once(&fd, bytes, &path).and_then(|()| match sync {
+            Sync::Durable => sync_fd(&fd, &path),
+            Sync::Fast => Ok(()),
+        });
+        if let Err(error) = written {
+            // Half a file must not stay under a name that others wait for.
+            let _ = self.remove(name);
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    /// Replaces a file: readers see the old one or the new one. Links in its place are refused.
+    pub fn replace(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<(), FsError> {
+        let path = self.checked("write", name)?;
+        if let Some(stamp) = self.stamp(name)?
+            && stamp.kind != FileKind::File
+        {
+            return Err(FsError::new("write", &path, self.wrong(name, "plain file")));
+        }
+        let temp = format!(".{name}.{}.{}.tmp", std::process::id(), crate::random_hex());
+        self.create_new(&temp, bytes, sync)?;
+        if let Err(error) = self.rename(&temp, self, name) {
+            let _ = self.remove(&temp);
+            return Err(error);
+        }
+        if sync == Sync::Durable {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Renames within one file system, replacing what stands under the new name.
+    pub fn rename(&self, name: &str, into: &Dir, new: &str) -> Result<(), FsError> {
+        let path = self.checked("rename", name)?;
+        into.checked("rename", new)?;
+        retry(|| rustix::fs::renameat(&self.fd, name, &into.fd, new))
+            .map_err(|error| FsError::io("rename", &path, error))
+    }
+
+    /// Renames only if the new name is free; false when it is taken.
+    pub fn rename_new(&self, name: &str, into: &Dir, new: &str) -> Result<bool, FsError> {
+        let path = self.checked("rename", name)?;
+        into.checked("rename", new)?;
+        match retry(|| {
+            rustix::fs::renameat_with(&self.fd, name, &into.fd, new, RenameFlags::NOREPLACE)
+        }) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
+            Err(error) => Err(FsError::io("rename", &path, error)),
+        }
+    }
+
+    /// Appends bytes with one `write` and returns the size the file had before.
+    ///
+    /// A write that did not go through whole is taken back, so a full disk leaves no half line.
+    pub fn append(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<u64, FsError> {
+        let path = self.checked("append to", name)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+        let Some((fd, stamp)) = self.open_plain("append to", name, flags)? else {
+            return Err(FsError::io("append to", &path, Errno::NOENT));
+        };
+        let written = write_once(&fd, bytes, &path).and_then(|()| match sync {
+            Sync::Durable => sync_fd(&fd, &path),
+            Sync::Fast => Ok(()),
+        });
+        if let Err(error) = written {
+            if step("cut", &path).is_ok() {
+                let _ = retry(|| rustix::fs::ftruncate(&fd, stamp.size));
+            }
+            return Err(error);
+        }
+        Ok(stamp.size)
+    }
+
+    /// Cuts a file to `size` bytes.
+    pub fn truncate(&self, name: &str, size: u64) -> Result<(), FsError> {
+        let path = self.checked("cut", name)?;
+        let Some((fd, _)) = self.open_plain("cut", name, OFlags::WRONLY)? else {
+            return Ok(());
+        };
+        retry(|| rustix::fs::ftruncate(&fd, size)).map_err(|error| FsError::io("cut", &path, error))
+    }
+
+    /// Brings a file's content to the disk.
+    pub fn sync_file(&self, name: &str) -> Result<(), FsError> {
+        let path = self.checked("sync", name)?;
+        match self.open_plain("sync", name, OFlags::RDONLY)? {
+            Some((fd, _)) => sync_fd(&fd, &path),
+            None => Ok(()),
+        }
+    }
+
+    /// Brings the folder's names to the disk.
+    pub fn sync(&self) -> Result<(), FsError> {
+        step("sync", &self.path)?;
+        retry(|| rustix::fs::fsync(&self.fd))
+            .map_err(|error| FsError::io("sync", &self.path, error))
+    }
+
+    /// Reads `buffer.len()` bytes at `offset` of a plain file; how many there were.
+    pub fn read_at(
+        &self,
+        name: &str,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> Result<Option<usize>, FsError> {
+        let path = self.checked("read", name)?;
+        let Some((fd, _)) = self.open_plain("read", name, OFlags::RDONLY)? else {
+            return Ok(None);
+        };
+        read_full(&fd, buffer, offset, &path).map(Some)
+    }
+
+    /// Opens a file of ours for reads and writes at an offset, made if it is missing.
+    pub fn open_cells(&self, name: &str) -> Result<crate::Cells, FsError> {
+        let path = self.checked("open", name)?;
+        let flags = OFlags::RDWR | OFlags::CREATE;
+        match self.open_plain("open", name, flags)? {
+            Some((fd, stamp)) => Ok(crate::Cells::new(fd, path, stamp)),
+            None => Err(FsError::io("open", &path, Errno::NOENT)),
+        }
+    }
+
+    /// Sets the modification time of a name, in nanoseconds since 1970.
+    pub fn set_modified(&self, name: &str, nanoseconds: i64) -> Result<(), FsError> {
+        let path = self.checked("touch", name)?;
+        let time = Timespec {
+            tv_sec: nanoseconds.div_euclid(1_000_000_000),
+            tv_nsec: nanoseconds.rem_euclid(1_000_000_000),
+        };
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        retry(|| rustix::fs::utimensat(&self.fd, name, &times, AtFlags::SYMLINK_NOFOLLOW))
+            .map_err(|error| FsError::io("touch", &path, error))
+    }
+
+    /// The device the folder is on; a removal never crosses to another.
+    pub(crate) fn device(&self) -> Result<u64, FsError> {
+        let stat = retry(|| rustix::fs::fstat(&self.fd))
+            .map_err(|error| FsError::io("look at", &self.path, error))?;
+        Ok(stat.st_dev)
+    }
+
+    /// One plain component, or a refusal: this is what keeps every path beneath its folder.
+    fn checked(&self, action: &'static str, name: &str) -> Result<PathBuf, FsError> {
+        let path = self.path.join(name);
+        let plain = !name.is_empty()
+            && name != "."
+            && name != ".."
+            && !name.contains(['/', '\0'])
+            && name.len() <= 255;
+        if !plain {
+            return Err(FsError::new(action, &path, Problem::Name));
+        }
+        step(action, &path)?;
+        Ok(path)
+    }
+
+    fn wrong(&self, name: &str, wanted: &'static str) -> Problem {
+        match rustix::fs::statat(self.fd.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if stamp_of(&stat).kind == FileKind::Link => Problem::Link,
+            _ => Problem::NotA(wanted),
+        }
+    }
+}
+
+fn step(action: &'static str, path: &Path) -> Result<(), FsError> {
+    fail::step().map_err(|error| FsError::io(action, path, error))
+}
+
+pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+pub(crate) fn read_full(
+    fd: &OwnedFd,
+    buffer: &mut [u8],
+    offset: u64,
+    path: &Path,
+) -> Result<usize, FsError> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match retry(|| rustix::io::pread(fd, &mut buffer[filled..], offset + filled as u64)) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) => return Err(FsError::io("read", path, error)),
+        }
+    }
+    Ok(filled)
+}
+
+/// One `write` of everything. Less than everything is an error: on a local disk it means that the disk is full.
+fn write_once(fd: &OwnedFd, bytes: &[u8], path: &Path) -> Result<(), FsError> {
+    step("write", path)?;
+    if let Some(part) = fail::torn(bytes.len()) {
+        let _ = rustix::io::write(fd, &bytes[..part]);
+        return step("write", path);
+    }
+    match retry(|| rustix::io::write(fd, bytes)) {
+        Ok(count) if count == bytes.len() => Ok(()),
+        Ok(_) => Err(FsError::io(
+            "write",
+            path,
+            io::Error::from(io::ErrorKind::StorageFull),
+        )),
+        Err(error) => Err(FsError::io("write", path, error)),
+    }
+}
+
+fn sync_fd(fd: &OwnedFd, path: &Path) -> Result<(), FsError> {
+    step("sync", path)?;
+    retry(|| rustix::fs::fdatasync(fd)).map_err(|error| FsError::io("sync", path, error))
+}
+
+#[allow(clippy::cast_sign_loss, reason = "sizes are never negative")]
+fn stamp_of(stat: &rustix::fs::Stat) -> Stamp {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Folder,
+        FileType::Symlink => FileKind::Link,
+        _ => FileKind::Other,
+    };
+    Stamp {
+        kind,
+        inode: stat.st_ino,
+        size: stat.st_size as u64,
+        modified: stat
+            .st_mtime
+            .saturating_mul(1_000_000_000)
+            .saturating_add(i64::try_from(stat.st_mtime_nsec).unwrap_or(0)),
+    }
+}

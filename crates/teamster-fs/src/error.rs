@@ -1,0 +1,77 @@
+//! What can go wrong with a file, and where it went wrong.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An operation on a file that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}: {problem}", path.display())]
+pub struct FsError {
+    /// What was being done: `read`, `create`, …
+    pub action: &'static str,
+    /// To what.
+    pub path: PathBuf,
+    /// Why it failed.
+    pub problem: Problem,
+}
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// The system said so.
+    #[error("{}", words(.0))]
+    Io(io::Error),
+    /// A symbolic link stands where a file or folder of ours should be.
+    #[error("it is a symbolic link, and links are not followed here")]
+    Link,
+    /// Something else stands there: a folder, a pipe, a device.
+    #[error("it is not a {0}")]
+    NotA(&'static str),
+    /// The file is larger than anything we write.
+    #[error("it is larger than {0} MiB")]
+    TooLarge(u64),
+    /// A name that is not one plain path component.
+    #[error("its name is not a plain file name")]
+    Name,
+}
+
+/// The system's message without its error number, which means nothing to most people.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_lowercase(),
+        None => text,
+    }
+}
+
+impl FsError {
+    pub(crate) fn new(action: &'static str, path: &Path, problem: Problem) -> Self {
+        Self {
+            action,
+            path: path.to_owned(),
+            problem,
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: &Path, error: impl Into<io::Error>) -> Self {
+        let error = error.into();
+        let problem = match error.raw_os_error() {
+            Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => Problem::Link,
+            _ => Problem::Io(error),
+        };
+        Self::new(action, path, problem)
+    }
+
+    /// Whether the path is unsafe to use (a link or a wrong kind of file), as opposed to an I/O failure.
+    pub fn is_unsafe(&self) -> bool {
+        !matches!(self.problem, Problem::Io(_))
+    }
+
+    /// The kind of I/O failure, where it is one.
+    pub fn io_kind(&self) -> Option<io::ErrorKind> {
+        match &self.problem {
+            Problem::Io(error) => Some(error.kind()),
+            _ => None,
+        }
+    }
+}

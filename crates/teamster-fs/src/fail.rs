@@ -1,0 +1,61 @@
+//! Fail-points: a thread that "dies" before the n-th file operation, for tests. Compiled out of release builds.
+//!
+//! After the n-th operation every later one of that thread fails too, so clean-up code cannot run: what is left on
+//! disk is what a killed process leaves. A write that is hit may leave a part of its bytes.
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::cell::Cell;
+    use std::io;
+
+    thread_local! {
+        static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// Lets this thread do `steps` more file operations and then die.
+    pub fn die_after(steps: u64) {
+        LEFT.set(Some(steps));
+    }
+
+    /// Brings this thread back to life. True when it had died.
+    pub fn revive() -> bool {
+        LEFT.take() == Some(0)
+    }
+
+    pub(crate) fn step() -> io::Result<()> {
+        match LEFT.get() {
+            None => Ok(()),
+            Some(0) => Err(io::Error::other("killed by a fail-point")),
+            Some(left) => {
+                LEFT.set(Some(left - 1));
+                Ok(())
+            }
+        }
+    }
+
+    /// How many bytes of a write get through when the thread dies in it.
+    pub(crate) fn torn(length: usize) -> Option<usize> {
+        (LEFT.get() == Some(0)).then_some(length / 2)
+    }
+}
+
+#[cfg(debug_assertions)]
+pub use armed::{die_after, revive};
+#[cfg(debug_assertions)]
+pub(crate) use armed::{step, torn};
+
+#[cfg(not(debug_assertions))]
+#[inline]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "the same signature as the armed one"
+)]
+pub(crate) fn step() -> std::io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(debug_assertions))]
+#[inline]
+pub(crate) fn torn(_length: usize) -> Option<usize> {
+    None
+}

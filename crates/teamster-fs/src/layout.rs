@@ -1,0 +1,288 @@
+//! Every path, in one place. Nothing else builds one.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use teamster_types::message::Mailbox;
+use teamster_types::{TaskId, TeamName, WorkerName};
+
+/// Folder of all teams, below the Claude folder.
+pub const TEAMS: &str = "teams";
+/// Folder of all task lists, below the Claude folder.
+pub const TASKS: &str = "tasks";
+/// Removed teams, kept for seven days.
+pub const TRASH: &str = ".teamster-trash";
+
+/// A team's registry.
+pub const CONFIG: &str = "config.json";
+/// The journal's live segment.
+pub const JOURNAL: &str = "events.jsonl";
+/// Long texts of the journal.
+pub const BLOBS: &str = "blobs";
+/// Lead to worker.
+pub const INBOX: &str = "inbox";
+/// Worker to lead.
+pub const OUTBOX: &str = "outbox";
+/// Claude Code's own inboxes.
+pub const NATIVE_INBOXES: &str = "inboxes";
+/// Stop signals.
+pub const SIGNALS: &str = "signals";
+/// Lock folders of ours, waiting to be moved to where Claude Code looks for them.
+pub const LOCK_FOLDERS: &str = ".teamster-locks";
+
+/// The team's write lock, in its task folder.
+pub const TEAM_LOCK: &str = ".teamster.lock";
+/// The cache of what the task files say, in the task folder.
+pub const INDEX: &str = ".teamster.index";
+/// The highest task id that was ever handed out, shared with Claude Code.
+pub const HIGH_WATER_MARK: &str = ".highwatermark";
+/// The folder that locks Claude Code's task list.
+pub const NATIVE_LIST_LOCK: &str = ".lock.lock";
+
+/// A task's file.
+pub fn task_file(id: &TaskId) -> String {
+    format!("{id}.json")
+}
+
+/// The lock that exists while a claim is being made.
+pub fn claim_lock(id: &TaskId) -> String {
+    format!("{id}.lock")
+}
+
+/// A task's failure sidecar.
+pub fn failure_file(id: &TaskId) -> String {
+    format!("{id}.failure.json")
+}
+
+/// The folder by which Claude Code locks a file.
+pub fn native_lock(file: &str) -> String {
+    format!("{file}.lock")
+}
+
+/// The task that a file name belongs to, if it is a task file.
+pub fn task_of_file(name: &str) -> Option<TaskId> {
+    name.strip_suffix(".json")?.parse().ok()
+}
+
+/// New content of `name` that the event `seq` will make real.
+pub fn next_file(name: &str, seq: u64) -> String {
+    format!(".{name}.{seq}.next")
+}
+
+/// A mark that the event `seq` removes `name`.
+pub fn gone_file(name: &str, seq: u64) -> String {
+    format!(".{name}.{seq}.gone")
+}
+
+/// What a name made by [`next_file`] or [`gone_file`] stands for: the file, the event, and whether it is removed.
+pub fn staged(name: &str) -> Option<(&str, u64, bool)> {
+    let rest = name.strip_prefix('.')?;
+    let (rest, gone) = match rest.strip_suffix(".next") {
+        Some(rest) => (rest, false),
+        None => (rest.strip_suffix(".gone")?, true),
+    };
+    let (file, seq) = rest.rsplit_once('.')?;
+    Some((file, seq.parse().ok()?, gone))
+}
+
+/// The process that left a temp file of [`crate::Dir::replace`], if it is one.
+pub fn temp_owner(name: &str) -> Option<u32> {
+    let rest = name.strip_prefix('.')?.strip_suffix(".tmp")?;
+    let (rest, _nonce) = rest.rsplit_once('.')?;
+    rest.rsplit_once('.')?.1.parse().ok()
+}
+
+/// The live file of a mailbox.
+pub fn mail_file(mailbox: &Mailbox) -> String {
+    format!("{}.jsonl", mailbox.owner())
+}
+
+/// A full segment of a mailbox; the first is number 1.
+pub fn mail_segment(mailbox: &Mailbox, number: u64) -> String {
+    format!("{}.{number}.jsonl", mailbox.owner())
+}
+
+/// How far the reader of a mailbox has acknowledged.
+pub fn mail_cursor(mailbox: &Mailbox) -> String {
+    match mailbox {
+        Mailbox::Inbox(_) | Mailbox::Lead => format!("{}.offset", mailbox.owner()),
+        Mailbox::Outbox(_) => format!("{}.outbox-offset", mailbox.owner()),
+    }
+}
+
+/// A full segment of the journal; the first is number 1.
+pub fn journal_segment(number: u64) -> String {
+    format!("events.{number}.jsonl")
+}
+
+/// The number of a segment `{stem}.{number}.jsonl`.
+pub fn segment_number(name: &str, stem: &str) -> Option<u64> {
+    name.strip_prefix(stem)?
+        .strip_prefix('.')?
+        .strip_suffix(".jsonl")?
+        .parse()
+        .ok()
+}
+
+/// A worker's heartbeat, in [`Layout::heartbeats`].
+pub fn heartbeat_file(worker: &WorkerName) -> String {
+    format!("{worker}.heartbeat.json")
+}
+
+/// The worker that a heartbeat file belongs to.
+pub fn worker_of_heartbeat(name: &str) -> Option<WorkerName> {
+    name.strip_suffix(".heartbeat.json")?.parse().ok()
+}
+
+/// A stop signal: `{worker}.shutdown` or `{worker}.drain`.
+pub fn signal_file(worker: &WorkerName, drain: bool) -> String {
+    format!("{worker}.{}", if drain { "drain" } else { "shutdown" })
+}
+
+/// Folders on the way from a project to its heartbeats of one team.
+pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
+    [".omc", "state", "team-bridge", team.as_str()]
+}
+
+/// Folders on the way from a project to the kept journal and report of one team.
+pub fn report_folders(team: &TeamName) -> [&str; 3] {
+    [".omc", "reports", team.as_str()]
+}
+
+/// The roots that everything lies under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// `$TEAMSTER_CLAUDE_DIR`, else `$CLAUDE_CONFIG_DIR`, else `~/.claude`.
+    pub claude: PathBuf,
+    /// The project of the current folder.
+    pub project: PathBuf,
+    /// The user's configuration file.
+    pub user_config: PathBuf,
+    /// The project's configuration file.
+    pub project_config: PathBuf,
+}
+
+/// There is no home to keep teams in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no home folder: HOME is not set")]
+pub struct NoHome;
+
+impl Layout {
+    /// Finds the roots from the environment (`var`) and the current folder.
+    pub fn find(var: impl Fn(&str) -> Option<OsString>, current: &Path) -> Result<Self, NoHome> {
+        let folder = |name: &str| {
+            var(name)
+                .filter(|value| !value.is_empty())
+                .map(|value| current.join(value))
+        };
+        let home = folder("HOME");
+        let claude = folder("TEAMSTER_CLAUDE_DIR")
+            .or_else(|| folder("CLAUDE_CONFIG_DIR"))
+            .or_else(|| home.as_ref().map(|home| home.join(".claude")))
+            .ok_or(NoHome)?;
+        let project = folder("TEAMSTER_PROJECT")
+            .or_else(|| folder("CLAUDE_PROJECT_DIR"))
+            .unwrap_or_else(|| project_of(current));
+        let config_home =
+            folder("XDG_CONFIG_HOME").or_else(|| home.map(|home| home.join(".config")));
+        Ok(Self {
+            user_config: config_home
+                .unwrap_or_else(|| claude.clone())
+                .join("teamster")
+                .join("config.toml"),
+            project_config: project.join(".teamster").join("config.toml"),
+            claude,
+            project,
+        })
+    }
+}
+
+/// The git work tree that `current` lies in, or `current` itself. A worktree of one of our workers belongs to the
+/// main work tree; a user's own worktree keeps its own state.
+fn project_of(current: &Path) -> PathBuf {
+    let tree = current
+        .ancestors()
+        .find(|folder| folder.join(".git").exists())
+        .unwrap_or(current);
+    let parts: Vec<_> = tree.components().collect();
+    let ours = parts
+        .windows(2)
+        .position(|two| two[0].as_os_str() == ".omc" && two[1].as_os_str() == "worktrees");
+    match ours {
+        Some(at) if parts.len() == at + 4 => parts[..at].iter().collect(),
+        _ => tree.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn find(vars: &[(&str, &str)], current: &str) -> Result<Layout, NoHome> {
+        let vars: HashMap<String, OsString> = vars
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), OsString::from(value)))
+            .collect();
+        Layout::find(|name| vars.get(name).cloned(), Path::new(current))
+    }
+
+    #[test]
+    fn the_claude_folder_is_the_first_that_is_named() {
+        let named = |vars: &[(&str, &str)]| find(vars, "/x").map(|layout| layout.claude);
+        let all = [
+            ("TEAMSTER_CLAUDE_DIR", "/a"),
+            ("CLAUDE_CONFIG_DIR", "/b"),
+            ("HOME", "/h"),
+        ];
+        assert_eq!(named(&all), Ok("/a".into()));
+        assert_eq!(named(&all[1..]), Ok("/b".into()));
+        assert_eq!(named(&all[2..]), Ok("/h/.claude".into()));
+        assert_eq!(
+            named(&[("HOME", "")]),
+            Err(NoHome),
+            "an empty variable names nothing"
+        );
+    }
+
+    #[test]
+    fn a_workers_worktree_belongs_to_the_main_project() {
+        let root = std::env::temp_dir().join(format!("teamster-layout-{}", crate::random_hex()));
+        let worktree = root.join(".omc/worktrees/fix/worker-1");
+        let inside = worktree.join("src");
+        std::fs::create_dir_all(&inside).unwrap();
+        std::fs::write(worktree.join(".git"), "gitdir: elsewhere").unwrap();
+        let own = root.join("own");
+        std::fs::create_dir_all(own.join(".git")).unwrap();
+        assert_eq!(project_of(&inside), root);
+        assert_eq!(
+            project_of(&own),
+            own,
+            "a user's own work tree keeps its own state"
+        );
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn staged_names_are_read_back() {
+        assert_eq!(
+            staged(&next_file("3.json", 17)),
+            Some(("3.json", 17, false))
+        );
+        assert_eq!(
+            staged(&gone_file("3.failure.json", 18)),
+            Some(("3.failure.json", 18, true))
+        );
+        for other in [
+            "3.json",
+            ".3.json.next",
+            ".teamster.lock",
+            ".3.json.x.next",
+            "3.json.17.next",
+        ] {
+            assert_eq!(staged(other), None, "{other}");
+        }
+        assert_eq!(temp_owner(".config.json.4711.00ff.tmp"), Some(4711));
+        assert_eq!(temp_owner("config.json.4711.00ff.tmp"), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! The only crate that touches the file system.
+//!
+//! Everything below a folder of ours is reached through a [`Dir`]: an open folder and one plain name in it. A name
+//! can hold no `/`, and no symbolic link is followed, so a path cannot lead anywhere else, whoever plants what
+//! while we work. The first folder ([`Dir::open_root`]) is the one the user named, links and all.
+//!
+//! What a writer may rely on:
+//! - [`Dir::replace`] gives readers the old file or the new one, never a part;
+//! - [`Dir::append`] puts one whole line at the end of a file with one `write`;
+//! - [`Lock`] is held by one process at a time and freed by the kernel when that process dies;
+//! - with [`Sync::Durable`] what was written is on the disk before the call returns.
+//!
+//! [`layout`] is the one table of paths, [`proc`] tells who is alive, [`fail`] kills us on purpose in tests.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the crate that the ban protects"
+)]
+
+mod cells;
+mod dir;
+mod error;
+pub mod fail;
+pub mod layout;
+mod lock;
+pub mod proc;
+mod tree;
+
+pub use cells::Cells;
+pub use dir::{Dir, Entry, FileKind, Stamp, Sync};
+pub use error::{FsError, Problem};
+pub use lock::{Lock, Waited};
+pub use tree::remove_tree;
+
+/// Sixteen random bytes as 32 hexadecimal digits.
+pub fn random_hex() -> String {
+    use std::fmt::Write as _;
+    let mut bytes = [0_u8; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        // Without a random source there is no safe way on: a token that can be guessed is no token.
+        std::process::abort();
+    }
+    bytes
+        .iter()
+        .fold(String::with_capacity(32), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}

@@ -1,0 +1,74 @@
+//! The advisory lock of a folder: one holder at a time, freed by the kernel at its death.
+
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::cells::Cells;
+use crate::dir::{Dir, retry};
+use crate::error::FsError;
+
+const FIRST_PAUSE: Duration = Duration::from_micros(60);
+const LONGEST_PAUSE: Duration = Duration::from_millis(4);
+
+/// A held lock. Dropping it lets the next one in.
+#[derive(Debug)]
+pub struct Lock {
+    cells: Cells,
+}
+
+/// How waiting for a lock ended.
+#[derive(Debug)]
+pub enum Waited {
+    /// It is ours.
+    Held(Lock),
+    /// Somebody else had it all the time.
+    TimedOut,
+}
+
+impl Lock {
+    /// Waits up to `patience` for the lock file `name` in `dir`.
+    ///
+    /// A lock file that was removed or replaced while we waited locks nobody out any more, so the inode is compared
+    /// after locking, and the new file is tried instead.
+    pub fn wait(
+        dir: &Dir,
+        name: &str,
+        patience: Duration,
+        shared: bool,
+    ) -> Result<Waited, FsError> {
+        let operation = if shared {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        };
+        let start = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        let mut cells = dir.open_cells(name)?;
+        loop {
+            match retry(|| flock(cells.fd(), operation)) {
+                Ok(()) => {
+                    let there = dir.stamp(name)?;
+                    if there.is_some_and(|there| there.inode == cells.stamp().inode) {
+                        return Ok(Waited::Held(Lock { cells }));
+                    }
+                    cells = dir.open_cells(name)?;
+                    continue;
+                }
+                Err(Errno::WOULDBLOCK) => {}
+                Err(error) => return Err(FsError::io("lock", &dir.join(name), error)),
+            }
+            if start.elapsed() >= patience {
+                return Ok(Waited::TimedOut);
+            }
+            std::thread::sleep(pause.min(patience.saturating_sub(start.elapsed())));
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// The lock file's own cells, where the holder leaves its notes.
+    pub fn notes(&self) -> &Cells {
+        &self.cells
+    }
+}

@@ -1,0 +1,171 @@
+//! Who this process is, and whether another one still lives.
+
+use std::path::Path;
+
+use teamster_types::process::{Life, ProcessId};
+
+/// What this process knows about its machine; read once.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    me: ProcessId,
+}
+
+impl Machine {
+    /// Reads who we are.
+    pub fn read() -> Self {
+        let pid = std::process::id();
+        let boot_id = text("/proc/sys/kernel/random/boot_id");
+        let pid_ns = std::fs::read_link("/proc/self/ns/pid")
+            .map(|link| link.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        let process_start_time = stat_of(pid).map_or(0, |stat| stat.start_time);
+        Self {
+            me: ProcessId {
+                pid,
+                process_start_time,
+                boot_id,
+                pid_ns,
+                host,
+            },
+        }
+    }
+
+    /// This process.
+    pub fn me(&self) -> &ProcessId {
+        &self.me
+    }
+
+    /// This boot of the machine.
+    pub fn boot_id(&self) -> &str {
+        &self.me.boot_id
+    }
+
+    /// Whether `process` lives. It is only called gone when that is proven.
+    pub fn life(&self, process: &ProcessId) -> Life {
+        let same_boot = process.boot_id.is_empty() || process.boot_id == self.me.boot_id;
+        if !same_boot {
+            // The same machine was started anew; about another machine we cannot know.
+            let same_host = process.host.is_empty() || process.host == self.me.host;
+            return if same_host { Life::Gone } else { Life::Unknown };
+        }
+        if !process.pid_ns.is_empty() && process.pid_ns != self.me.pid_ns {
+            return Life::Unknown;
+        }
+        if process.pid == 0 {
+            return Life::Unknown;
+        }
+        if !Path::new("/proc/self/stat").exists() {
+            return signal_zero(process.pid);
+        }
+        match stat_of(process.pid) {
+            None => Life::Gone,
+            Some(stat) if matches!(stat.state, 'Z' | 'X' | 'x') => Life::Gone,
+            Some(stat)
+                if process.process_start_time != 0
+                    && stat.start_time != process.process_start_time =>
+            {
+                Life::Gone
+            }
+            Some(_) => Life::Alive,
+        }
+    }
+}
+
+/// Without /proc (macOS) a pid can be asked for, but not told from a later one: alive is then the careful answer.
+fn signal_zero(pid: u32) -> Life {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    match pid.map(rustix::process::test_kill_process) {
+        Some(Err(rustix::io::Errno::SRCH)) => Life::Gone,
+        Some(_) => Life::Alive,
+        None => Life::Unknown,
+    }
+}
+
+struct Stat {
+    state: char,
+    start_time: u64,
+}
+
+/// The two fields of `/proc/PID/stat` that matter, read behind the command name, which may hold anything.
+fn stat_of(pid: u32) -> Option<Stat> {
+    let bytes = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // Field 22, and the first one behind the name is field 3.
+    let start_time = fields.nth(18)?.parse().ok()?;
+    Some(Stat { state, start_time })
+}
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(path)
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_one_with_another_start_time_does_not() {
+        let machine = Machine::read();
+        assert_eq!(machine.life(machine.me()), Life::Alive);
+        let reused = ProcessId {
+            process_start_time: machine.me().process_start_time + 1,
+            ..machine.me().clone()
+        };
+        assert_eq!(
+            machine.life(&reused),
+            Life::Gone,
+            "a reused pid is not the old process"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_seen_from_here_is_unknown() {
+        let machine = Machine::read();
+        let me = machine.me();
+        let elsewhere = ProcessId {
+            boot_id: "another".into(),
+            host: "another".into(),
+            ..me.clone()
+        };
+        assert_eq!(machine.life(&elsewhere), Life::Unknown);
+        let before = ProcessId {
+            boot_id: "before".into(),
+            ..me.clone()
+        };
+        assert_eq!(
+            machine.life(&before),
+            Life::Gone,
+            "the machine was started anew"
+        );
+        let container = ProcessId {
+            pid_ns: "pid:[1]".into(),
+            ..me.clone()
+        };
+        assert_eq!(machine.life(&container), Life::Unknown);
+    }
+
+    #[test]
+    fn a_zombie_counts_as_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let machine = Machine::read();
+        let id = ProcessId {
+            pid: child.id(),
+            process_start_time: 0,
+            ..machine.me().clone()
+        };
+        while machine.life(&id) != Life::Gone {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+    }
+}

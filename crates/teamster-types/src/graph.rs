@@ -1,0 +1,352 @@
+//! What the dependencies say: who may be claimed, who waits for whom, where a cycle would close.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Serialize;
+
+use crate::task::{Status, Task};
+use crate::{TaskId, Time};
+
+/// Where a task stands, as people and programs see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// A worker may take it now.
+    Claimable,
+    /// It will be claimable by itself: blockers at work, or a pause after a failure.
+    Waiting,
+    /// It will not be claimable unless somebody acts: a blocker failed for good or does not exist.
+    Blocked,
+    /// Its owner works on it.
+    InProgress,
+    /// Done.
+    Completed,
+    /// Failed for good.
+    Failed,
+}
+
+impl State {
+    /// The word in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claimable => "claimable",
+            Self::Waiting => "waiting",
+            Self::Blocked => "blocked",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Where a task stands and why, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Where.
+    pub state: State,
+    /// Why.
+    pub reason: String,
+}
+
+/// What is known about a blocker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocker {
+    /// Completed.
+    Done,
+    /// Failed for good.
+    Failed,
+    /// Not completed yet.
+    Open,
+    /// Not there, or not readable: it blocks.
+    Missing,
+}
+
+impl Blocker {
+    /// What a task is to those that wait for it.
+    pub fn of(task: Option<&Task>) -> Self {
+        match task {
+            None => Self::Missing,
+            Some(task) if task.is_failed() => Self::Failed,
+            Some(task) if task.status() == Status::Completed => Self::Done,
+            Some(_) => Self::Open,
+        }
+    }
+}
+
+/// Judges one task; `blocker` tells about those it waits for.
+pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Blocker) -> Standing {
+    let (state, reason) = match task.status() {
+        Status::Completed if task.is_failed() => {
+            let error = task.error().unwrap_or("no reason was recorded");
+            (State::Failed, format!("failed for good: {error}"))
+        }
+        Status::Completed => (State::Completed, "completed".to_owned()),
+        Status::InProgress => (State::InProgress, in_progress(task, now)),
+        Status::Pending => {
+            let mut by: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for id in task.blocked_by() {
+                let word = match blocker(id) {
+                    Blocker::Done => continue,
+                    Blocker::Failed => "blocked by failure of",
+                    Blocker::Missing => "blocked by the missing task",
+                    Blocker::Open => "waits for",
+                };
+                by.entry(word).or_default().push(id.as_str());
+            }
+            let reason: Vec<String> = by
+                .iter()
+                .map(|(word, ids)| format!("{word} {}", ids.join(", ")))
+                .collect();
+            let backoff = task.moment("notBefore").filter(|moment| *moment > now);
+            if by.keys().any(|word| word.starts_with("blocked")) {
+                (State::Blocked, reason.join("; "))
+            } else if !reason.is_empty() {
+                (State::Waiting, reason.join("; "))
+            } else if let Some(moment) = backoff {
+                (
+                    State::Waiting,
+                    format!("failed before, not again until {moment}"),
+                )
+            } else if task.is_internal() {
+                (State::Claimable, "internal, claimed only by id".to_owned())
+            } else if let Some(owner) = task.owner() {
+                (State::Claimable, format!("assigned to {owner}"))
+            } else {
+                (State::Claimable, "free".to_owned())
+            }
+        }
+    };
+    Standing { state, reason }
+}
+
+fn in_progress(task: &Task, now: Time) -> String {
+    let owner = task.owner().unwrap_or("nobody");
+    match task.claim() {
+        Some(claim) if claim.leased_until <= now => format!(
+            "{owner} works on it; its lease ran out at {}",
+            claim.leased_until
+        ),
+        Some(claim) => format!("{owner} works on it, lease until {}", claim.leased_until),
+        None => format!("{owner} works on it"),
+    }
+}
+
+/// Judges every task of a team.
+pub fn standings(tasks: &[Task], now: Time) -> Vec<Standing> {
+    let by_id: HashMap<&TaskId, &Task> = tasks.iter().map(|task| (task.id(), task)).collect();
+    tasks
+        .iter()
+        .map(|task| standing(task, now, |id| Blocker::of(by_id.get(id).copied())))
+        .collect()
+}
+
+/// The cycle that would close if `id` waited for `blockers`, as a path from `id` back to `id`.
+///
+/// `blocked_by` tells what a task waits for now. Its error ends the search.
+pub fn find_cycle<E>(
+    id: &TaskId,
+    blockers: &[TaskId],
+    mut blocked_by: impl FnMut(&TaskId) -> Result<Vec<TaskId>, E>,
+) -> Result<Option<Vec<TaskId>>, E> {
+    let mut seen = HashSet::new();
+    let mut paths: Vec<Vec<TaskId>> = blockers
+        .iter()
+        .map(|b| vec![id.clone(), b.clone()])
+        .collect();
+    while let Some(path) = paths.pop() {
+        let last = &path[path.len() - 1];
+        if last == id {
+            return Ok(Some(path));
+        }
+        if !seen.insert(last.clone()) {
+            continue;
+        }
+        for next in blocked_by(last)? {
+            let mut longer = path.clone();
+            longer.push(next);
+            paths.push(longer);
+        }
+    }
+    Ok(None)
+}
+
+/// The longest chain of tasks that are not completed, in the order they must be done.
+pub fn critical_path(tasks: &[Task]) -> Vec<TaskId> {
+    let open: HashMap<&TaskId, &Task> = tasks
+        .iter()
+        .filter(|task| task.status() != Status::Completed)
+        .map(|task| (task.id(), task))
+        .collect();
+    let mut waiting: HashMap<&TaskId, usize> = HashMap::new();
+    let mut dependents: HashMap<&TaskId, Vec<&TaskId>> = HashMap::new();
+    for (id, task) in &open {
+        let blockers: HashSet<&TaskId> = task
+            .blocked_by()
+            .iter()
+            .filter(|b| open.contains_key(b))
+            .collect();
+        waiting.insert(id, blockers.len());
+        for blocker in blockers {
+            dependents.entry(blocker).or_default().push(id);
+        }
+    }
+    // Longest path in topological order. What a foreign cycle holds never becomes ready and is left out.
+    let mut best: HashMap<&TaskId, (usize, Option<&TaskId>)> = HashMap::new();
+    let mut ready: Vec<&TaskId> = waiting
+        .iter()
+        .filter(|(_, n)| **n == 0)
+        .map(|(id, _)| *id)
+        .collect();
+    ready.sort_unstable_by(|a, b| b.cmp(a));
+    while let Some(id) = ready.pop() {
+        let length = best.entry(id).or_insert((1, None)).0;
+        for dependent in dependents.get(id).into_iter().flatten() {
+            let through = (length + 1, Some(id));
+            let known = best.entry(dependent).or_insert(through);
+            if through.0 > known.0 || (through.0 == known.0 && through.1 < known.1) {
+                *known = through;
+            }
+            if let Some(count) = waiting.get_mut(dependent) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.push(dependent);
+                }
+            }
+        }
+    }
+    let longest = best
+        .iter()
+        .filter(|(id, _)| waiting.get(*id) == Some(&0))
+        .max_by(|(a, (m, _)), (b, (n, _))| m.cmp(n).then_with(|| b.cmp(a)));
+    let mut path: Vec<TaskId> = std::iter::successors(longest.map(|(id, _)| *id), |id| {
+        best.get(*id).and_then(|(_, before)| *before)
+    })
+    .cloned()
+    .collect();
+    path.reverse();
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::NewTask;
+    use proptest::prelude::*;
+
+    fn id(number: u64) -> TaskId {
+        TaskId::from_number(number)
+    }
+
+    fn task(number: u64, blocked_by: &[u64]) -> Task {
+        let new = NewTask {
+            subject: format!("task {number}"),
+            blocked_by: blocked_by.iter().map(|b| id(*b)).collect(),
+            ..NewTask::default()
+        };
+        Task::new(id(number), &new, Time::from_millis(0))
+    }
+
+    fn reasons(tasks: &[Task]) -> Vec<String> {
+        standings(tasks, Time::from_millis(0))
+            .into_iter()
+            .map(|s| format!("{}: {}", s.state.as_str(), s.reason))
+            .collect()
+    }
+
+    #[test]
+    fn a_failed_blocker_blocks_visibly_and_an_open_one_waits() {
+        let mut failed = task(1, &[]);
+        failed.set_status(Status::Completed);
+        failed.set_metadata("permanentlyFailed", Some(true.into()));
+        let mut done = task(2, &[]);
+        done.set_status(Status::Completed);
+        let tasks = [
+            failed,
+            done,
+            task(3, &[1]),
+            task(4, &[2]),
+            task(5, &[4, 2]),
+            task(6, &[9, 4]),
+        ];
+        assert_eq!(
+            reasons(&tasks),
+            [
+                "failed: failed for good: no reason was recorded",
+                "completed: completed",
+                "blocked: blocked by failure of 1",
+                "claimable: free",
+                "waiting: waits for 4",
+                "blocked: blocked by the missing task 9; waits for 4",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cycle_is_found_with_its_path() {
+        let graph = |asked: &TaskId| -> Result<Vec<TaskId>, ()> {
+            Ok(match asked.as_str() {
+                "3" => vec![id(2)],
+                "2" => vec![id(1)],
+                _ => vec![],
+            })
+        };
+        let cycle = find_cycle(&id(1), &[id(3)], graph).unwrap().unwrap();
+        assert_eq!(cycle, [id(1), id(3), id(2), id(1)]);
+        assert_eq!(find_cycle(&id(4), &[id(3)], graph), Ok(None));
+        assert_eq!(
+            find_cycle(&id(4), &[id(4)], graph),
+            Ok(Some(vec![id(4), id(4)]))
+        );
+    }
+
+    #[test]
+    fn the_critical_path_is_the_longest_open_chain() {
+        let tasks = [
+            task(1, &[]),
+            task(2, &[1]),
+            task(3, &[]),
+            task(4, &[2, 3]),
+            task(5, &[3]),
+        ];
+        assert_eq!(critical_path(&tasks), [id(1), id(2), id(4)]);
+        assert_eq!(critical_path(&[]), []);
+        assert_eq!(
+            critical_path(&[task(1, &[2]), task(2, &[1])]),
+            [],
+            "a foreign cycle has no order"
+        );
+    }
+
+    proptest! {
+        /// Edges that are added only where no cycle is found never make one.
+        #[test]
+        fn no_accepted_edge_closes_a_cycle(edges in prop::collection::vec((0u64..8, 0u64..8), 0..40)) {
+            let mut graph: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
+            for (from, to) in edges {
+                let (from, to) = (id(from), id(to));
+                let mut wanted = graph.get(&from).cloned().unwrap_or_default();
+                wanted.push(to);
+                let cycle = find_cycle::<()>(&from, &wanted, |asked| {
+                    Ok(graph.get(asked).cloned().unwrap_or_default())
+                }).unwrap();
+                if cycle.is_none() {
+                    graph.insert(from, wanted);
+                }
+            }
+            let tasks: Vec<Task> = (0..8).map(|n| {
+                let blockers: Vec<u64> = graph.get(&id(n)).into_iter().flatten()
+                    .map(|b| u64::try_from(b.number()).unwrap()).collect();
+                task(n, &blockers)
+            }).collect();
+            // Every task can be put in an order only if there is no cycle: peel off what waits for nothing open.
+            let mut left: Vec<&Task> = tasks.iter().collect();
+            loop {
+                let before = left.len();
+                let names: HashSet<TaskId> = left.iter().map(|t| t.id().clone()).collect();
+                left.retain(|t| t.blocked_by().iter().any(|b| names.contains(b)));
+                if left.len() == before { break; }
+            }
+            prop_assert!(left.is_empty(), "a cycle was accepted: {left:?}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A worker's heartbeat: `{worker}.heartbeat.json`, replaced every few seconds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::ProcessId;
+use crate::{TaskId, TeamName, Time, WorkerName};
+
+/// What a bridge says it is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerStatus {
+    /// Started, nothing asked yet.
+    Ready,
+    /// Looking for a task.
+    Polling,
+    /// Working on `currentTaskId`.
+    Executing,
+    /// Ending.
+    Shutdown,
+    /// Takes no task until a person resumes it.
+    Quarantined,
+}
+
+impl WorkerStatus {
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Polling => "polling",
+            Self::Executing => "executing",
+            Self::Shutdown => "shutdown",
+            Self::Quarantined => "quarantined",
+        }
+    }
+}
+
+/// One heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Heartbeat {
+    /// Whose heart.
+    pub worker_name: WorkerName,
+    /// In which team.
+    pub team_name: TeamName,
+    /// Which client it drives.
+    #[serde(default)]
+    pub provider: String,
+    /// The bridge's process id.
+    pub pid: u32,
+    /// When the bridge last looked for signals and work.
+    pub last_poll_at: Time,
+    /// The task it works on.
+    #[serde(default)]
+    pub current_task_id: Option<TaskId>,
+    /// Errors since the last success.
+    #[serde(default)]
+    pub consecutive_errors: u32,
+    /// What it says it is doing.
+    pub status: WorkerStatus,
+    /// Start time of the process, to tell it from a later one with the same pid.
+    #[serde(default)]
+    pub process_start_time: Option<u64>,
+    /// Boot of the machine.
+    #[serde(default)]
+    pub boot_id: Option<String>,
+    /// The pid namespace the pid is valid in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_ns: Option<String>,
+    /// The machine.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// The agent's own session.
+    #[serde(default)]
+    pub agent_session_id: Option<String>,
+    /// When the agent itself last said anything.
+    #[serde(default)]
+    pub last_event_at: Option<Time>,
+}
+
+impl Heartbeat {
+    /// The process behind it, when the file says enough to tell it from another.
+    pub fn process(&self) -> Option<ProcessId> {
+        Some(ProcessId {
+            pid: self.pid,
+            process_start_time: self.process_start_time?,
+            boot_id: self.boot_id.clone()?,
+            pid_ns: self.pid_ns.clone().unwrap_or_default(),
+            host: self.host.clone().unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! Messages between the lead and its workers, as lines of an inbox or outbox.
+
+use serde_json::{Value, json};
+
+use crate::json::{self, Object};
+use crate::{Time, WorkerName};
+
+/// The longest content, in bytes.
+pub const CONTENT_LIMIT: usize = 64 * 1024;
+
+/// Which box a message lies in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mailbox {
+    /// To a worker, from the lead or from peers.
+    Inbox(WorkerName),
+    /// From a worker, to the lead.
+    Outbox(WorkerName),
+    /// To the lead, from a person or from teamster itself.
+    Lead,
+}
+
+impl Mailbox {
+    /// The folder it lies in.
+    pub fn folder(&self) -> &'static str {
+        match self {
+            Self::Inbox(_) | Self::Lead => "inbox",
+            Self::Outbox(_) => "outbox",
+        }
+    }
+
+    /// Whose box.
+    pub fn owner(&self) -> &str {
+        match self {
+            Self::Inbox(worker) | Self::Outbox(worker) => worker.as_str(),
+            Self::Lead => "lead",
+        }
+    }
+
+    /// `inbox/worker-1`: how the journal and errors name it.
+    pub fn label(&self) -> String {
+        format!("{}/{}", self.folder(), self.owner())
+    }
+}
+
+/// One message. Unknown keys and types are kept and shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    raw: Object,
+}
+
+impl Message {
+    /// A message of the type `kind`.
+    pub fn new(id: &str, kind: &str, from: &str, to: &str, content: &str, now: Time) -> Self {
+        let mut raw = Object::new();
+        raw.insert("id".into(), json!(id));
+        raw.insert("type".into(), json!(kind));
+        raw.insert("from".into(), json!(from));
+        raw.insert("to".into(), json!(to));
+        raw.insert("content".into(), json!(content));
+        raw.insert("timestamp".into(), json!(now));
+        Self { raw }
+    }
+
+    /// Reads one line, without its line end. The error says what is wrong with it.
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
+        let raw = json::parse_object(line)?;
+        Ok(Self { raw })
+    }
+
+    /// Adds keys that its type needs, such as `taskId` or `requestId`.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: Value) -> Self {
+        self.raw.insert(key.to_owned(), value);
+        self
+    }
+
+    /// The line, with its end.
+    pub fn to_line(&self) -> Vec<u8> {
+        json::to_line(&self.raw)
+    }
+
+    /// The whole object.
+    pub fn as_object(&self) -> &Object {
+        &self.raw
+    }
+
+    /// A key that should be text.
+    pub fn text(&self, key: &str) -> &str {
+        self.raw
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    /// Its id; messages are the same message when this is the same.
+    pub fn id(&self) -> &str {
+        self.text("id")
+    }
+
+    /// `message`, `context`, `task_complete`, …
+    pub fn kind(&self) -> &str {
+        match self.text("type") {
+            "" => "message",
+            kind => kind,
+        }
+    }
+
+    /// Who sent it.
+    pub fn from(&self) -> &str {
+        self.text("from")
+    }
+
+    /// To whom.
+    pub fn to(&self) -> &str {
+        self.text("to")
+    }
+
+    /// What it says: `content`, or `text` as Claude Code's own entries have it.
+    pub fn content(&self) -> &str {
+        match self.text("content") {
+            "" => self.text("text"),
+            content => content,
+        }
+    }
+
+    /// When it was sent.
+    pub fn timestamp(&self) -> Option<Time> {
+        self.text("timestamp").parse().ok()
+    }
+
+    /// The journal position it was sent at.
+    pub fn seq(&self) -> Option<u64> {
+        self.raw.get("seq").and_then(Value::as_u64)
+    }
+}

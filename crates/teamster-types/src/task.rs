@@ -1,0 +1,425 @@
+//! A task, as its file holds it.
+//!
+//! Claude Code and other programs write these files too, so a [`Task`] keeps the whole JSON object it was read from.
+//! Everything of ours lives under `metadata.teamster`: Claude Code drops unknown top-level keys when it rewrites a
+//! task, but keeps `metadata`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::json::{self, Object};
+use crate::process::ProcessId;
+use crate::{TaskId, Time, WorkerName};
+
+/// The longest subject, in characters.
+pub const SUBJECT_LIMIT: usize = 500;
+/// The longest description, in characters.
+pub const DESCRIPTION_LIMIT: usize = 10_000;
+
+/// The three states that a task file knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Nobody works on it.
+    Pending,
+    /// Its owner works on it.
+    InProgress,
+    /// Done, or failed for good (`metadata.permanentlyFailed`).
+    Completed,
+}
+
+impl Status {
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+        }
+    }
+
+    /// The state this word means.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Pending, Self::InProgress, Self::Completed]
+            .into_iter()
+            .find(|status| status.as_str() == word)
+    }
+}
+
+/// The secret that proves a claim. Whoever holds it may finish the task, as long as nobody took it over.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(String);
+
+impl Token {
+    /// A token made of this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The secret itself, for its holder.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Who holds a task, and until when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// The worker that claimed it.
+    pub worker: WorkerName,
+    /// The proof. Never shown, never journalled.
+    pub token: Token,
+    /// When others may take it over, if the worker is dead by then.
+    pub leased_until: Time,
+    /// The process that claimed it: its pid,
+    pub pid: u32,
+    /// its start time in clock ticks since boot,
+    #[serde(default)]
+    pub process_start_time: u64,
+    /// its boot,
+    #[serde(default)]
+    pub boot_id: String,
+    /// its pid namespace,
+    #[serde(default)]
+    pub pid_ns: String,
+    /// and its machine.
+    #[serde(default)]
+    pub host: String,
+}
+
+impl Claim {
+    /// A claim by `worker`, made by `process`.
+    pub fn new(worker: WorkerName, token: Token, leased_until: Time, process: ProcessId) -> Self {
+        Self {
+            worker,
+            token,
+            leased_until,
+            pid: process.pid,
+            process_start_time: process.process_start_time,
+            boot_id: process.boot_id,
+            pid_ns: process.pid_ns,
+            host: process.host,
+        }
+    }
+
+    /// The process that claimed it.
+    pub fn process(&self) -> ProcessId {
+        ProcessId {
+            pid: self.pid,
+            process_start_time: self.process_start_time,
+            boot_id: self.boot_id.clone(),
+            pid_ns: self.pid_ns.clone(),
+            host: self.host.clone(),
+        }
+    }
+}
+
+/// A task file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    id: TaskId,
+    status: Status,
+    blocked_by: Vec<TaskId>,
+    blocks: Vec<TaskId>,
+    raw: Object,
+}
+
+/// What a new task is made of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewTask {
+    /// One line that says what to do.
+    pub subject: String,
+    /// Everything a worker needs to know.
+    pub description: String,
+    /// How it reads while it is being done ("Fixing …"); defaults to the subject.
+    pub active_form: Option<String>,
+    /// Tasks that must be completed first.
+    pub blocked_by: Vec<TaskId>,
+    /// The worker it is assigned to.
+    pub owner: Option<WorkerName>,
+    /// What its worker must be able to do.
+    pub capabilities: Vec<String>,
+    /// The files it will change.
+    pub paths: Vec<String>,
+    /// Commands that prove it done.
+    pub verify: Vec<String>,
+}
+
+impl Task {
+    /// A fresh, pending task.
+    pub fn new(id: TaskId, new: &NewTask, now: Time) -> Self {
+        let active_form = new.active_form.as_deref().unwrap_or(&new.subject);
+        let mut ours = Object::new();
+        ours.insert("version".into(), json!(1));
+        ours.insert("fence".into(), json!(0));
+        ours.insert("createdAt".into(), json!(now));
+        for (key, list) in [
+            ("capabilities", &new.capabilities),
+            ("paths", &new.paths),
+            ("verify", &new.verify),
+        ] {
+            if !list.is_empty() {
+                ours.insert(key.into(), json!(list));
+            }
+        }
+        let mut raw = Object::new();
+        raw.insert("id".into(), json!(id));
+        raw.insert("subject".into(), json!(new.subject));
+        raw.insert("description".into(), json!(new.description));
+        raw.insert("activeForm".into(), json!(active_form));
+        raw.insert("status".into(), json!(Status::Pending));
+        if let Some(owner) = &new.owner {
+            raw.insert("owner".into(), json!(owner));
+        }
+        raw.insert("blocks".into(), json!([]));
+        raw.insert("blockedBy".into(), json!(new.blocked_by));
+        raw.insert(
+            "metadata".into(),
+            json!({"permanentlyFailed": false, "failedAttempts": 0, "teamster": ours}),
+        );
+        Self {
+            id,
+            status: Status::Pending,
+            blocked_by: new.blocked_by.clone(),
+            blocks: Vec::new(),
+            raw,
+        }
+    }
+
+    /// Reads the bytes of `{id}.json`. The error says what is wrong with them.
+    pub fn parse(id: &TaskId, bytes: &[u8]) -> Result<Self, String> {
+        Self::from_object(id, json::parse_object(bytes)?)
+    }
+
+    /// Takes an object as the task `id`, if it is one.
+    pub fn from_object(id: &TaskId, raw: Object) -> Result<Self, String> {
+        match raw.get("id") {
+            Some(Value::String(inner)) if inner == id.as_str() => {}
+            Some(Value::String(inner)) => {
+                return Err(format!("holds the task \"{inner}\", not \"{id}\""));
+            }
+            _ => return Err("has no `id` text".to_owned()),
+        }
+        let status = match raw.get("status") {
+            Some(Value::String(word)) => {
+                Status::parse(word).ok_or_else(|| format!("has the unknown status \"{word}\""))?
+            }
+            _ => return Err("has no `status` text".to_owned()),
+        };
+        if !matches!(raw.get("subject"), Some(Value::String(_))) {
+            return Err("has no `subject` text".to_owned());
+        }
+        if !matches!(
+            raw.get("metadata"),
+            None | Some(Value::Null | Value::Object(_))
+        ) {
+            return Err("has `metadata` that is not an object".to_owned());
+        }
+        Ok(Self {
+            id: id.clone(),
+            status,
+            blocked_by: ids(&raw, "blockedBy")?,
+            blocks: ids(&raw, "blocks")?,
+            raw,
+        })
+    }
+
+    /// The bytes of the task's file.
+    pub fn to_file(&self) -> Vec<u8> {
+        json::to_file(&self.raw)
+    }
+
+    /// The whole object, foreign keys included.
+    pub fn as_object(&self) -> &Object {
+        &self.raw
+    }
+
+    /// The object as it may be shown: without the claim's token.
+    pub fn public(&self) -> Object {
+        let mut shown = self.raw.clone();
+        if let Some(Value::Object(claim)) = shown
+            .get_mut("metadata")
+            .and_then(|metadata| metadata.get_mut("teamster"))
+            .and_then(|ours| ours.get_mut("claim"))
+        {
+            claim.shift_remove("token");
+        }
+        shown
+    }
+
+    /// The id.
+    pub fn id(&self) -> &TaskId {
+        &self.id
+    }
+
+    /// One line that says what to do.
+    pub fn subject(&self) -> &str {
+        self.text("subject").unwrap_or_default()
+    }
+
+    /// Everything a worker needs to know.
+    pub fn description(&self) -> &str {
+        self.text("description").unwrap_or_default()
+    }
+
+    /// The state in the file.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Whoever has it, by the name in the file (a foreign program may write any).
+    pub fn owner(&self) -> Option<&str> {
+        self.text("owner").filter(|owner| !owner.is_empty())
+    }
+
+    /// Tasks that must be completed first.
+    pub fn blocked_by(&self) -> &[TaskId] {
+        &self.blocked_by
+    }
+
+    /// Tasks that wait for this one.
+    pub fn blocks(&self) -> &[TaskId] {
+        &self.blocks
+    }
+
+    /// `metadata._internal`: not counted, and claimed only by id.
+    pub fn is_internal(&self) -> bool {
+        self.metadata("_internal") == Some(&Value::Bool(true))
+    }
+
+    /// `metadata.permanentlyFailed`: it will not be tried again.
+    pub fn is_failed(&self) -> bool {
+        self.metadata("permanentlyFailed") == Some(&Value::Bool(true))
+    }
+
+    /// Completed, and not because it failed for good.
+    pub fn is_done(&self) -> bool {
+        self.status == Status::Completed && !self.is_failed()
+    }
+
+    /// The error that ended it, when it failed for good.
+    pub fn error(&self) -> Option<&str> {
+        self.metadata("error").and_then(Value::as_str)
+    }
+
+    /// How often it was written by us.
+    pub fn version(&self) -> u64 {
+        self.ours("version").and_then(Value::as_u64).unwrap_or(0)
+    }
+
+    /// How often it was claimed. Grows with each claim, so that an old holder can be told from the present one.
+    pub fn fence(&self) -> u64 {
+        self.ours("fence").and_then(Value::as_u64).unwrap_or(0)
+    }
+
+    /// The present claim, or the one it was completed under.
+    pub fn claim(&self) -> Option<Claim> {
+        Claim::deserialize(self.ours("claim")?).ok()
+    }
+
+    /// What its worker must be able to do.
+    pub fn capabilities(&self) -> Vec<String> {
+        self.texts("capabilities")
+    }
+
+    /// The files it will change.
+    pub fn paths(&self) -> Vec<String> {
+        self.texts("paths")
+    }
+
+    /// A moment of ours: `createdAt`, `notBefore`, `completedAt`.
+    pub fn moment(&self, key: &str) -> Option<Time> {
+        self.ours(key)?.as_str()?.parse().ok()
+    }
+
+    /// A value under `metadata.teamster`.
+    pub fn ours(&self, key: &str) -> Option<&Value> {
+        self.metadata("teamster")?.get(key)
+    }
+
+    fn metadata(&self, key: &str) -> Option<&Value> {
+        self.raw.get("metadata")?.get(key)
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.raw.get(key)?.as_str()
+    }
+
+    fn texts(&self, key: &str) -> Vec<String> {
+        let list = self.ours(key).and_then(Value::as_array);
+        list.into_iter()
+            .flatten()
+            .filter_map(|value| value.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    pub(crate) fn set_status(&mut self, status: Status) {
+        self.status = status;
+        self.raw.insert("status".into(), json!(status));
+    }
+
+    pub(crate) fn set_owner(&mut self, owner: Option<&WorkerName>) {
+        json::set(&mut self.raw, "owner", owner.map(|owner| json!(owner)));
+    }
+
+    pub(crate) fn set_text(&mut self, key: &str, text: &str) {
+        self.raw.insert(key.to_owned(), json!(text));
+    }
+
+    pub(crate) fn set_blocked_by(&mut self, ids: Vec<TaskId>) {
+        self.raw.insert("blockedBy".into(), json!(ids));
+        self.blocked_by = ids;
+    }
+
+    pub(crate) fn set_blocks(&mut self, ids: Vec<TaskId>) {
+        self.raw.insert("blocks".into(), json!(ids));
+        self.blocks = ids;
+    }
+
+    pub(crate) fn set_metadata(&mut self, key: &str, value: Option<Value>) {
+        let metadata = self.raw.entry("metadata").or_insert(Value::Null);
+        if !metadata.is_object() {
+            *metadata = Value::Object(Object::new());
+        }
+        if let Value::Object(metadata) = metadata {
+            json::set(metadata, key, value);
+        }
+    }
+
+    /// Sets a value under `metadata.teamster`; `None` removes it.
+    pub fn set_ours(&mut self, key: &str, value: Option<Value>) {
+        let mut ours = match self.metadata("teamster") {
+            Some(Value::Object(ours)) => ours.clone(),
+            _ => Object::new(),
+        };
+        json::set(&mut ours, key, value);
+        self.set_metadata("teamster", Some(Value::Object(ours)));
+    }
+}
+
+/// Ids in a foreign list: texts, or numbers as some programs write them.
+fn ids(raw: &Object, key: &str) -> Result<Vec<TaskId>, String> {
+    let list = match raw.get(key) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(_) => return Err(format!("has `{key}` that is not a list")),
+    };
+    list.iter()
+        .map(|item| {
+            let text = match item {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            text.parse()
+                .map_err(|error| format!("has in `{key}` no task id: {error}"))
+        })
+        .collect()
+}

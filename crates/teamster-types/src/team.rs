@@ -1,0 +1,239 @@
+//! A team's registry, `config.json`, which Claude Code writes for its own teams in the same shape.
+
+use serde_json::{Value, json};
+
+use crate::json::{self, Object};
+use crate::process::ProcessId;
+use crate::{TeamName, Time, WorkerName};
+
+/// Whose team it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Made by teamster.
+    Teamster,
+    /// Made by Claude Code; read-only for us but for tasks and plain messages.
+    Claude,
+}
+
+impl Kind {
+    /// The word in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Teamster => "teamster",
+            Self::Claude => "claude",
+        }
+    }
+}
+
+/// What a new team is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTeam {
+    /// Its name.
+    pub name: TeamName,
+    /// What it is for.
+    pub description: String,
+    /// The project it works on, as an absolute path.
+    pub project: String,
+    /// Its first workers.
+    pub members: Vec<NewMember>,
+}
+
+/// Somebody who joins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewMember {
+    /// The worker's name.
+    pub name: WorkerName,
+    /// Which client it drives; empty when that is not known yet.
+    pub provider: String,
+}
+
+/// A member as the registry lists it. Names of foreign teams are data, not paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Which client it drives, or the agent type of a native teammate.
+    pub provider: String,
+    /// How it runs: `process`, `tmux`, `in-process`, `claude-native`.
+    pub backend: String,
+    /// What it can do, where the registry overrides the provider's table.
+    pub capabilities: Option<Vec<String>>,
+}
+
+/// The registry of one team.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TeamConfig {
+    raw: Object,
+}
+
+impl TeamConfig {
+    /// The registry of a new team of ours.
+    pub fn new(team: &NewTeam, base: Option<&str>, host: &ProcessId, now: Time) -> Self {
+        let mut raw = Object::new();
+        let lead = format!("lead@{}", team.name);
+        raw.insert("name".into(), json!(team.name));
+        raw.insert("description".into(), json!(team.description));
+        raw.insert("createdAt".into(), json!(now.as_millis()));
+        raw.insert("leadAgentId".into(), json!(lead));
+        raw.insert("leadSessionId".into(), json!(""));
+        raw.insert("members".into(), json!([]));
+        raw.insert(
+            "teamster".into(),
+            json!({
+                "schema": 1,
+                "project": team.project,
+                "base": base,
+                "host": {
+                    "pid": host.pid,
+                    "processStartTime": host.process_start_time,
+                    "bootId": host.boot_id,
+                    "pidNs": host.pid_ns,
+                },
+            }),
+        );
+        let mut config = Self { raw };
+        for member in &team.members {
+            config.join(&team.name, member, &team.project, now);
+        }
+        config
+    }
+
+    /// Reads `config.json`. The error says what is wrong with it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let raw = json::parse_object(bytes)?;
+        match raw.get("members") {
+            None | Some(Value::Array(_)) => Ok(Self { raw }),
+            Some(other) => Err(format!("`members` is {}, not a list", json::kind(other))),
+        }
+    }
+
+    /// The bytes of the file.
+    pub fn to_file(&self) -> Vec<u8> {
+        json::to_file(&self.raw)
+    }
+
+    /// The whole object.
+    pub fn as_object(&self) -> &Object {
+        &self.raw
+    }
+
+    /// Ours or Claude Code's.
+    pub fn kind(&self) -> Kind {
+        match self.raw.get("teamster") {
+            Some(Value::Object(_)) => Kind::Teamster,
+            _ => Kind::Claude,
+        }
+    }
+
+    /// What it is for.
+    pub fn description(&self) -> &str {
+        self.text("description")
+    }
+
+    /// The project it works on: ours names it, of a native team it is its lead's folder.
+    pub fn project(&self) -> Option<&str> {
+        if let Some(Value::String(project)) = self
+            .raw
+            .get("teamster")
+            .and_then(|ours| ours.get("project"))
+        {
+            return Some(project);
+        }
+        let lead = self.text("leadAgentId");
+        let members = self.raw.get("members")?.as_array()?;
+        let is_lead = |member: &&Value| member.get("agentId").and_then(Value::as_str) == Some(lead);
+        let member = members.iter().find(is_lead).or_else(|| members.first())?;
+        member.get("cwd")?.as_str()
+    }
+
+    /// The process that created it or runs it.
+    pub fn host(&self) -> Option<ProcessId> {
+        use serde::Deserialize;
+        ProcessId::deserialize(self.raw.get("teamster")?.get("host")?).ok()
+    }
+
+    /// Everyone but the lead.
+    pub fn members(&self) -> Vec<Member> {
+        let lead = self.text("leadAgentId");
+        let list = self.raw.get("members").and_then(Value::as_array);
+        list.into_iter()
+            .flatten()
+            .filter(|member| {
+                let id = text(member, "agentId");
+                lead.is_empty() || id != lead
+            })
+            .filter_map(|member| {
+                let name = text(member, "name");
+                (!name.is_empty()).then(|| Member {
+                    name: name.to_owned(),
+                    provider: match text(member, "provider") {
+                        "" => text(member, "agentType").to_owned(),
+                        provider => provider.to_owned(),
+                    },
+                    backend: text(member, "backendType").to_owned(),
+                    capabilities: member.get("capabilities").and_then(Value::as_array).map(
+                        |list| {
+                            list.iter()
+                                .filter_map(|c| c.as_str().map(str::to_owned))
+                                .collect()
+                        },
+                    ),
+                })
+            })
+            .collect()
+    }
+
+    /// Adds a member, or changes the provider of one that is there; false when nothing changed.
+    pub fn join(&mut self, team: &TeamName, new: &NewMember, cwd: &str, now: Time) -> bool {
+        let members = self.raw.entry("members").or_insert_with(|| json!([]));
+        let Value::Array(members) = members else {
+            return false;
+        };
+        let known = members
+            .iter_mut()
+            .find(|member| text(member, "name") == new.name.as_str());
+        if let Some(Value::Object(member)) = known {
+            let same = member
+                .get("provider")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                == new.provider;
+            if same || new.provider.is_empty() {
+                return false;
+            }
+            member.insert("provider".into(), json!(new.provider));
+            return true;
+        }
+        let agent_type = match new.provider.split(':').next() {
+            None | Some("") => "general-purpose",
+            Some(provider) => provider,
+        };
+        let mut member = Object::new();
+        member.insert("agentId".into(), json!(format!("{}@{team}", new.name)));
+        member.insert("name".into(), json!(new.name));
+        member.insert("agentType".into(), json!(agent_type));
+        member.insert("model".into(), json!(""));
+        member.insert("joinedAt".into(), json!(now.as_millis()));
+        member.insert("tmuxPaneId".into(), json!(""));
+        member.insert("cwd".into(), json!(cwd));
+        member.insert("subscriptions".into(), json!([]));
+        member.insert("backendType".into(), json!("process"));
+        if !new.provider.is_empty() {
+            member.insert("provider".into(), json!(new.provider));
+        }
+        members.push(Value::Object(member));
+        true
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.raw
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
