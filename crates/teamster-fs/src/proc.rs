@@ -75,6 +75,16 @@ impl Machine {
     }
 }
 
+/// Milliseconds since the machine started; no clock that somebody sets.
+pub fn uptime() -> i64 {
+    #[cfg(target_os = "linux")]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = rustix::time::ClockId::Monotonic;
+    let time = rustix::time::clock_gettime(clock);
+    time.tv_sec * 1000 + time.tv_nsec / 1_000_000
+}
+
 /// Without /proc (macOS) a pid can be asked for, but not told from a later one: alive is then the careful answer.
 fn signal_zero(pid: u32) -> Life {
     let pid = i32::try_from(pid)

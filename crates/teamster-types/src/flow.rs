@@ -1,1 +1,332 @@
-//! Being written.
+//! Which stage may follow which.
+//!
+//! A flow is data: states, the edges between them, and what an edge needs. The three that teamster knows are one
+//! table in `flow/builtin.rs`; a preset may declare its own in the same shape. [`Flow::check`] finds what is wrong
+//! with such a declaration, [`Flow::step`] decides one step, and [`Stage`] says how a stage of the engine is called
+//! in each of the three.
+//!
+//! An edge from `*` leaves every state that work goes on in (active or waiting); those of ours need nothing, because
+//! a person can always stop. An edge can be counted as a round; when the rounds are used up, asking for it enters another state,
+//! `beyond`, instead. That is how the 4th fix round becomes a failure.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+mod builtin;
+mod check;
+mod refuse;
+mod stage;
+
+pub use check::Fault;
+pub use refuse::{StepError, Unmet};
+pub use stage::{NotAStage, Outcome, Stage};
+
+/// The `from` of an edge that leaves every state that work goes on in.
+pub const ANY: &str = "*";
+
+/// How often a person may ask for a revision at the gate.
+pub const MAX_REVISIONS: u32 = 3;
+
+/// What being in a state means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Nothing has begun.
+    Idle,
+    /// Work goes on.
+    Active,
+    /// A person is asked.
+    Waiting,
+    /// Stopped, and may be taken up again.
+    Cancelled,
+    /// Over: no step leaves it.
+    Final,
+}
+
+/// One state of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// Its name, as it is written in the state file.
+    pub name: String,
+    /// What being in it means.
+    pub kind: Kind,
+}
+
+/// What must be true before an edge is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Guard {
+    /// There is a plan.
+    Plan,
+    /// The phase that is left has a finding that is not empty.
+    Finding,
+    /// Every ticket is DONE, if there are any.
+    Tickets,
+    /// Every task is completed, failed for good, or blocked by one that is.
+    Tasks,
+}
+
+/// What is counted, because it must not go on forever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Round {
+    /// A round of fixing after a failed verification.
+    Fix,
+    /// A revision that a person asked for at the gate.
+    Revision,
+}
+
+/// A step that a flow knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Edge {
+    /// The state that is left, or [`ANY`].
+    pub from: String,
+    /// The state that is entered.
+    pub to: String,
+    /// What must be true first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Guard>,
+    /// The step begins such a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<Round>,
+    /// The state that is entered instead when the rounds are used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<String>,
+}
+
+/// States and the steps between them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// What people call it.
+    pub name: String,
+    /// The state it begins in.
+    pub initial: String,
+    /// Every state.
+    pub states: Vec<State>,
+    /// Every step.
+    pub edges: Vec<Edge>,
+}
+
+/// What the guards and the counters of a flow look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Phases, in lower case, that have a finding that is not empty.
+    pub findings: BTreeSet<String>,
+    /// Tickets that are not DONE.
+    pub open_tickets: Vec<String>,
+    /// Whether there is a plan.
+    pub has_plan: bool,
+    /// Tasks that are neither completed, nor failed for good, nor blocked by one that is.
+    pub unsettled_tasks: u32,
+    /// Fix rounds begun so far.
+    pub fix_attempt: u32,
+    /// Fix rounds allowed.
+    pub max_attempts: u32,
+    /// Revisions begun so far.
+    pub revisions: u32,
+    /// The step is taken because a person asked for a revision: where a flow has no state for that, the step is
+    /// counted as a revision and not as a fix round.
+    pub revising: bool,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            findings: BTreeSet::new(),
+            open_tickets: Vec::new(),
+            has_plan: false,
+            unsettled_tasks: 0,
+            fix_attempt: 0,
+            max_attempts: 3,
+            revisions: 0,
+            revising: false,
+        }
+    }
+}
+
+/// A step that may be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The state that is left.
+    pub from: String,
+    /// The state that is really entered.
+    pub to: String,
+    /// The state that was asked for, when the rounds for it are used up.
+    pub instead_of: Option<String>,
+    /// The round that the step begins, and its number, counted from 1.
+    pub begins: Option<(Round, u32)>,
+}
+
+impl Flow {
+    /// The flow of this name that teamster comes with: `staged`, `party` or `pdca`.
+    pub fn builtin(name: &str) -> Option<Flow> {
+        builtin::FLOWS
+            .iter()
+            .find(|table| table.name == name)
+            .map(builtin::Table::to_flow)
+    }
+
+    /// The names of the flows that teamster comes with.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        builtin::FLOWS.iter().map(|table| table.name)
+    }
+
+    /// What being in this state means; nothing for a state that the flow does not have.
+    pub fn kind(&self, state: &str) -> Option<Kind> {
+        self.states
+            .iter()
+            .find(|known| known.name == state)
+            .map(|known| known.kind)
+    }
+
+    /// Whether a run in this state is under way: active, or waiting for a person.
+    pub fn is_active(&self, state: &str) -> bool {
+        matches!(self.kind(state), Some(Kind::Active | Kind::Waiting))
+    }
+
+    /// The states that can be asked for in this one, in the order of the flow's edges.
+    pub fn next_states(&self, from: &str) -> Vec<&str> {
+        let mut next: Vec<&str> = Vec::new();
+        for edge in self.edges.iter().filter(|edge| self.leaves(edge, from)) {
+            if !next.contains(&edge.to.as_str()) {
+                next.push(&edge.to);
+            }
+        }
+        next
+    }
+
+    /// Decides one step: what is really entered, or why not. Nothing is changed by asking.
+    pub fn step(&self, from: &str, to: &str, facts: &Facts) -> Result<Step, StepError> {
+        for state in [from, to] {
+            if self.kind(state).is_none() {
+                return Err(StepError::unknown(self, state));
+            }
+        }
+        let Some(edge) = self
+            .edges
+            .iter()
+            .find(|edge| edge.to == to && self.leaves(edge, from))
+        else {
+            return Err(StepError::illegal(self, from, to));
+        };
+        let unmet: Vec<Unmet> = edge
+            .needs
+            .iter()
+            .filter_map(|guard| guard.look(from, facts))
+            .collect();
+        if !unmet.is_empty() {
+            return Err(StepError::guarded(self, from, to, unmet));
+        }
+        Ok(edge.take(from, facts))
+    }
+
+    /// Everything that is wrong with the flow as it was declared.
+    pub fn check(&self) -> Result<(), Vec<Fault>> {
+        let faults = check::faults(self);
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(faults)
+        }
+    }
+
+    fn leaves(&self, edge: &Edge, from: &str) -> bool {
+        edge.from == from || (edge.from == ANY && edge.to != from && self.is_active(from))
+    }
+
+    /// The states that some sequence of steps leads to.
+    fn reachable(&self) -> BTreeSet<&str> {
+        let mut seen = BTreeSet::from([self.initial.as_str()]);
+        let mut open = VecDeque::from([self.initial.as_str()]);
+        while let Some(state) = open.pop_front() {
+            for edge in self.edges.iter().filter(|edge| self.leaves(edge, state)) {
+                for next in std::iter::once(&edge.to).chain(&edge.beyond) {
+                    if seen.insert(next) {
+                        open.push_back(next);
+                    }
+                }
+            }
+        }
+        seen
+    }
+}
+
+impl Edge {
+    /// The step along this edge, its guards being met.
+    fn take(&self, from: &str, facts: &Facts) -> Step {
+        let mut step = Step {
+            from: from.to_owned(),
+            to: self.to.clone(),
+            instead_of: None,
+            begins: None,
+        };
+        let Some(round) = self.round else {
+            return step;
+        };
+        let round = if facts.revising {
+            Round::Revision
+        } else {
+            round
+        };
+        let (begun, allowed) = match round {
+            Round::Fix => (facts.fix_attempt, facts.max_attempts),
+            Round::Revision => (facts.revisions, MAX_REVISIONS),
+        };
+        match &self.beyond {
+            Some(beyond) if begun >= allowed => {
+                step.instead_of = Some(std::mem::replace(&mut step.to, beyond.clone()));
+            }
+            _ => step.begins = Some((round, begun.saturating_add(1))),
+        }
+        step
+    }
+}
+
+impl Guard {
+    /// What is missing, if anything, for `from` to be left.
+    fn look(self, from: &str, facts: &Facts) -> Option<Unmet> {
+        match self {
+            Self::Plan => (!facts.has_plan).then_some(Unmet::Plan),
+            Self::Finding => {
+                let phase = from.to_lowercase();
+                (!facts.findings.contains(&phase)).then_some(Unmet::Finding { phase })
+            }
+            Self::Tickets => (!facts.open_tickets.is_empty()).then(|| Unmet::Tickets {
+                open: facts.open_tickets.clone(),
+            }),
+            Self::Tasks => (facts.unsettled_tasks > 0).then_some(Unmet::Tasks {
+                open: facts.unsettled_tasks,
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fix => "fix round",
+            Self::Revision => "revision",
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} → {}", self.from, self.to)?;
+        if let Some(asked) = &self.instead_of {
+            write!(f, " (no round of {asked} is left)")?;
+        }
+        if let Some((round, number)) = self.begins {
+            write!(f, " ({round} {number})")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,220 @@
-//! Being written.
+//! How a worker is doing: one function that every surface asks, with the evidence in words.
+//!
+//! A verdict is derived from two independent facts: the heartbeat the bridge wrote and what the system says about
+//! its process. Neither is trusted alone. A missing file proves nothing, so nobody is called dead without a process
+//! that is proven gone; and a process that cannot be judged from here (another machine) is never guessed about.
+//!
+//! | heartbeat | process alive | process gone | process cannot be judged |
+//! |---|---|---|---|
+//! | fresh | what it says | what it says | what it says |
+//! | stale | hung | dead | unknown |
+//! | missing | unknown | dead | unknown |
+//!
+//! "What it says" is quarantined, silent, at-risk or healthy, looked at in this order.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Time;
+use crate::heartbeat::{Heartbeat, WorkerStatus};
+use crate::process::Life;
+use crate::time::say_span;
+
+/// A heartbeat further ahead of our clock than this is worth a word.
+const CLOCK_SLACK: Duration = Duration::from_secs(5);
+
+/// How a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It beats and has no trouble.
+    Healthy,
+    /// It beats, and failed more than once in a row.
+    AtRisk,
+    /// It failed too often in a row, or says so itself: it takes no task until a person resumes it.
+    Quarantined,
+    /// Its bridge beats, but the agent under it has said nothing for long.
+    Silent,
+    /// It does not beat, and its process runs.
+    Hung,
+    /// It does not beat, and its process is proven gone.
+    Dead,
+    /// There is not enough to judge by; nothing may be done to it because of this verdict.
+    Unknown,
+}
+
+impl Verdict {
+    /// The word that people and programs read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::AtRisk => "at-risk",
+            Self::Quarantined => "quarantined",
+            Self::Silent => "silent",
+            Self::Hung => "hung",
+            Self::Dead => "dead",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A verdict and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assessment {
+    /// How the worker is doing.
+    pub verdict: Verdict,
+    /// Why, in words; never empty.
+    pub evidence: Vec<String>,
+}
+
+impl fmt::Display for Assessment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.verdict, self.evidence.join(", "))
+    }
+}
+
+/// Where one verdict ends and the next begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A heartbeat this old is stale.
+    pub stale: Duration,
+    /// An executing agent without an event for this long is silent.
+    pub silent: Duration,
+    /// Errors in a row that make a worker at-risk.
+    pub at_risk_errors: u32,
+    /// Errors in a row that quarantine it.
+    pub quarantine_errors: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            stale: Duration::from_secs(30),
+            silent: Duration::from_secs(5 * 60),
+            at_risk_errors: 2,
+            quarantine_errors: 3,
+        }
+    }
+}
+
+/// Judges a worker by its heartbeat and by what is known about its process.
+///
+/// An agent is silent only while its bridge executes a task: an idle one has nothing to say. The time is counted
+/// from `lastEventAt`, so a bridge clears that when it takes a new task; without one, nothing is called silent.
+pub fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits) -> Assessment {
+    let Some(heartbeat) = heartbeat else {
+        return assess_without_heartbeat(life);
+    };
+    let age = now.since(heartbeat.last_poll_at);
+    let mut evidence = vec![say_age(now, heartbeat.last_poll_at)];
+    if age < limits.stale {
+        if life == Life::Gone {
+            evidence.push(format!(
+                "pid {} gone, counted as dead once the heartbeat is {} old",
+                heartbeat.pid,
+                say_span(limits.stale)
+            ));
+        }
+        let verdict = assess_what_it_says(now, heartbeat, limits, &mut evidence);
+        return Assessment { verdict, evidence };
+    }
+    let pid = heartbeat.pid;
+    let verdict = match life {
+        Life::Gone => {
+            evidence.push(format!("pid {pid} gone"));
+            Verdict::Dead
+        }
+        Life::Alive => {
+            evidence.push(format!("pid {pid} alive"));
+            Verdict::Hung
+        }
+        Life::Unknown => {
+            evidence.push(match &heartbeat.host {
+                Some(host) => format!("pid {pid} on {host} cannot be judged from here"),
+                None => format!("pid {pid} cannot be judged from here"),
+            });
+            // What it last said is old, so it is evidence and no verdict.
+            assess_what_it_says(now, heartbeat, limits, &mut evidence);
+            Verdict::Unknown
+        }
+    };
+    Assessment { verdict, evidence }
+}
+
+fn assess_without_heartbeat(life: Life) -> Assessment {
+    let (verdict, process) = match life {
+        Life::Gone => (Verdict::Dead, "process gone"),
+        Life::Alive => (
+            Verdict::Unknown,
+            "process alive: it is starting, or its heartbeat was removed",
+        ),
+        Life::Unknown => (
+            Verdict::Unknown,
+            "no process to judge: a missing heartbeat alone proves nothing",
+        ),
+    };
+    Assessment {
+        verdict,
+        evidence: vec!["no heartbeat".to_owned(), process.to_owned()],
+    }
+}
+
+/// The verdict of the heartbeat's own words, taking it as fresh.
+fn assess_what_it_says(
+    now: Time,
+    heartbeat: &Heartbeat,
+    limits: &Limits,
+    evidence: &mut Vec<String>,
+) -> Verdict {
+    let errors = heartbeat.consecutive_errors;
+    if errors > 0 {
+        let noun = if errors == 1 { "error" } else { "errors" };
+        evidence.push(format!("{errors} {noun} in a row"));
+    }
+    if heartbeat.status == WorkerStatus::Quarantined {
+        evidence.push("says it is quarantined".to_owned());
+        return Verdict::Quarantined;
+    }
+    if errors >= limits.quarantine_errors {
+        return Verdict::Quarantined;
+    }
+    if heartbeat.status == WorkerStatus::Executing
+        && let Some(last_event_at) = heartbeat.last_event_at
+        && now.since(last_event_at) >= limits.silent
+    {
+        let quiet = say_span(now.since(last_event_at));
+        evidence.push(match &heartbeat.current_task_id {
+            Some(task) => format!("no event of the agent for {quiet} on task {task}"),
+            None => format!("no event of the agent for {quiet}"),
+        });
+        return Verdict::Silent;
+    }
+    if errors >= limits.at_risk_errors {
+        return Verdict::AtRisk;
+    }
+    Verdict::Healthy
+}
+
+fn say_age(now: Time, last_poll_at: Time) -> String {
+    let ahead = last_poll_at.since(now);
+    if ahead > CLOCK_SLACK {
+        format!(
+            "heartbeat {} in the future (a clock was set), taken as just now",
+            say_span(ahead)
+        )
+    } else {
+        format!("heartbeat {} old", say_span(now.since(last_poll_at)))
+    }
+}
+
+#[cfg(test)]
+#[path = "health_tests.rs"]
+mod tests;

@@ -1,1 +1,225 @@
-//! Being written.
+//! Who should get a task: what a worker can do, set against how busy it is.
+//!
+//! ```text
+//! fitness = (capabilities it has × 1.0 + each one covered only by `general` × 0.5) / required     (none required: 1.0)
+//! score   = clamp(fitness − 0.2 × tasks in progress + 0.1 if idle, 0, 1)
+//! ```
+//!
+//! The best score wins; among equals the one with fewer tasks in progress, then the name that sorts first. Workers
+//! that are out (dead, quarantined, able to do none of it) stay in the list, last and with the reason, so that
+//! `teamster task route --explain` can show every worker's sum.
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::WorkerName;
+
+/// The capability that covers any other by half.
+pub const GENERAL: &str = "general";
+
+/// After a task has waited this long, whoever can do any of it may take it.
+pub const LONG_ENOUGH: Duration = Duration::from_secs(10);
+
+const BUSY_COST: f64 = 0.2;
+const IDLE_BONUS: f64 = 0.1;
+
+/// What the workers of each provider can do unless the configuration says otherwise.
+const CAPABILITIES: &[(&[&str], &[&str])] = &[
+    (
+        &["claude", "claude-native"],
+        &["code-edit", "testing", GENERAL],
+    ),
+    (
+        &["codex", "mcp-codex"],
+        &[
+            "code-review",
+            "security-review",
+            "architecture",
+            "refactoring",
+        ],
+    ),
+    (
+        &["gemini", "mcp-gemini"],
+        &["ui-design", "documentation", "research", "code-edit"],
+    ),
+    (&["command", "scripted"], &[GENERAL]),
+];
+
+/// What a worker of this provider can do by default; one that nobody knows is taken for a generalist.
+///
+/// The provider may carry its argument, as in `command:make x` or `scripted:demo.toml`.
+pub fn default_capabilities(provider: &str) -> &'static [&'static str] {
+    let kind = provider.split_once(':').map_or(provider, |(kind, _)| kind);
+    CAPABILITIES
+        .iter()
+        .find(|(providers, _)| providers.contains(&kind))
+        .map_or(&[GENERAL], |(_, capabilities)| capabilities)
+}
+
+/// How much of what is required a worker covers, from 0 to 1.
+pub fn fitness(required: &[String], have: &[String]) -> f64 {
+    if required.is_empty() {
+        return 1.0;
+    }
+    let covered: f64 = required.iter().map(|wanted| cover(wanted, have)).sum();
+    // A task names a handful of capabilities; the conversion is exact far beyond that.
+    covered / f64::from(u32::try_from(required.len()).unwrap_or(u32::MAX))
+}
+
+fn cover(wanted: &String, have: &[String]) -> f64 {
+    if have.contains(wanted) {
+        1.0
+    } else if have.iter().any(|capability| capability == GENERAL) {
+        0.5
+    } else {
+        0.0
+    }
+}
+
+/// How well a task would be placed with a worker, from 0 to 1.
+pub fn score(fitness: f64, in_progress: u32, idle: bool) -> f64 {
+    unclamped(fitness, in_progress, idle).clamp(0.0, 1.0)
+}
+
+fn unclamped(fitness: f64, in_progress: u32, idle: bool) -> f64 {
+    let bonus = if idle { IDLE_BONUS } else { 0.0 };
+    let sum = fitness - BUSY_COST * f64::from(in_progress) + bonus;
+    // Sums that are equal on paper must be equal here, or the noise of the last bit would break the tie.
+    (sum * 1e9).round() / 1e9
+}
+
+/// A worker that a task could go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Who.
+    pub name: WorkerName,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+    /// How many tasks it works on now.
+    pub in_progress: u32,
+    /// Whether it waits for work.
+    pub idle: bool,
+    /// Why it gets nothing whatever it can do: dead, quarantined.
+    pub out: Option<String>,
+}
+
+/// A candidate with its sum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scored {
+    /// Who.
+    pub name: WorkerName,
+    /// How much of what is required it covers.
+    pub fitness: f64,
+    /// How well the task would be placed there.
+    pub score: f64,
+    /// How many tasks it works on now.
+    pub in_progress: u32,
+    /// Whether it waits for work.
+    pub idle: bool,
+    /// Why it does not get the task at all.
+    pub out: Option<String>,
+    /// The sum in words, for people.
+    pub sum: String,
+}
+
+impl Scored {
+    fn new(required: &[String], candidate: &Candidate) -> Self {
+        let fitness = fitness(required, &candidate.capabilities);
+        let out = candidate.out.clone().or_else(|| {
+            (fitness <= 0.0).then(|| format!("can do none of {}", required.join(", ")))
+        });
+        Self {
+            name: candidate.name.clone(),
+            fitness,
+            score: score(fitness, candidate.in_progress, candidate.idle),
+            in_progress: candidate.in_progress,
+            idle: candidate.idle,
+            sum: say_sum(required, candidate, fitness, out.as_deref()),
+            out,
+        }
+    }
+
+    /// Best first, a total order as long as names differ.
+    fn order(&self, other: &Self) -> Ordering {
+        (self.out.is_some().cmp(&other.out.is_some()))
+            .then_with(|| other.score.total_cmp(&self.score))
+            .then_with(|| self.in_progress.cmp(&other.in_progress))
+            .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+/// Every candidate, best first; those that are out come last, in the same order among themselves.
+pub fn rank(required: &[String], candidates: &[Candidate]) -> Vec<Scored> {
+    let mut ranked: Vec<Scored> = candidates
+        .iter()
+        .map(|candidate| Scored::new(required, candidate))
+        .collect();
+    ranked.sort_by(Scored::order);
+    ranked
+}
+
+/// Whether a worker that looks for work may take an unowned task that needs `required` and has `waited` so long.
+///
+/// It may not while a better idle worker could come for it; but nobody is waited for longer than [`LONG_ENOUGH`].
+pub fn may_pull(
+    puller: &WorkerName,
+    required: &[String],
+    candidates: &[Candidate],
+    waited: Duration,
+) -> bool {
+    let ranked = rank(required, candidates);
+    let Some(own) = ranked
+        .iter()
+        .find(|scored| scored.name == *puller && scored.out.is_none())
+    else {
+        return false;
+    };
+    waited >= LONG_ENOUGH
+        || !ranked
+            .iter()
+            .any(|other| other.out.is_none() && other.idle && other.score > own.score)
+}
+
+fn say_sum(required: &[String], candidate: &Candidate, fitness: f64, out: Option<&str>) -> String {
+    let parts: Vec<String> = required
+        .iter()
+        .map(|wanted| match cover(wanted, &candidate.capabilities) {
+            1.0 => format!("{wanted} 1"),
+            0.0 => format!("{wanted} 0"),
+            half => format!("{wanted} {half} by {GENERAL}"),
+        })
+        .collect();
+    let parts = if parts.is_empty() {
+        "nothing required".to_owned()
+    } else {
+        parts.join(", ")
+    };
+    let mut sum = format!("fitness {} ({parts})", round(fitness));
+    let (busy, idle) = (candidate.in_progress, candidate.idle);
+    if busy > 0 {
+        let _ = write!(sum, " − {BUSY_COST} × {busy} in progress");
+    }
+    if idle {
+        let _ = write!(sum, " + {IDLE_BONUS} idle");
+    }
+    let plain = unclamped(fitness, busy, idle);
+    let clamped = score(fitness, busy, idle);
+    let _ = write!(sum, " = {}", round(plain));
+    if !(0.0..=1.0).contains(&plain) {
+        let _ = write!(sum, ", held to {}", round(clamped));
+    }
+    if let Some(reason) = out {
+        let _ = write!(sum, "; out: {reason}");
+    }
+    sum
+}
+
+/// Two decimals are what a person compares by.
+fn round(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+#[path = "routing_tests.rs"]
+mod tests;

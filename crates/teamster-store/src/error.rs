@@ -1,0 +1,135 @@
+//! The one error of the store: what happened, to what, and what to do.
+
+use teamster_fs::FsError;
+use teamster_types::NameError;
+use teamster_types::steps::Refusal;
+
+/// What sort of failure it is; the exit code follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It does not exist.
+    NotFound,
+    /// Taken, stale token, illegal step, still alive, or busy.
+    Conflict,
+    /// Not allowed: an invalid name, a limit, an unsafe path.
+    Refused,
+    /// The store cannot be read or written.
+    Unreachable,
+    /// Something is damaged.
+    Failed,
+}
+
+/// An operation of the store that did not happen.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    /// What sort of failure.
+    pub kind: Kind,
+    /// What happened, to what.
+    pub message: String,
+    /// What to do now.
+    pub hint: Option<String>,
+    /// Whether the same call may succeed in a moment: somebody else holds a lock.
+    pub busy: bool,
+}
+
+/// The result of a store operation.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+impl StoreError {
+    /// An error without a hint.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+            busy: false,
+        }
+    }
+
+    /// With what to do now.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Something that does not exist.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, message)
+    }
+
+    /// Somebody else holds it, or the step is illegal.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(Kind::Conflict, message)
+    }
+
+    /// Not allowed.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, message)
+    }
+
+    /// A lock that somebody else holds at this moment.
+    pub fn busy(message: impl Into<String>) -> Self {
+        Self {
+            busy: true,
+            ..Self::conflict(message)
+        }
+    }
+}
+
+impl From<Refusal> for StoreError {
+    fn from(refusal: Refusal) -> Self {
+        let message = refusal.to_string();
+        match refusal {
+            Refusal::TooLong { .. } => Self::refused(message)
+                .hint("shorten it, or put the rest into a file the worker can read"),
+            Refusal::Empty(_) => Self::refused(message),
+            Refusal::Taken { .. } | Refusal::Assigned { .. } | Refusal::NotClaimable { .. } => {
+                Self::conflict(message).hint("`teamster task list --claimable` shows others")
+            }
+            Refusal::StaleToken { .. } => Self::conflict(message)
+                .hint("nothing was changed; `teamster task show` tells who has it"),
+            Refusal::IllegalStep { .. } => Self::conflict(message),
+        }
+    }
+}
+
+impl From<NameError> for StoreError {
+    fn from(error: NameError) -> Self {
+        Self::refused(error.to_string())
+    }
+}
+
+impl From<FsError> for StoreError {
+    fn from(error: FsError) -> Self {
+        use std::io::ErrorKind;
+        let message = error.to_string();
+        if error.is_unsafe() {
+            return Self::refused(message)
+                .hint("remove it, or move it away, and try again; nothing was changed");
+        }
+        let hint = match error.io_kind() {
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                "the disk is full: free some space and try again"
+            }
+            Some(ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
+                "check the rights of this folder, or set TEAMSTER_CLAUDE_DIR to one you may write"
+            }
+            Some(ErrorKind::NotFound) => "check that HOME exists, or set TEAMSTER_CLAUDE_DIR",
+            _ => "`teamster doctor` checks the store",
+        };
+        Self::new(Kind::Unreachable, message).hint(hint)
+    }
+}
+
+impl StoreError {
+    /// The same, as something that is not allowed.
+    #[must_use]
+    pub(crate) fn refused_instead(self) -> Self {
+        Self {
+            kind: Kind::Refused,
+            ..self
+        }
+    }
+}

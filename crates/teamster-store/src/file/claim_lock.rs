@@ -1,0 +1,160 @@
+//! `{id}.lock`: it exists only while a claim is being made, and other programs honour it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use teamster_fs::{Sync, layout};
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::{TaskId, Time, WorkerName};
+
+use super::FileStore;
+use super::held::Held;
+use super::note::MadeClaim;
+use crate::error::{Result, StoreError};
+
+/// A lock of a dead process is taken over at this age, not before: a fresh one may be being written.
+const STALE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Content {
+    pid: u32,
+    worker_name: String,
+    timestamp: i64,
+    #[serde(default)]
+    process_start_time: u64,
+    #[serde(default)]
+    boot_id: String,
+    #[serde(default)]
+    pid_ns: String,
+    #[serde(default)]
+    host: String,
+    #[serde(default)]
+    nonce: String,
+}
+
+/// Claim locks that a change holds.
+#[derive(Debug, Default)]
+pub(super) struct ClaimLocks {
+    made: Vec<MadeClaim>,
+}
+
+impl ClaimLocks {
+    /// Takes the lock of `id`; false when a claimer that may be alive has it.
+    ///
+    /// Taking a stale lock over (read, judge, remove, make) is safe here because the team's lock is held: two of us
+    /// never judge the same lock at once.
+    pub(super) fn take(
+        &mut self,
+        store: &FileStore,
+        held: &mut Held,
+        id: &TaskId,
+        worker: &WorkerName,
+        now: Time,
+        nonce: String,
+    ) -> Result<bool> {
+        if self.made.iter().any(|claim| claim.id == id.as_str()) {
+            return Ok(true);
+        }
+        let me = store.machine.me();
+        let content = Content {
+            pid: me.pid,
+            worker_name: worker.to_string(),
+            timestamp: now.as_millis(),
+            process_start_time: me.process_start_time,
+            boot_id: me.boot_id.clone(),
+            pid_ns: me.pid_ns.clone(),
+            host: me.host.clone(),
+            nonce: nonce.clone(),
+        };
+        let bytes = serde_json::to_vec(&content).unwrap_or_default();
+        let made = MadeClaim {
+            id: id.to_string(),
+            nonce,
+        };
+        held.note.claims.push(made.clone());
+        held.announce()?;
+        let name = layout::claim_lock(id);
+        if !held.folders.tasks.create_new(&name, &bytes, Sync::Fast)? {
+            let stale = is_stale(store, held, &name, now)?;
+            let taken = stale
+                && held.folders.tasks.remove(&name)?
+                && held.folders.tasks.create_new(&name, &bytes, Sync::Fast)?;
+            if !taken {
+                held.note.claims.pop();
+                return Ok(false);
+            }
+        }
+        self.made.push(made);
+        Ok(true)
+    }
+
+    /// Refuses to go on if a lock of ours is not ours any more.
+    pub(super) fn verify(&self, held: &Held) -> Result<()> {
+        for claim in &self.made {
+            if !is_ours(held, claim)? {
+                return Err(StoreError::conflict(format!(
+                    "the claim lock of task {} was taken away by another program; nothing was changed",
+                    claim.id
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives one back.
+    pub(super) fn release(&mut self, held: &Held, id: &TaskId) -> Result<()> {
+        if let Some(place) = self.made.iter().position(|claim| claim.id == id.as_str()) {
+            let claim = self.made.remove(place);
+            remove_ours(held, &claim)?;
+        }
+        Ok(())
+    }
+
+    /// Gives all of them back.
+    pub(super) fn release_all(&mut self, held: &Held) -> Result<()> {
+        for claim in self.made.drain(..) {
+            remove_ours(held, &claim)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes a claim lock if it is the one we made.
+pub(super) fn remove_ours(held: &Held, claim: &MadeClaim) -> Result<()> {
+    if is_ours(held, claim)? {
+        held.folders.tasks.remove(&format!("{}.lock", claim.id))?;
+    }
+    Ok(())
+}
+
+fn is_ours(held: &Held, claim: &MadeClaim) -> Result<bool> {
+    let there = held.folders.tasks.read(&format!("{}.lock", claim.id))?;
+    let content = there.and_then(|(bytes, _)| serde_json::from_slice::<Content>(&bytes).ok());
+    Ok(content.is_some_and(|content| content.nonce == claim.nonce))
+}
+
+/// Old, and its process is proven gone. An old lock that names no process was left by a killed one.
+fn is_stale(store: &FileStore, held: &Held, name: &str, now: Time) -> Result<bool> {
+    let Some((bytes, stamp)) = held.folders.tasks.read(name)? else {
+        return Ok(true);
+    };
+    let written = Time::from_millis(stamp.modified / 1_000_000);
+    let Ok(content) = serde_json::from_slice::<Content>(&bytes) else {
+        return Ok(now.since(written) >= STALE);
+    };
+    // A program that writes seconds instead of milliseconds is believed to have written when the file was.
+    let since = if content.timestamp > 100_000_000_000 {
+        Time::from_millis(content.timestamp)
+    } else {
+        written
+    };
+    let process = ProcessId {
+        pid: content.pid,
+        process_start_time: content.process_start_time,
+        boot_id: content.boot_id,
+        pid_ns: content.pid_ns,
+        host: content.host,
+    };
+    Ok(now.since(since) >= STALE && store.machine.life(&process) == Life::Gone)
+}

@@ -1,0 +1,118 @@
+//! The team's lock, held, with the place where the journal ends.
+
+use std::time::Duration;
+
+use teamster_fs::{Dir, Lock, Waited, layout};
+use teamster_types::TeamName;
+
+use super::note::Note;
+use super::{FileStore, TeamFolders, journal, recover};
+use crate::error::{Result, StoreError};
+
+/// What a lock holder has: the folders, the lock, and a team that is whole.
+pub(super) struct Held {
+    pub(super) folders: TeamFolders,
+    pub(super) lock: Lock,
+    pub(super) note: Note,
+    /// The task folder's modification time before this holder changed anything in it.
+    pub(super) folder_before: i64,
+    /// Whether the note on disk says that something is going on.
+    noted: bool,
+    /// Whether something is left for the next holder to finish.
+    open: bool,
+}
+
+impl Held {
+    /// Waits for the lock, then makes the team whole if its last holder was killed.
+    pub(super) fn take(
+        store: &FileStore,
+        team: &TeamName,
+        what: &'static str,
+        patience: Duration,
+    ) -> Result<Self> {
+        let folders = store.folders(team)?;
+        let lock = match Lock::wait(&folders.tasks, layout::TEAM_LOCK, patience, false)? {
+            Waited::Held(lock) => lock,
+            Waited::TimedOut => return Err(timed_out(team, &folders.tasks)),
+        };
+        // The team may have been removed while we waited; its folder is then somewhere else.
+        let there = store.folders(team)?.tasks.own_stamp()?;
+        let folder = folders.tasks.own_stamp()?;
+        if there.inode != folder.inode {
+            return Err(StoreError::busy(format!(
+                "team {team} was made anew at this moment"
+            )));
+        }
+        let note = Note::read(lock.notes())?;
+        let size = journal::size(&folders.team)?;
+        let clean = note.clean && note.boot == store.machine.boot_id() && note.journal == size;
+        let mut held = Self {
+            folders,
+            lock,
+            note,
+            folder_before: folder.modified,
+            noted: true,
+            open: false,
+        };
+        if clean {
+            held.noted = false;
+        } else {
+            recover::recover(store, team, &mut held)?;
+            held.folder_before = held.folders.tasks.own_stamp()?.modified;
+        }
+        held.note = Note {
+            clean: false,
+            boot: store.machine.boot_id().to_owned(),
+            seq: held.note.seq,
+            journal: held.note.journal,
+            pid: std::process::id(),
+            what: what.to_owned(),
+            ..Note::default()
+        };
+        Ok(held)
+    }
+
+    /// Says on disk what is going on; called before anything is left that a killed process could leave behind.
+    pub(super) fn announce(&mut self) -> Result<()> {
+        self.note.clean = false;
+        self.noted = true;
+        Ok(self.note.write(self.lock.notes())?)
+    }
+
+    /// Leaves the note as it is, for the next holder to finish what it says.
+    pub(super) fn leave_open(&mut self) {
+        self.open = true;
+    }
+
+    /// Says that nothing is left to finish, unless nothing was begun.
+    pub(super) fn all_clean(&mut self) -> Result<()> {
+        if !self.noted || self.open {
+            return Ok(());
+        }
+        let note = Note {
+            clean: true,
+            boot: self.note.boot.clone(),
+            seq: self.note.seq,
+            journal: self.note.journal,
+            ..Note::default()
+        };
+        note.write(self.lock.notes())?;
+        self.noted = false;
+        Ok(())
+    }
+}
+
+fn timed_out(team: &TeamName, tasks: &Dir) -> StoreError {
+    let holder = tasks
+        .open_cells(layout::TEAM_LOCK)
+        .and_then(|cells| Note::read(&cells))
+        .ok()
+        .filter(|note| !note.clean && note.pid != 0)
+        .map_or_else(String::new, |note| {
+            format!(" by pid {} ({})", note.pid, note.what)
+        });
+    StoreError::conflict(format!(
+        "the lock of team {team} is held{holder}; nothing was changed"
+    ))
+    .hint("try again; a lock is freed by itself when its process ends")
+}

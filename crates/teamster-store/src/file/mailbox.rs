@@ -1,0 +1,436 @@
+//! Mailboxes: lines in a live file that rotates into numbered segments, and a cursor that survives it.
+//!
+//! A place in a mailbox is its segment's number and a byte offset; the live file has the number after the last
+//! segment's. The cursor file names no segment while it stands in the live file. Before a rotation it is told the
+//! number that the live file is about to get, and a number that has no file yet means the live file: so a crash
+//! between the two steps changes nothing.
+
+use serde::{Deserialize, Serialize};
+use teamster_fs::{Dir, Sync, layout};
+use teamster_types::WorkerName;
+use teamster_types::event::NewEvent;
+use teamster_types::message::{Mailbox, Message};
+
+use super::commit::{self, Staged};
+use super::held::Held;
+use super::note::{Note, OpenMailbox};
+use super::{FileStore, recover};
+use crate::error::Result;
+use crate::txn::{MailCursor, Position};
+
+/// A live file of this size is full.
+const FULL: u64 = 1024 * 1024;
+const SEGMENT_SHIFT: u32 = 40;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CursorFile {
+    /// Absent: the live file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    segment: Option<u64>,
+    #[serde(default)]
+    bytes_read: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delivered_segment: Option<u64>,
+    /// Absent: as far as it was acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delivered_bytes: Option<u64>,
+}
+
+/// The lines of one segment that were read last, so that paging through it reads it once.
+#[derive(Debug)]
+pub(super) struct Page {
+    mailbox: Mailbox,
+    segment: u64,
+    bytes: Vec<u8>,
+}
+
+fn position(segment: u64, offset: u64) -> Position {
+    Position(segment << SEGMENT_SHIFT | offset)
+}
+
+fn split(position: Position) -> (u64, u64) {
+    (
+        position.0 >> SEGMENT_SHIFT,
+        position.0 & ((1 << SEGMENT_SHIFT) - 1),
+    )
+}
+
+fn folder(team: &Dir, mailbox: &Mailbox) -> Result<Option<Dir>> {
+    Ok(team.child(mailbox.folder())?)
+}
+
+pub(super) fn exists(team: &Dir, mailbox: &Mailbox) -> Result<bool> {
+    let Some(dir) = folder(team, mailbox)? else {
+        return Ok(false);
+    };
+    let live = dir.stamp(&layout::mail_file(mailbox))?;
+    Ok(live.is_some() || dir.stamp(&layout::mail_segment(mailbox, 1))?.is_some())
+}
+
+/// The number of the first segment and of the live file.
+fn numbers(dir: &Dir, mailbox: &Mailbox) -> Result<(u64, u64)> {
+    if dir.stamp(&layout::mail_segment(mailbox, 1))?.is_none() {
+        return Ok((1, 1));
+    }
+    let found: Vec<u64> = dir
+        .entries()?
+        .iter()
+        .filter_map(|entry| layout::segment_number(&entry.name, mailbox.owner()))
+        .collect();
+    let first = found.iter().min().copied().unwrap_or(1);
+    Ok((first, found.iter().max().map_or(1, |last| last + 1)))
+}
+
+fn segment_file(mailbox: &Mailbox, segment: u64, live: u64) -> String {
+    if segment == live {
+        layout::mail_file(mailbox)
+    } else {
+        layout::mail_segment(mailbox, segment)
+    }
+}
+
+/// Workers that have an outbox.
+pub(super) fn outboxes(team: &Dir) -> Result<Vec<WorkerName>> {
+    owners(team, layout::OUTBOX)
+}
+
+fn owners(team: &Dir, folder: &str) -> Result<Vec<WorkerName>> {
+    let Some(dir) = team.child(folder)? else {
+        return Ok(Vec::new());
+    };
+    let mut owners: Vec<WorkerName> = dir
+        .entries()?
+        .iter()
+        .filter_map(|entry| {
+            entry
+                .name
+                .strip_suffix(".jsonl")?
+                .split('.')
+                .next()?
+                .parse()
+                .ok()
+        })
+        .collect();
+    owners.sort_unstable();
+    owners.dedup();
+    Ok(owners)
+}
+
+/// Every mailbox of a team.
+pub(super) fn all(team: &Dir) -> Result<Vec<Mailbox>> {
+    let mut boxes: Vec<Mailbox> = owners(team, layout::INBOX)?
+        .into_iter()
+        .map(Mailbox::Inbox)
+        .collect();
+    if exists(team, &Mailbox::Lead)? {
+        boxes.push(Mailbox::Lead);
+    }
+    boxes.extend(outboxes(team)?.into_iter().map(Mailbox::Outbox));
+    Ok(boxes)
+}
+
+fn read_cursor(dir: &Dir, mailbox: &Mailbox) -> Result<CursorFile> {
+    let read = dir.read(&layout::mail_cursor(mailbox))?;
+    // A cursor that cannot be understood stands at the beginning: a message again is better than a message lost.
+    Ok(read
+        .and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default())
+}
+
+/// How far a mailbox has been read.
+pub(super) fn cursor(team: &Dir, mailbox: &Mailbox) -> Result<MailCursor> {
+    let Some(dir) = folder(team, mailbox)? else {
+        return Ok(MailCursor::default());
+    };
+    let name = layout::mail_cursor(mailbox);
+    let (first, live) = numbers(&dir, mailbox)?;
+    if dir.stamp(&name)?.is_none() {
+        return Ok(MailCursor {
+            acked: position(first, 0),
+            delivered: position(first, 0),
+        });
+    }
+    let file = read_cursor(&dir, mailbox)?;
+    let place = |segment: Option<u64>, bytes: u64| -> Result<Position> {
+        let segment = segment.unwrap_or(live).clamp(first, live);
+        let size = dir
+            .stamp(&segment_file(mailbox, segment, live))?
+            .map_or(0, |stamp| stamp.size);
+        // Beyond its end: another program has begun the file anew.
+        Ok(position(segment, if bytes > size { 0 } else { bytes }))
+    };
+    let acked = place(file.segment, file.bytes_read)?;
+    let delivered = match file.delivered_bytes {
+        Some(bytes) => place(file.delivered_segment, bytes)?.max(acked),
+        None => acked,
+    };
+    Ok(MailCursor { acked, delivered })
+}
+
+/// The cursor file's new content.
+pub(super) fn staged_cursor(team: &Dir, mailbox: &Mailbox, cursor: MailCursor) -> Result<Staged> {
+    let live = match folder(team, mailbox)? {
+        Some(dir) => numbers(&dir, mailbox)?.1,
+        None => 1,
+    };
+    let place = |position: Position| {
+        let (segment, offset) = split(position);
+        (Some(segment).filter(|segment| *segment < live), offset)
+    };
+    let (segment, bytes_read) = place(cursor.acked);
+    let (delivered_segment, delivered) = place(cursor.delivered);
+    let file = CursorFile {
+        segment,
+        bytes_read,
+        delivered_segment,
+        delivered_bytes: (cursor.delivered != cursor.acked).then_some(delivered),
+    };
+    let folder = if matches!(mailbox, Mailbox::Outbox(_)) {
+        layout::OUTBOX
+    } else {
+        layout::INBOX
+    };
+    Ok(Staged {
+        folder: Some(folder),
+        name: layout::mail_cursor(mailbox),
+        bytes: serde_json::to_vec(&file).ok(),
+    })
+}
+
+/// Up to `limit` whole lines from a place on, each with the place behind it.
+pub(super) fn lines(
+    team: &Dir,
+    mailbox: &Mailbox,
+    from: Position,
+    limit: usize,
+    page: &mut Option<Page>,
+) -> Result<Vec<(Position, Result<Message, String>)>> {
+    let Some(dir) = folder(team, mailbox)? else {
+        return Ok(Vec::new());
+    };
+    let (first, live) = numbers(&dir, mailbox)?;
+    let (mut segment, mut offset) = split(from);
+    if segment < first {
+        (segment, offset) = (first, 0);
+    }
+    while segment <= live {
+        let known = page
+            .as_ref()
+            .is_some_and(|page| page.segment == segment && page.mailbox == *mailbox);
+        if !known {
+            let read = dir.read(&segment_file(mailbox, segment, live))?;
+            let bytes = read.map_or_else(Vec::new, |(bytes, _)| bytes);
+            *page = Some(Page {
+                mailbox: mailbox.clone(),
+                segment,
+                bytes,
+            });
+        }
+        let bytes = page.as_ref().map_or(&[][..], |page| &page.bytes[..]);
+        let mut found = Vec::new();
+        let mut at = usize::try_from(offset).unwrap_or(usize::MAX);
+        while found.len() < limit
+            && let Some(rest) = bytes.get(at..)
+            && let Some(length) = rest.iter().position(|byte| *byte == b'\n')
+        {
+            at += length + 1;
+            let behind = position(segment, at as u64);
+            let line = &rest[..length];
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                found.push((behind, Message::parse(line)));
+            } else if let Some((last, _)) = found.last_mut() {
+                *last = behind;
+            }
+        }
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        segment += 1;
+        offset = 0;
+    }
+    Ok(Vec::new())
+}
+
+/// Appends each message to its box: all of them, or none.
+pub(super) fn append_all(
+    store: &FileStore,
+    held: &mut Held,
+    mail: &[(Mailbox, Message)],
+) -> Result<()> {
+    held.announce()?;
+    let mut boxes: Vec<(Dir, String, Vec<u8>)> = Vec::with_capacity(mail.len());
+    for (mailbox, message) in mail {
+        let dir = held.folders.team.child_or_create(mailbox.folder())?;
+        let name = layout::mail_file(mailbox);
+        let size = ready_for_append(&dir, mailbox, store.settings.sync)?;
+        let owner = mailbox.owner().to_owned();
+        held.note.mail.push(OpenMailbox {
+            folder: mailbox.folder().to_owned(),
+            owner,
+            size,
+        });
+        boxes.push((dir, name, message.to_line()));
+    }
+    held.announce()?;
+    for (done, (dir, name, line)) in boxes.iter().enumerate() {
+        if let Err(error) = dir.append(name, line, store.settings.sync) {
+            let undone = boxes.iter().zip(&held.note.mail).take(done);
+            let stuck = undone
+                .filter(|((dir, name, _), open)| dir.truncate(name, open.size).is_err())
+                .count();
+            if stuck > 0 {
+                // Some have it and it cannot be taken back: the next holder gives it to the others too.
+                held.leave_open();
+            }
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}
+
+/// The live file with a whole last line and room in it; its size.
+fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
+    let name = layout::mail_file(mailbox);
+    let size = mend_tail(dir, &name)?;
+    if size < FULL {
+        return Ok(size);
+    }
+    let (_, live) = numbers(dir, mailbox)?;
+    let cursor = layout::mail_cursor(mailbox);
+    if dir.stamp(&cursor)?.is_some() {
+        let mut file = read_cursor(dir, mailbox)?;
+        file.segment = file.segment.or(Some(live));
+        file.delivered_segment = file
+            .delivered_segment
+            .or(file.delivered_bytes.map(|_| live));
+        dir.replace(
+            &cursor,
+            &serde_json::to_vec(&file).unwrap_or_default(),
+            sync,
+        )?;
+    }
+    dir.rename_new(&name, dir, &layout::mail_segment(mailbox, live))?;
+    Ok(0)
+}
+
+/// Cuts a torn last line off; one that only lacks its end gets it. The size after that.
+fn mend_tail(dir: &Dir, name: &str) -> Result<u64> {
+    let Some(stamp) = dir.stamp(name)? else {
+        return Ok(0);
+    };
+    let mut last = [b'\n'];
+    if stamp.size > 0 {
+        dir.read_at(name, &mut last, stamp.size - 1)?;
+    }
+    if last == [b'\n'] {
+        return Ok(stamp.size);
+    }
+    let bytes = dir.read(name)?.map_or_else(Vec::new, |(bytes, _)| bytes);
+    let start = bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |place| place + 1);
+    if Message::parse(&bytes[start..]).is_ok() {
+        dir.append(name, b"\n", Sync::Fast)?;
+        return Ok(bytes.len() as u64 + 1);
+    }
+    dir.truncate(name, start as u64)?;
+    Ok(start as u64)
+}
+
+/// Finishes a send that was killed: who has the line, has the message, and then everyone it was for gets it.
+pub(super) fn roll_forward(
+    store: &FileStore,
+    held: &mut Held,
+    before: &Note,
+    rebooted: bool,
+) -> Result<()> {
+    if rebooted {
+        return journal_unknown(store, held);
+    }
+    if before.mail.is_empty() || before.seq != held.note.seq {
+        return Ok(());
+    }
+    let mut sent: Option<Message> = None;
+    let mut missing = Vec::new();
+    for open in &before.mail {
+        let Some(mailbox) = recover::mailbox_of(&open.folder, &open.owner) else {
+            continue;
+        };
+        let dir = held.folders.team.child_or_create(mailbox.folder())?;
+        let name = layout::mail_file(&mailbox);
+        let tail = dir
+            .read_from(&name, open.size)?
+            .map_or_else(Vec::new, |(bytes, _)| bytes);
+        let line = tail
+            .split_inclusive(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default();
+        match Message::parse(line.strip_suffix(b"\n").unwrap_or_default()) {
+            Ok(message) => sent = sent.or(Some(message)),
+            Err(_) => {
+                if !tail.is_empty() {
+                    dir.truncate(&name, open.size)?;
+                }
+                missing.push((dir, name, mailbox));
+            }
+        }
+    }
+    let Some(message) = sent else {
+        return Ok(());
+    };
+    for (dir, name, mailbox) in missing {
+        let copy = message
+            .clone()
+            .with("id", teamster_fs::random_hex().into())
+            .with("to", mailbox.owner().into());
+        dir.append(&name, &copy.to_line(), store.settings.sync)?;
+    }
+    let to = if before.mail.len() > 1 {
+        "all"
+    } else {
+        message.to()
+    };
+    let event = recovered(&message, to).with("sent", before.mail.len());
+    commit::journal_now(store, held, vec![event])
+}
+
+/// After the machine went down: lines whose events did not reach the disk are journalled again.
+fn journal_unknown(store: &FileStore, held: &mut Held) -> Result<()> {
+    let mut lost: Vec<(u64, NewEvent)> = Vec::new();
+    for mailbox in all(&held.folders.team)? {
+        let Some(dir) = folder(&held.folders.team, &mailbox)? else {
+            continue;
+        };
+        mend_tail(&dir, &layout::mail_file(&mailbox))?;
+        let bytes = dir
+            .read(&layout::mail_file(&mailbox))?
+            .map_or_else(Vec::new, |(bytes, _)| bytes);
+        for line in bytes.split(|byte| *byte == b'\n') {
+            if let Ok(message) = Message::parse(line)
+                && let Some(seq) = message.seq().filter(|seq| *seq > held.note.seq)
+            {
+                lost.push((seq, recovered(&message, message.to())));
+            }
+        }
+    }
+    lost.sort_by_key(|(seq, _)| *seq);
+    if lost.is_empty() {
+        return Ok(());
+    }
+    commit::journal_now(
+        store,
+        held,
+        lost.into_iter().map(|(_, event)| event).collect(),
+    )
+}
+
+fn recovered(message: &Message, to: &str) -> NewEvent {
+    NewEvent::new("message.sent", message.from())
+        .with("messageType", message.kind())
+        .with("content", message.content())
+        .with("to", to)
+        .with("messageId", message.id())
+        .with("recovered", true)
+}

@@ -1,0 +1,180 @@
+//! The store in plain files, beside the programs that also know them.
+//!
+//! One change of a team goes like this, under the team's lock:
+//!
+//! 1. the lock's note says what is about to be touched (`note`);
+//! 2. lock folders keep Claude Code out of the task files in question (`folder_lock`), and `{id}.lock` keeps other
+//!    claimers out of a task that is being claimed (`claim_lock`);
+//! 3. new contents are written and synced as `.{name}.{seq}.next` (`commit`);
+//! 4. the event is appended to the journal and synced: **this is the commit**;
+//! 5. the `.next` files are renamed, the locks given back, the note says that all is clean.
+//!
+//! A process that is killed leaves a note that is not clean. Whoever takes the lock next finishes what was committed
+//! and removes what was not (`recover`).
+//!
+//! A message is different: its line in the mailbox is the commit, synced, and carries the position of its event. The
+//! next holder writes the event if it is missing.
+
+mod claim_lock;
+mod commit;
+mod folder_lock;
+mod heartbeat;
+mod held;
+mod index;
+mod journal;
+mod mailbox;
+mod native;
+mod note;
+mod read;
+mod recover;
+mod rescan;
+mod team;
+mod txn;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use teamster_fs::layout::Layout;
+use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, Sync, layout};
+use teamster_types::TeamName;
+use teamster_types::team::{NewTeam, TeamConfig};
+
+use crate::clock::Clock;
+use crate::error::{Result, StoreError};
+use crate::store::DeletedTeam;
+use crate::txn::{Backend, Txn};
+use held::Held;
+use txn::FileTxn;
+
+/// How a file store behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How long a claim lasts.
+    pub lease: Duration,
+    /// Whether changes are on the disk before they count.
+    pub sync: Sync,
+    /// How long to wait for locks.
+    pub patience: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: teamster_types::steps::LEASE,
+            sync: Sync::Durable,
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Teams in files below the Claude folder.
+pub struct FileStore {
+    claude: PathBuf,
+    clock: Arc<dyn Clock>,
+    machine: Machine,
+    settings: Settings,
+}
+
+impl FileStore {
+    /// A store at the roots of `layout`. Nothing is made or touched before the first change.
+    pub fn open(layout: &Layout, clock: Arc<dyn Clock>, settings: Settings) -> Result<Self> {
+        Ok(Self {
+            claude: layout.claude.clone(),
+            clock,
+            machine: Machine::read(),
+            settings,
+        })
+    }
+
+    /// The two folders of a team.
+    fn folders(&self, team: &TeamName) -> Result<TeamFolders> {
+        let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
+        let teams = root.child(layout::TEAMS)?.ok_or_else(|| no_team(team))?;
+        let folder = teams.child(team.as_str())?.ok_or_else(|| no_team(team))?;
+        let tasks = root
+            .child_or_create(layout::TASKS)?
+            .child_or_create(team.as_str())?;
+        Ok(TeamFolders {
+            team: folder,
+            tasks,
+        })
+    }
+
+    /// The same for a reader, who makes nothing: a team may have no task folder yet.
+    fn folders_to_read(&self, team: &TeamName) -> Result<(Dir, Option<Dir>)> {
+        let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
+        let teams = root.child(layout::TEAMS)?.ok_or_else(|| no_team(team))?;
+        let folder = teams.child(team.as_str())?.ok_or_else(|| no_team(team))?;
+        let tasks = match root.child(layout::TASKS)? {
+            Some(tasks) => tasks.child(team.as_str())?,
+            None => None,
+        };
+        Ok((folder, tasks))
+    }
+
+    fn attempt(
+        &self,
+        team: &TeamName,
+        what: &'static str,
+        patience: Duration,
+        change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
+    ) -> Result<()> {
+        let held = Held::take(self, team, what, patience)?;
+        let mut txn = FileTxn::new(self, team, held);
+        match change(&mut txn) {
+            Ok(()) => txn.commit(),
+            Err(error) => {
+                txn.abandon();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The open folders of one team.
+struct TeamFolders {
+    /// `teams/{team}`
+    team: Dir,
+    /// `tasks/{team}`
+    tasks: Dir,
+}
+
+impl Backend for FileStore {
+    fn change(
+        &self,
+        team: &TeamName,
+        what: &'static str,
+        change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
+    ) -> Result<()> {
+        let start = Instant::now();
+        let mut pause = Duration::from_millis(2);
+        loop {
+            let left = self.settings.patience.saturating_sub(start.elapsed());
+            match self.attempt(team, what, left, change) {
+                // The team's lock is not held while we wait for a foreign one: our own people go on meanwhile.
+                Err(error) if error.busy && !left.is_zero() => {
+                    std::thread::sleep(pause.min(left));
+                    pause = (pause * 2).min(Duration::from_millis(100));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
+        team::create(self, new, base)
+    }
+
+    fn drop_team(&self, team: &TeamName, actor: &str) -> Result<DeletedTeam> {
+        team::delete(self, team, actor)
+    }
+}
+
+fn no_team(team: &TeamName) -> StoreError {
+    StoreError::not_found(format!("there is no team {team}")).hint(format!(
+        "`teamster team list` shows the teams; `teamster team create {team}` makes it"
+    ))
+}

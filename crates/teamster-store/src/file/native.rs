@@ -1,0 +1,76 @@
+//! Claude Code's own inboxes: a file with an array, which its client empties when it reads.
+
+use serde_json::{Value, json};
+use teamster_fs::{Dir, layout};
+use teamster_types::message::Message;
+
+use super::commit::Staged;
+use super::read;
+use crate::error::Result;
+
+/// The file of a teammate's inbox.
+pub(super) fn file(name: &str) -> String {
+    format!("{name}.json")
+}
+
+/// The inbox with one plain message more. The caller holds its lock folder.
+pub(super) fn with_message(team: &Dir, name: &str, message: &Message) -> Result<Staged> {
+    let name = file(name);
+    let mut entries = match team.child(layout::NATIVE_INBOXES)? {
+        Some(inboxes) => match inboxes.read(&name)? {
+            Some((bytes, _)) if !bytes.is_empty() => {
+                serde_json::from_slice::<Vec<Value>>(&bytes)
+                    .map_err(|error| read::damaged(&name, &error.to_string()))?
+            }
+            _ => Vec::new(),
+        },
+        None => Vec::new(),
+    };
+    entries.push(json!({
+        "from": message.from(),
+        "text": message.content(),
+        "timestamp": message.text("timestamp"),
+        "type": "message",
+        "msg_id": message.id(),
+        "read": false,
+    }));
+    let bytes = serde_json::to_vec_pretty(&entries).ok();
+    Ok(Staged {
+        folder: Some(layout::NATIVE_INBOXES),
+        name,
+        bytes,
+    })
+}
+
+/// The messages that lie in Claude Code's inboxes, with the name of each inbox.
+pub(super) fn messages(team: &Dir) -> Result<Vec<(String, Message)>> {
+    let mut found = Vec::new();
+    let Some(inboxes) = team.child(layout::NATIVE_INBOXES)? else {
+        return Ok(found);
+    };
+    let mut names: Vec<String> = inboxes
+        .entries()?
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
+    names.sort_unstable();
+    for name in names {
+        let Some(owner) = name
+            .strip_suffix(".json")
+            .filter(|owner| !owner.starts_with('.'))
+        else {
+            continue;
+        };
+        // A torn or foreign file is the client's business; it hides no other inbox.
+        let Ok(Some((bytes, _))) = inboxes.read(&name) else {
+            continue;
+        };
+        let entries: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_default();
+        for entry in entries {
+            if let Ok(message) = Message::parse(entry.to_string().as_bytes()) {
+                found.push((owner.to_owned(), message.with("to", json!(owner))));
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,94 @@
+//! The note in the team's lock file: where the journal ends, and what its holder is about to touch.
+//!
+//! It is changed in place and not synced, so it is only believed when it says `clean`, comes from this boot of the
+//! machine, and agrees with the journal's size. It also tells a person who holds the lock.
+
+use serde::{Deserialize, Serialize};
+use teamster_fs::{Cells, FsError};
+
+/// Longer than any note but a huge broadcast's.
+const USUAL: usize = 4096;
+
+/// What the holder of the lock leaves for the next one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Note {
+    /// Nothing is left to finish or undo.
+    pub(super) clean: bool,
+    /// The boot it was written in.
+    pub(super) boot: String,
+    /// The last event.
+    pub(super) seq: u64,
+    /// The size of the journal's live segment.
+    pub(super) journal: u64,
+    /// Who holds the lock.
+    pub(super) pid: u32,
+    /// To do what.
+    pub(super) what: String,
+    /// Tasks whose files are being changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tasks: Vec<String>,
+    /// Lock folders that were put beside files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) folders: Vec<PlacedFolder>,
+    /// Claim locks that were made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) claims: Vec<MadeClaim>,
+    /// Mailboxes that are being appended to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) mail: Vec<OpenMailbox>,
+}
+
+/// A lock folder of ours, told from a foreign one by its exact modification time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct PlacedFolder {
+    /// Where: `tasks` or `inboxes`.
+    pub(super) within: String,
+    /// Its name.
+    pub(super) name: String,
+    /// Its modification time in nanoseconds.
+    pub(super) mark: i64,
+}
+
+/// A claim lock of ours, told from a foreign one by its nonce.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct MadeClaim {
+    /// The task.
+    pub(super) id: String,
+    /// What stands in the lock.
+    pub(super) nonce: String,
+}
+
+/// A mailbox that gets a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct OpenMailbox {
+    /// `inbox` or `outbox`.
+    pub(super) folder: String,
+    /// Whose.
+    pub(super) owner: String,
+    /// Its size before.
+    pub(super) size: u64,
+}
+
+impl Note {
+    /// Reads the note. One that cannot be read is not clean.
+    pub(super) fn read(cells: &Cells) -> Result<Self, FsError> {
+        let mut buffer = vec![0; USUAL];
+        let mut filled = cells.read(&mut buffer, 0)?;
+        if filled == USUAL && !buffer.contains(&b'\n') {
+            let size = usize::try_from(cells.stamp().size).unwrap_or(USUAL);
+            buffer.resize(size.clamp(USUAL, 64 * USUAL), 0);
+            filled = cells.read(&mut buffer, 0)?;
+        }
+        let line = buffer[..filled]
+            .split(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default();
+        Ok(serde_json::from_slice(line).unwrap_or_default())
+    }
+
+    /// Writes the note over the old one; what stands behind its line end is of no meaning.
+    pub(super) fn write(&self, cells: &Cells) -> Result<(), FsError> {
+        cells.write(&teamster_types::json::to_line(self), 0)
+    }
+}

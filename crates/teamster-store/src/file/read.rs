@@ -1,0 +1,412 @@
+//! Reads without the lock: each file is whole by itself, and a list is taken again if it was changed meanwhile.
+
+use std::collections::HashMap;
+
+use teamster_fs::{Dir, Lock, Waited, layout};
+use teamster_types::event::Event;
+use teamster_types::failure::Failure;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::message::{Mailbox, Message};
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::progress::Progress;
+use teamster_types::task::{Status, Task};
+use teamster_types::team::TeamConfig;
+use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+use super::index::{self, flag};
+use super::note::Note;
+use super::{FileStore, heartbeat, journal, mailbox, native, watch};
+use crate::error::{Kind, Result, StoreError};
+use crate::rules::no_task;
+use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
+use crate::watch::Watch;
+
+/// A file that cannot be understood.
+pub(super) fn damaged(file: &str, error: &str) -> StoreError {
+    StoreError::new(Kind::Failed, format!("{file}: {error}"))
+        .hint("mend or remove the file; nothing was changed")
+}
+
+pub(super) fn config(team: &Dir, name: &TeamName) -> Result<TeamConfig> {
+    // Claude Code rewrites its registry in place, so a torn one is read again before it is called damaged.
+    let mut error = String::new();
+    for _ in 0..5 {
+        let Some((bytes, _)) = team.read(layout::CONFIG)? else {
+            return Err(super::no_team(name));
+        };
+        match TeamConfig::parse(&bytes) {
+            Ok(config) => return Ok(config),
+            Err(reason) => error = reason,
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    Err(damaged(
+        &format!("{} of team {name}", layout::CONFIG),
+        &error,
+    ))
+}
+
+/// A task; `None` when there is none, an error when its file is damaged.
+pub(super) fn task(tasks: &Dir, id: &TaskId) -> Result<Option<Task>> {
+    let name = layout::task_file(id);
+    let Some((bytes, _)) = tasks.read(&name)? else {
+        return Ok(None);
+    };
+    Task::parse(id, &bytes)
+        .map(Some)
+        .map_err(|error| damaged(&name, &error))
+}
+
+pub(super) fn failure(tasks: &Dir, id: &TaskId) -> Result<Option<Failure>> {
+    let name = layout::failure_file(id);
+    let Some((bytes, _)) = tasks.read(&name)? else {
+        return Ok(None);
+    };
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| damaged(&name, &error.to_string()))
+}
+
+/// The ids in a task folder, in their order.
+fn ids(tasks: &Dir) -> Result<Vec<TaskId>> {
+    let mut ids: Vec<TaskId> = tasks
+        .entries()?
+        .iter()
+        .filter_map(|entry| layout::task_of_file(&entry.name))
+        .collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+fn list(tasks: &Dir) -> Result<TaskList> {
+    let mut list = TaskList::default();
+    for id in ids(tasks)? {
+        match task(tasks, &id) {
+            Ok(Some(task)) => list.tasks.push(task),
+            Ok(None) => {}
+            Err(error) => list.problems.push(problem(&id, &error)),
+        }
+    }
+    Ok(list)
+}
+
+fn problem(id: &TaskId, error: &StoreError) -> Damaged {
+    let file = layout::task_file(id);
+    let message = error
+        .message
+        .strip_prefix(&format!("{file}: "))
+        .unwrap_or(&error.message);
+    Damaged {
+        error: message.to_owned(),
+        file,
+    }
+}
+
+fn count(tasks: &Dir) -> Result<(Progress, Vec<Damaged>)> {
+    let known: HashMap<TaskId, index::Record> = index::read_all(tasks)?
+        .into_iter()
+        .map(|record| (record.id.clone(), record))
+        .collect();
+    let (mut progress, mut problems) = (Progress::default(), Vec::new());
+    for entry in tasks.entries()? {
+        let Some(id) = layout::task_of_file(&entry.name) else {
+            continue;
+        };
+        let Some(stamp) = tasks.stamp(&entry.name)? else {
+            continue;
+        };
+        let record = known
+            .get(&id)
+            .filter(|record| record.fits(&stamp) && !record.has(flag::DAMAGED));
+        if let Some(record) = record {
+            let status = match record.flags & (flag::COMPLETED | flag::IN_PROGRESS) {
+                flag::COMPLETED => Status::Completed,
+                flag::IN_PROGRESS => Status::InProgress,
+                _ => Status::Pending,
+            };
+            if !record.has(flag::INTERNAL) {
+                progress.count(status, record.has(flag::FAILED));
+            }
+            continue;
+        }
+        match task(tasks, &id) {
+            Ok(Some(task)) if !task.is_internal() => {
+                progress.count(task.status(), task.is_failed())
+            }
+            Ok(_) => {}
+            Err(error) => problems.push(problem(&id, &error)),
+        }
+    }
+    problems.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok((progress, problems))
+}
+
+/// Reads something that several files make up: again while a writer is at work, in the end under the lock.
+fn at_one_moment<T>(tasks: &Dir, mut read: impl FnMut(&Dir) -> Result<T>) -> Result<T> {
+    for _ in 0..4 {
+        let before = quiet(tasks)?;
+        let found = read(tasks)?;
+        if before.is_some() && before == quiet(tasks)? {
+            return Ok(found);
+        }
+        std::thread::sleep(std::time::Duration::from_micros(500));
+    }
+    // A writer that is killed leaves its note as it is, so the lock is the last word; without it, what is there now.
+    let _lock = match Lock::wait(
+        tasks,
+        layout::TEAM_LOCK,
+        std::time::Duration::from_millis(500),
+        true,
+    ) {
+        Ok(Waited::Held(lock)) => Some(lock),
+        Ok(Waited::TimedOut) | Err(_) => None,
+    };
+    read(tasks)
+}
+
+/// The position of a team that nobody is changing right now.
+fn quiet(tasks: &Dir) -> Result<Option<(u64, u64)>> {
+    let Some((bytes, _)) = tasks.read(layout::TEAM_LOCK)? else {
+        return Ok(Some((0, 0)));
+    };
+    let line = bytes
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let note: Note = serde_json::from_slice(line).unwrap_or_default();
+    Ok((note.clean || bytes.is_empty()).then_some((note.seq, note.journal)))
+}
+
+/// When the reader of a box got how far, from the journal.
+#[derive(Default)]
+struct Receipts {
+    delivered: HashMap<String, Vec<(u64, Time)>>,
+    acked: HashMap<String, Vec<(u64, Time)>>,
+}
+
+impl Receipts {
+    fn note(&mut self, event: &Event) {
+        let map = match event.kind.as_str() {
+            "message.delivered" => &mut self.delivered,
+            "message.acked" => &mut self.acked,
+            _ => return,
+        };
+        let label = event.data.get("box").and_then(|label| label.as_str());
+        let up_to = event.data.get("upTo").and_then(serde_json::Value::as_u64);
+        if let (Some(label), Some(up_to)) = (label, up_to) {
+            map.entry(label.to_owned())
+                .or_default()
+                .push((up_to, event.ts));
+        }
+    }
+
+    fn find(map: &HashMap<String, Vec<(u64, Time)>>, label: &str, behind: u64) -> Option<Time> {
+        let moves = map.get(label)?;
+        moves
+            .iter()
+            .find(|(up_to, _)| *up_to >= behind)
+            .map(|(_, ts)| *ts)
+    }
+}
+
+fn filed(mailbox: &Mailbox, behind: u64, message: Message, receipts: &Receipts) -> Filed {
+    let label = mailbox.label();
+    Filed {
+        delivered_at: Receipts::find(&receipts.delivered, &label, behind),
+        acked_at: Receipts::find(&receipts.acked, &label, behind),
+        mailbox: label,
+        message,
+    }
+}
+
+impl FileStore {
+    fn project(&self, team: &TeamName) -> Result<Option<String>> {
+        Ok(self.team(team)?.project().map(str::to_owned))
+    }
+}
+
+impl Read for FileStore {
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn teams(&self) -> Result<Vec<TeamEntry>> {
+        let mut found = Vec::new();
+        let Some(root) = Dir::open_root(&self.claude)? else {
+            return Ok(found);
+        };
+        let Some(teams) = root.child(layout::TEAMS)? else {
+            return Ok(found);
+        };
+        for entry in teams.entries()? {
+            if entry.name.starts_with('.') {
+                continue;
+            }
+            let config = match teams.child(&entry.name) {
+                Ok(Some(dir)) => match dir.read(layout::CONFIG) {
+                    Ok(Some((bytes, _))) => TeamConfig::parse(&bytes),
+                    // A folder without registry is no team: Claude Code leaves such behind.
+                    Ok(None) => continue,
+                    Err(error) => Err(error.to_string()),
+                },
+                Ok(None) => continue,
+                Err(error) if matches!(error.problem, teamster_fs::Problem::NotA(_)) => continue,
+                Err(error) => Err(error.to_string()),
+            };
+            found.push(TeamEntry {
+                name: entry.name,
+                config,
+            });
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    fn team(&self, team: &TeamName) -> Result<TeamConfig> {
+        config(&self.folders_to_read(team)?.0, team)
+    }
+
+    fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task> {
+        let found = match self.folders_to_read(team)?.1 {
+            Some(tasks) => task(&tasks, id)?,
+            None => None,
+        };
+        found.ok_or_else(|| no_task(team, id))
+    }
+
+    fn tasks(&self, team: &TeamName) -> Result<TaskList> {
+        match self.folders_to_read(team)?.1 {
+            Some(tasks) => at_one_moment(&tasks, list),
+            None => Ok(TaskList::default()),
+        }
+    }
+
+    fn progress(&self, team: &TeamName) -> Result<(Progress, Vec<Damaged>)> {
+        match self.folders_to_read(team)?.1 {
+            Some(tasks) => at_one_moment(&tasks, count),
+            None => Ok((Progress::default(), Vec::new())),
+        }
+    }
+
+    fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>> {
+        match self.folders_to_read(team)?.1 {
+            Some(tasks) => failure(&tasks, id),
+            None => Ok(None),
+        }
+    }
+
+    fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {
+        let dir = self.folders_to_read(team)?.0;
+        let mut receipts = Receipts::default();
+        let mut from = 1;
+        loop {
+            let page = journal::read(&dir, from, 2_000)?;
+            let Some(last) = page.events.last() else {
+                break;
+            };
+            from = last.seq + 1;
+            page.events.iter().for_each(|event| receipts.note(event));
+        }
+        let mut found = Vec::new();
+        for mailbox in mailbox::all(&dir)? {
+            let (mut page, mut position) = (None, crate::txn::Position::default());
+            loop {
+                let lines = mailbox::lines(&dir, &mailbox, position, 1_000, &mut page)?;
+                let Some((last, _)) = lines.last() else { break };
+                position = *last;
+                found.extend(lines.into_iter().filter_map(|(behind, line)| {
+                    Some(filed(&mailbox, behind.0, line.ok()?, &receipts))
+                }));
+            }
+        }
+        found.extend(
+            native::messages(&dir)?
+                .into_iter()
+                .map(|(owner, message)| Filed {
+                    mailbox: format!("{}/{owner}", layout::NATIVE_INBOXES),
+                    message,
+                    delivered_at: None,
+                    acked_at: None,
+                }),
+        );
+        Ok(found)
+    }
+
+    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>> {
+        let dir = self.folders_to_read(team)?.0;
+        let mut found = Vec::new();
+        for mailbox in mailbox::all(&dir)? {
+            let mut position = mailbox::cursor(&dir, &mailbox)?.delivered;
+            let mut page = None;
+            loop {
+                let lines = mailbox::lines(&dir, &mailbox, position, 1_000, &mut page)?;
+                let Some((last, _)) = lines.last() else { break };
+                position = *last;
+                let messages = lines
+                    .into_iter()
+                    .filter_map(|(behind, line)| Some((behind, line.ok()?)));
+                let old = messages
+                    .filter(|(_, message)| message.timestamp().is_some_and(|sent| sent < before));
+                found.extend(old.map(|(behind, message)| {
+                    filed(&mailbox, behind.0, message, &Receipts::default())
+                }));
+            }
+        }
+        Ok(found)
+    }
+
+    fn beat(&self, heartbeat: &Heartbeat) -> Result<()> {
+        heartbeat::write(self.project(&heartbeat.team_name)?.as_deref(), heartbeat)
+    }
+
+    fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
+        heartbeat::remove(self.project(team)?.as_deref(), team, worker)
+    }
+
+    fn heartbeats(&self, team: &TeamName) -> Result<(Vec<Heartbeat>, Vec<Damaged>)> {
+        heartbeat::read_all(self.project(team)?.as_deref(), team)
+    }
+
+    fn life(&self, process: &ProcessId) -> Life {
+        self.machine.life(process)
+    }
+
+    fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>> {
+        let mut found = Vec::new();
+        let Some(dir) = self.folders_to_read(team)?.0.child(layout::SIGNALS)? else {
+            return Ok(found);
+        };
+        for drain in [false, true] {
+            let name = layout::signal_file(worker, drain);
+            if let Some((bytes, _)) = dir.read(&name)? {
+                // Another program's signal may say less; that it is there is what counts.
+                let signal = serde_json::from_slice::<Signal>(&bytes).unwrap_or_else(|_| Signal {
+                    request_id: String::new(),
+                    reason: String::new(),
+                    timestamp: self.now(),
+                    drain,
+                });
+                found.push(Signal { drain, ..signal });
+            }
+        }
+        Ok(found)
+    }
+
+    fn position(&self, team: &TeamName) -> Result<u64> {
+        journal::position(&self.folders_to_read(team)?.0)
+    }
+
+    fn events(&self, team: &TeamName, from: u64, limit: usize) -> Result<JournalPage> {
+        journal::read(&self.folders_to_read(team)?.0, from.max(1), limit)
+    }
+
+    fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage> {
+        let dir = self.folders_to_read(team)?.0;
+        let last = journal::position(&dir)?;
+        journal::read(&dir, (last + 1).saturating_sub(count as u64).max(1), count)
+    }
+
+    fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {
+        watch::open(self, team, after)
+    }
+}

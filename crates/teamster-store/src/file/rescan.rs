@@ -1,0 +1,353 @@
+//! Noticing what other programs did to the task files.
+
+use std::collections::{HashMap, HashSet};
+
+use teamster_fs::{Stamp, layout};
+use teamster_types::TaskId;
+use teamster_types::event::NewEvent;
+use teamster_types::task::{Status, Task};
+
+use super::FileStore;
+use super::held::Held;
+use super::index::{Index, Record, flag};
+use super::{commit, journal};
+use crate::error::Result;
+use crate::rebuild;
+
+/// Files are compared with the index at least this often, in milliseconds.
+pub(super) const EVERY: i64 = 5_000;
+
+/// A task file as it is now.
+struct Found {
+    id: TaskId,
+    bytes: Vec<u8>,
+    stamp: Stamp,
+    task: Result<Task, String>,
+}
+
+fn read(held: &Held, id: &TaskId) -> Result<Option<Found>> {
+    let name = layout::task_file(id);
+    let (bytes, stamp) = match held.folders.tasks.read(&name) {
+        Ok(Some(read)) => read,
+        Ok(None) => return Ok(None),
+        // A link or a folder in place of a task is damaged, and hides no other task.
+        Err(error) if error.is_unsafe() => {
+            let Some(stamp) = held.folders.tasks.stamp(&name)? else {
+                return Ok(None);
+            };
+            let task = Err(error.to_string());
+            return Ok(Some(Found {
+                id: id.clone(),
+                bytes: Vec::new(),
+                stamp,
+                task,
+            }));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let task = Task::parse(id, &bytes);
+    Ok(Some(Found {
+        id: id.clone(),
+        bytes,
+        stamp,
+        task,
+    }))
+}
+
+/// Compares every task file with the index; journals what foreign programs did. True when anything was new.
+///
+/// `own` are tasks that a killed process of ours was changing: a difference there is no foreign change.
+pub(super) fn rescan(
+    store: &FileStore,
+    held: &mut Held,
+    index: &mut Index,
+    own: &HashSet<TaskId>,
+) -> Result<bool> {
+    if !index.valid {
+        return rebuild_index(store, held, index).map(|()| true);
+    }
+    // Taken before the listing: what is made during it is found by the next one.
+    let folder = held.folders.tasks.own_stamp()?.modified;
+    let mut known: HashMap<TaskId, Record> = index
+        .all()?
+        .into_iter()
+        .map(|record| (record.id.clone(), record))
+        .collect();
+    let mut events = Vec::new();
+    let mut changed: Vec<Found> = Vec::new();
+    for entry in held.folders.tasks.entries()? {
+        let Some(id) = layout::task_of_file(&entry.name) else {
+            continue;
+        };
+        let Some(stamp) = held.folders.tasks.stamp(&entry.name)? else {
+            continue;
+        };
+        let record = known.remove(&id);
+        if record.as_ref().is_some_and(|record| record.fits(&stamp)) {
+            continue;
+        }
+        let Some(found) = read(held, &id)? else {
+            continue;
+        };
+        let before = record.filter(|record| !record.has(flag::REMOVED));
+        let same = before
+            .as_ref()
+            .is_some_and(|before| before.hash == super::index::hash_of(&found.bytes[..]));
+        if !same && !own.contains(&id) {
+            events.extend(foreign_event(&found, before.as_ref()));
+        }
+        changed.push(found);
+    }
+    let gone: Vec<Record> = known
+        .into_values()
+        .filter(|record| !record.has(flag::REMOVED))
+        .collect();
+    for record in &gone {
+        if !own.contains(&record.id) {
+            events.push(
+                NewEvent::new("task.deleted", "foreign")
+                    .task(&record.id)
+                    .with("from", status_of(record))
+                    .with("to", ()),
+            );
+        }
+    }
+    let news = !changed.is_empty() || !gone.is_empty();
+    if !events.is_empty() {
+        keep_ids(store, held, index, &gone)?;
+        commit::journal_now(store, held, events)?;
+    }
+    for record in gone {
+        index.put(&Record {
+            flags: flag::REMOVED,
+            ..record
+        })?;
+    }
+    for found in &changed {
+        index.put(&record_of(index, found)?)?;
+    }
+    judge_blocked(held, index)?;
+    index.folder = folder;
+    index.scanned = teamster_fs::proc::uptime();
+    index.save()?;
+    Ok(news)
+}
+
+/// An index from nothing: what the files say, compared with what the journal says.
+fn rebuild_index(store: &FileStore, held: &mut Held, index: &mut Index) -> Result<()> {
+    held.announce()?;
+    let folder = held.folders.tasks.own_stamp()?.modified;
+    let mut told = rebuild::Tasks::default();
+    let mut from = 1;
+    loop {
+        let page = journal::read(&held.folders.team, from, 2_000)?;
+        let Some(last) = page.events.last() else {
+            break;
+        };
+        from = last.seq + 1;
+        page.events.iter().for_each(|event| told.apply(event));
+    }
+    let mut found = Vec::new();
+    let mut events = Vec::new();
+    for entry in held.folders.tasks.entries()? {
+        let Some(id) = layout::task_of_file(&entry.name) else {
+            continue;
+        };
+        let Some(file) = read(held, &id)? else {
+            continue;
+        };
+        let before = told.take(&id);
+        if let Ok(task) = &file.task
+            && !before
+                .as_ref()
+                .is_some_and(|before| rebuild::same(before, task))
+        {
+            let kind = if before.is_some() {
+                "task.updated"
+            } else {
+                "task.created"
+            };
+            events.push(
+                NewEvent::new(kind, "foreign")
+                    .task(&id)
+                    .changed(before.as_ref(), Some(task)),
+            );
+        }
+        found.push(file);
+    }
+    for gone in told.rest() {
+        events.push(
+            NewEvent::new("task.deleted", "foreign")
+                .task(gone.id())
+                .changed(Some(&gone), None),
+        );
+    }
+    if !events.is_empty() {
+        commit::journal_now(store, held, events)?;
+    }
+    let done: HashSet<&TaskId> = found
+        .iter()
+        .filter(|file| file.task.as_ref().is_ok_and(Task::is_done))
+        .map(|file| &file.id)
+        .collect();
+    let records = found
+        .iter()
+        .map(|file| {
+            let blocked = file
+                .task
+                .as_ref()
+                .is_ok_and(|task| task.blocked_by().iter().any(|id| !done.contains(id)));
+            Record::of(
+                &file.id,
+                &file.bytes,
+                &file.stamp,
+                file.task.as_ref().map_err(|_| ()),
+                blocked,
+            )
+        })
+        .collect();
+    index.rewrite(records)?;
+    index.raise_max_id(told.highest());
+    index.folder = folder;
+    index.scanned = teamster_fs::proc::uptime();
+    index.judged = index.generation;
+    index.save()
+}
+
+/// What a foreign program made of a task file, as an event.
+fn foreign_event(found: &Found, before: Option<&Record>) -> Option<NewEvent> {
+    let task = found.task.as_ref().ok()?;
+    match before {
+        Some(before) => Some(foreign_change(task, before)),
+        None => Some(
+            NewEvent::new("task.created", "foreign")
+                .task(&found.id)
+                .changed(None, Some(task)),
+        ),
+    }
+}
+
+/// A task that a foreign program changed. What it was before is not known, so the event holds the whole of it.
+pub(super) fn foreign_change(task: &Task, before: &Record) -> NewEvent {
+    let mut event = NewEvent::new("task.updated", "foreign")
+        .task(task.id())
+        .changed(None, Some(task))
+        .with("whole", true);
+    event
+        .data
+        .insert("from".into(), serde_json::json!(status_of(before)));
+    event
+}
+
+fn status_of(record: &Record) -> Status {
+    if record.has(flag::COMPLETED) {
+        Status::Completed
+    } else if record.has(flag::IN_PROGRESS) {
+        Status::InProgress
+    } else {
+        Status::Pending
+    }
+}
+
+/// An id that a foreign program freed is never handed out again.
+fn keep_ids(store: &FileStore, held: &Held, index: &Index, gone: &[Record]) -> Result<()> {
+    let highest = gone.iter().map(|record| &record.id).max();
+    if let Some(highest) = highest
+        && index.max_id().is_none_or(|max| highest >= max)
+        && super::txn::high_water_mark(held)?.is_none_or(|mark| *highest > mark)
+    {
+        held.folders.tasks.replace(
+            layout::HIGH_WATER_MARK,
+            highest.as_str().as_bytes(),
+            store.settings.sync,
+        )?;
+    }
+    Ok(())
+}
+
+/// The record of a task that was just read or written.
+fn record_of(index: &Index, found: &Found) -> Result<Record> {
+    let blocked = match &found.task {
+        Ok(task) => is_blocked(index, task)?,
+        Err(_) => false,
+    };
+    Ok(Record::of(
+        &found.id,
+        &found.bytes,
+        &found.stamp,
+        found.task.as_ref().map_err(|_| ()),
+        blocked,
+    ))
+}
+
+/// Whether it waits for a task that is not done, as far as the index knows.
+fn is_blocked(index: &Index, task: &Task) -> Result<bool> {
+    for blocker in task.blocked_by() {
+        let done = index
+            .get(blocker)?
+            .is_some_and(|(_, record)| record.is_done());
+        if !done {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Judges every blocked task anew, unless nothing changed since that was last done.
+fn judge_blocked(held: &Held, index: &mut Index) -> Result<()> {
+    if index.judged == index.generation {
+        return Ok(());
+    }
+    for record in index
+        .all()?
+        .into_iter()
+        .filter(|record| record.has(flag::BLOCKED))
+    {
+        refresh(held, index, &record.id)?;
+    }
+    index.judged = index.generation;
+    Ok(())
+}
+
+/// Reads one task again and records it.
+fn refresh(held: &Held, index: &mut Index, id: &TaskId) -> Result<()> {
+    if let Some(found) = read(held, id)? {
+        let record = record_of(index, &found)?;
+        if index.get(id)?.is_none_or(|(_, known)| known != record) {
+            index.put(&record)?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings the index up to date after we changed these tasks, and those that wait for them.
+pub(super) fn follow(held: &Held, index: &mut Index, ids: &[TaskId]) -> Result<()> {
+    for id in ids {
+        match read(held, id)? {
+            Some(found) => {
+                let was_done = index.get(id)?.is_some_and(|(_, known)| known.is_done());
+                let record = record_of(index, &found)?;
+                let is_done = record.is_done();
+                index.put(&record)?;
+                if let Ok(task) = &found.task
+                    && is_done != was_done
+                {
+                    for dependent in task.blocks() {
+                        if index.get(dependent)?.is_some() && !ids.contains(dependent) {
+                            refresh(held, index, dependent)?;
+                        }
+                    }
+                }
+            }
+            None => {
+                if let Some((_, record)) = index.get(id)? {
+                    index.put(&Record {
+                        flags: flag::REMOVED,
+                        ..record
+                    })?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! Making and removing a team, each in one step that others see.
+
+use std::path::Path;
+
+use teamster_fs::{Dir, Sync, layout, remove_tree};
+use teamster_types::TeamName;
+use teamster_types::event::{Event, NewEvent};
+use teamster_types::json;
+use teamster_types::team::{NewTeam, TeamConfig};
+
+use super::held::Held;
+use super::{FileStore, commit};
+use crate::error::{Result, StoreError};
+use crate::store::DeletedTeam;
+
+/// Builds the team's folder under another name and then gives it its own.
+pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
+    let now = store.clock.now();
+    let config = TeamConfig::new(new, base, store.machine.me(), now);
+    let root = Dir::open_or_create_root(&store.claude)?;
+    let teams = root.child_or_create(layout::TEAMS)?;
+    let taken = || {
+        StoreError::conflict(format!("there is a team {} already", new.name)).hint(format!(
+            "`teamster team show {}` shows it; choose another name, or delete it first",
+            new.name
+        ))
+    };
+    if let Some(there) = teams.child(new.name.as_str())? {
+        if there.read(layout::CONFIG)?.is_some() {
+            return Err(taken());
+        }
+        return Err(StoreError::conflict(format!(
+            "{} is in the way: it is no team, but it is there",
+            there.path().display()
+        ))
+        .hint("look into it, and remove it if nobody needs it"));
+    }
+    root.child_or_create(layout::TASKS)?
+        .child_or_create(new.name.as_str())?;
+    sweep_unfinished(store, &teams)?;
+    let temp = format!(
+        ".new-{}.{}.{}.tmp",
+        new.name,
+        std::process::id(),
+        teamster_fs::random_hex()
+    );
+    teams.make_dir(&temp)?;
+    let built = build(store, &teams, &temp, new, &config)
+        .and_then(|()| Ok(teams.rename_new(&temp, &teams, new.name.as_str())?));
+    if !matches!(built, Ok(true)) {
+        let _ = remove_tree(&teams, &temp);
+    }
+    if !built? {
+        return Err(taken());
+    }
+    if store.settings.sync == Sync::Durable {
+        teams.sync()?;
+    }
+    Ok(config)
+}
+
+fn build(
+    store: &FileStore,
+    teams: &Dir,
+    temp: &str,
+    new: &NewTeam,
+    config: &TeamConfig,
+) -> Result<()> {
+    let sync = store.settings.sync;
+    let dir = teams.child_or_create(temp)?;
+    for folder in [layout::INBOX, layout::OUTBOX, layout::SIGNALS] {
+        dir.make_dir(folder)?;
+    }
+    dir.create_new(layout::CONFIG, &config.to_file(), sync)?;
+    let members: Vec<&str> = new
+        .members
+        .iter()
+        .map(|member| member.name.as_str())
+        .collect();
+    let event = Event {
+        seq: 1,
+        id: teamster_fs::random_hex(),
+        ts: store.clock.now(),
+        team: new.name.to_string(),
+        kind: "team.created".to_owned(),
+        actor: "user".to_owned(),
+        task_id: None,
+        more: false,
+        data: NewEvent::new("team.created", "user")
+            .with("members", members)
+            .with("project", &new.project)
+            .data,
+    };
+    dir.create_new(layout::JOURNAL, &json::to_line(&event), sync)?;
+    Ok(())
+}
+
+/// Folders that a killed `team create` left.
+fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
+    use teamster_types::process::{Life, ProcessId};
+    for entry in teams.entries()? {
+        let Some(pid) = layout::temp_owner(&entry.name).filter(|_| entry.name.starts_with(".new-"))
+        else {
+            continue;
+        };
+        let maker = ProcessId {
+            pid,
+            process_start_time: 0,
+            ..store.machine.me().clone()
+        };
+        if store.machine.life(&maker) == Life::Gone {
+            remove_tree(teams, &entry.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Journals the end, keeps the journal with the project, and moves the team aside.
+pub(super) fn delete(store: &FileStore, team: &TeamName, actor: &str) -> Result<DeletedTeam> {
+    let mut held = Held::take(store, team, "team delete", store.settings.patience)?;
+    commit::journal_now(store, &mut held, vec![NewEvent::new("team.deleted", actor)])?;
+    move_aside(store, team, &held)
+}
+
+/// The same for a team whose end is journalled but whose files are still there.
+pub(super) fn finish_delete(store: &FileStore, team: &TeamName, held: &mut Held) -> Result<()> {
+    move_aside(store, team, held)?;
+    Err(super::no_team(team))
+}
+
+fn move_aside(store: &FileStore, team: &TeamName, held: &Held) -> Result<DeletedTeam> {
+    let config = super::read::config(&held.folders.team, team).ok();
+    let project = config.as_ref().and_then(TeamConfig::project);
+    let journal = project.and_then(|project| {
+        keep_journal(project, team, &held.folders.team)
+            .ok()
+            .flatten()
+    });
+    let root = Dir::open_or_create_root(&store.claude)?;
+    let stamp: String = store
+        .clock
+        .now()
+        .to_string()
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric())
+        .collect();
+    let trash = root
+        .child_or_create(layout::TRASH)?
+        .child_or_create(&format!("{stamp}-{team}"))?;
+    // The registry goes last: as long as it is there the team is there, and its end can be finished.
+    if let Some(tasks) = root.child(layout::TASKS)? {
+        tasks.rename_new(team.as_str(), &trash, layout::TASKS)?;
+    }
+    if let Some(teams) = root.child(layout::TEAMS)? {
+        teams.rename_new(team.as_str(), &trash, layout::TEAMS)?;
+    }
+    Ok(DeletedTeam {
+        trash: Some(trash.path().display().to_string()),
+        journal,
+    })
+}
+
+/// Copies the journal to the project's reports, so that a finished run can be replayed.
+fn keep_journal(project: &str, team: &TeamName, from: &Dir) -> Result<Option<String>> {
+    let Some(mut dir) = Dir::open_root(Path::new(project))? else {
+        return Ok(None);
+    };
+    for folder in layout::report_folders(team) {
+        dir = dir.child_or_create(folder)?;
+    }
+    for entry in from.entries()? {
+        if entry.name.starts_with("events.")
+            && let Some((bytes, _)) = from.read(&entry.name)?
+        {
+            dir.replace(&entry.name, &bytes, Sync::Fast)?;
+        }
+    }
+    if let Some(blobs) = from.child(layout::BLOBS)? {
+        let kept = dir.child_or_create(layout::BLOBS)?;
+        for entry in blobs.entries()? {
+            if let Some((bytes, _)) = blobs.read(&entry.name)? {
+                kept.replace(&entry.name, &bytes, Sync::Fast)?;
+            }
+        }
+    }
+    Ok(Some(dir.join(layout::JOURNAL).display().to_string()))
+}

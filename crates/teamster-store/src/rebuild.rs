@@ -1,0 +1,99 @@
+//! The tasks of a team, rebuilt from its journal alone.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use teamster_types::TaskId;
+use teamster_types::event::{Event, apply};
+use teamster_types::json::Object;
+use teamster_types::redact::redact_json;
+use teamster_types::task::Task;
+
+/// Tasks as the journal tells them, up to the last event that was applied.
+#[derive(Clone, Debug, Default)]
+pub struct Tasks {
+    tasks: BTreeMap<TaskId, Task>,
+    highest: Option<TaskId>,
+}
+
+impl Tasks {
+    /// Takes one event further. Events that are not about tasks change nothing.
+    pub fn apply(&mut self, event: &Event) {
+        if let Some(id) = &event.task_id
+            && event.kind.starts_with("task.")
+        {
+            self.highest = self.highest.take().max(Some(id.clone()));
+            if event.data.get("whole") == Some(&Value::Bool(true)) {
+                self.tasks.remove(id);
+            }
+            self.change(id, &event.data);
+        }
+        if let Some(Value::Object(also)) = event.data.get("also") {
+            for (id, data) in also {
+                if let (Ok(id), Value::Object(data)) = (id.parse(), data) {
+                    self.change(&id, data);
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, id: &TaskId, data: &Object) {
+        match apply(self.tasks.remove(id), id, data) {
+            Ok(Some(task)) => {
+                self.tasks.insert(id.clone(), task);
+            }
+            // An event that cannot be applied tells of a task that is not known any more.
+            Ok(None) | Err(_) => {}
+        }
+    }
+
+    /// Takes one task out.
+    pub fn take(&mut self, id: &TaskId) -> Option<Task> {
+        self.tasks.remove(id)
+    }
+
+    /// The tasks, in the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values()
+    }
+
+    /// Those that were not taken out.
+    pub fn rest(&self) -> Vec<Task> {
+        self.tasks.values().cloned().collect()
+    }
+
+    /// The highest id that was ever given.
+    pub fn highest(&self) -> Option<TaskId> {
+        self.highest.clone()
+    }
+}
+
+/// Whether a rebuilt task and a task file say the same. The journal holds no token, no renewed lease and no secret.
+pub fn same(rebuilt: &Task, file: &Task) -> bool {
+    comparable(rebuilt) == comparable(file)
+}
+
+fn comparable(task: &Task) -> Value {
+    let mut object = task.public();
+    if let Some(Value::Object(ours)) = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("teamster"))
+    {
+        ours.shift_remove("version");
+        if let Some(Value::Object(claim)) = ours.get_mut("claim") {
+            claim.shift_remove("leasedUntil");
+        }
+    }
+    let mut value = Value::Object(object);
+    drop_nulls(&mut value);
+    redact_json(&mut value);
+    value
+}
+
+/// In the journal `null` means that a key was taken away.
+fn drop_nulls(value: &mut Value) {
+    if let Value::Object(object) = value {
+        object.retain(|_, inner| !inner.is_null());
+        object.values_mut().for_each(drop_nulls);
+    }
+}

@@ -1,0 +1,330 @@
+//! Who gets which task.
+
+use std::time::Duration;
+
+use teamster_types::event::NewEvent;
+use teamster_types::graph::Blocker;
+use teamster_types::process::Life;
+use teamster_types::routing::{self, Candidate};
+use teamster_types::steps::{self, Takeover};
+use teamster_types::task::{Status, Task, Token};
+use teamster_types::team::Member;
+use teamster_types::{TaskId, Time, WorkerName};
+
+use super::{must_open, no_task};
+use crate::error::{Kind, Result, StoreError};
+use crate::store::{ClaimRequest, Claimed};
+use crate::txn::{Candidates, Txn};
+
+pub(super) fn claim(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
+    match &request.id {
+        Some(id) => claim_by_id(tx, id, request).map(Some),
+        None => claim_next(tx, request),
+    }
+}
+
+/// A certain task, or the reason why not.
+fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<Claimed> {
+    if tx.look(id)?.is_none() {
+        return Err(no_task(tx.team(), id));
+    }
+    if !tx.hold_claim(id, &request.worker)? {
+        return Err(StoreError::busy(format!(
+            "task {id} is being claimed by somebody else at this moment"
+        ))
+        .hint("`teamster task list --claimable` shows others"));
+    }
+    let task = must_open(tx, id)?;
+    let mut task = take_over(tx, task, request, true)?.0;
+    check(tx, &task, &request.worker)?;
+    Ok(give(tx, &mut task, request))
+}
+
+/// The worker's own tasks first, then free ones, the lowest number first.
+fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
+    let capabilities = capabilities_of(tx, &request.worker)?;
+    loop {
+        for which in [Candidates::Own, Candidates::Free] {
+            let mut after = None;
+            while let Some(id) =
+                tx.next_candidate(which, &request.worker, &capabilities, after.as_ref())?
+            {
+                if let Some(claimed) = try_candidate(tx, &id, request, &capabilities)? {
+                    return Ok(Some(claimed));
+                }
+                after = Some(id);
+            }
+        }
+        // "Nothing to do" is only said after a look at what foreign programs may have changed.
+        if !tx.refresh()? {
+            return Ok(None);
+        }
+    }
+}
+
+/// One candidate: claimed, or not for this worker now.
+fn try_candidate(
+    tx: &mut dyn Txn,
+    id: &TaskId,
+    request: &ClaimRequest,
+    capabilities: &[String],
+) -> Result<Option<Claimed>> {
+    // A damaged file, or one that is locked by another program at this moment, is no reason to give no work at all.
+    let Some(task) = passable(tx.look(id))?.flatten() else {
+        return Ok(None);
+    };
+    if !may_suit(tx, &task, request)? || !may_pull(tx, &task, &request.worker, capabilities)? {
+        return Ok(None);
+    }
+    if !passable(tx.hold_claim(id, &request.worker))?.unwrap_or(false) {
+        return Ok(None);
+    }
+    let Some(task) = passable(tx.open(id))?.flatten() else {
+        tx.drop_claim(id)?;
+        return Ok(None);
+    };
+    let (mut task, changed) = take_over(tx, task, request, false)?;
+    if task.is_internal() || check(tx, &task, &request.worker).is_err() {
+        if changed {
+            tx.put(task);
+        }
+        tx.drop_claim(id)?;
+        return Ok(None);
+    }
+    Ok(Some(give(tx, &mut task, request)))
+}
+
+/// Turns what concerns only this candidate into "not this one".
+fn passable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.busy || matches!(error.kind, Kind::Failed | Kind::Refused) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A cheap look before any lock is taken.
+fn may_suit(tx: &mut dyn Txn, task: &Task, request: &ClaimRequest) -> Result<bool> {
+    if task.is_internal() {
+        return Ok(false);
+    }
+    match task.status() {
+        Status::Completed => Ok(false),
+        Status::InProgress => Ok(takeover(tx, task, request, false)? != Takeover::No),
+        Status::Pending => Ok(check(tx, task, &request.worker).is_ok()),
+    }
+}
+
+fn check(tx: &mut dyn Txn, task: &Task, worker: &WorkerName) -> Result<()> {
+    let now = tx.now();
+    let mut failed = None;
+    let checked = steps::check_claimable(task, worker, now, |blocker| {
+        match passable(tx.look(blocker)) {
+            Ok(found) => Blocker::of(found.flatten().as_ref()),
+            Err(error) => {
+                failed = Some(error);
+                Blocker::Missing
+            }
+        }
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(checked?),
+    }
+}
+
+fn takeover(
+    tx: &mut dyn Txn,
+    task: &Task,
+    request: &ClaimRequest,
+    by_id: bool,
+) -> Result<Takeover> {
+    let Some(claim) = task.claim() else {
+        return Ok(Takeover::No);
+    };
+    let life = tx.life(&claim.process());
+    let fresh = life == Life::Gone && tx.has_fresh_heartbeat(&claim.worker)?;
+    Ok(steps::takeover(
+        task,
+        &request.worker,
+        by_id,
+        life,
+        fresh,
+        tx.now(),
+    ))
+}
+
+/// Takes a task in progress from a dead holder, if that is allowed; otherwise leaves it as it is.
+fn take_over(
+    tx: &mut dyn Txn,
+    task: Task,
+    request: &ClaimRequest,
+    by_id: bool,
+) -> Result<(Task, bool)> {
+    if task.status() != Status::InProgress {
+        return Ok((task, false));
+    }
+    match takeover(tx, &task, request, by_id)? {
+        Takeover::No => Ok((task, false)),
+        Takeover::Restarted => {
+            let mut free = task.clone();
+            steps::release(&mut free, None)?;
+            tx.event(
+                NewEvent::new("task.released", request.worker.as_str())
+                    .task(task.id())
+                    .changed(Some(&task), Some(&free))
+                    .with(
+                        "reason",
+                        "its worker started anew and the process that claimed it is gone",
+                    ),
+            );
+            Ok((free, true))
+        }
+        Takeover::WorkerDead(reason) => {
+            let before = tx.failure(task.id())?;
+            let mut free = task.clone();
+            let failure = steps::requeue(&mut free, before.as_ref(), &reason, tx.now());
+            let kind = if failure.is_final() {
+                "task.failed"
+            } else {
+                "task.requeued"
+            };
+            tx.event(
+                NewEvent::new(kind, "system")
+                    .task(task.id())
+                    .changed(Some(&task), Some(&free))
+                    .with("reason", &reason)
+                    .with("failure", &failure),
+            );
+            tx.put_failure(task.id(), Some(failure));
+            Ok((free, true))
+        }
+    }
+}
+
+fn give(tx: &mut dyn Txn, task: &mut Task, request: &ClaimRequest) -> Claimed {
+    let before = task.clone();
+    let token = Token::new(tx.random());
+    let (now, me) = (tx.now(), tx.me());
+    let lease = request.lease.unwrap_or_else(|| tx.lease());
+    let claim = steps::claim(task, &request.worker, token, me, now, lease);
+    tx.put(task.clone());
+    tx.event(
+        NewEvent::new("task.claimed", request.worker.as_str())
+            .task(task.id())
+            .changed(Some(&before), Some(task))
+            .with("fence", task.fence()),
+    );
+    Claimed {
+        fence: task.fence(),
+        leased_until: claim.leased_until,
+        token: claim.token,
+        task: task.clone(),
+    }
+}
+
+pub(super) fn renew(
+    tx: &mut dyn Txn,
+    id: &TaskId,
+    token: &Token,
+    lease: Option<Duration>,
+) -> Result<Claimed> {
+    let mut task = must_open(tx, id)?;
+    let lease = lease.unwrap_or_else(|| tx.lease());
+    let claim = steps::renew(&mut task, token, tx.now(), lease)?;
+    tx.put_unjournalled(task.clone())?;
+    Ok(Claimed {
+        fence: task.fence(),
+        leased_until: claim.leased_until,
+        token: claim.token,
+        task,
+    })
+}
+
+/// What a worker can do: what the registry says, else its provider's table. Who is not a member can do anything.
+fn capabilities_of(tx: &mut dyn Txn, worker: &WorkerName) -> Result<Vec<String>> {
+    let config = tx.config()?;
+    let member = config
+        .members()
+        .into_iter()
+        .find(|member| member.name == worker.as_str());
+    Ok(member.map_or_else(|| table(""), |member| member_capabilities(&member)))
+}
+
+fn table(provider: &str) -> Vec<String> {
+    routing::default_capabilities(provider)
+        .iter()
+        .map(|name| (*name).to_owned())
+        .collect()
+}
+
+fn member_capabilities(member: &Member) -> Vec<String> {
+    match &member.capabilities {
+        Some(list) => list.clone(),
+        None => table(&member.provider),
+    }
+}
+
+/// Whether routing lets this worker take the task: it can do it, and nobody idle can do it better.
+fn may_pull(
+    tx: &mut dyn Txn,
+    task: &Task,
+    worker: &WorkerName,
+    capabilities: &[String],
+) -> Result<bool> {
+    let required = task.capabilities();
+    if required.is_empty() || task.owner() == Some(worker.as_str()) {
+        return Ok(true);
+    }
+    let waited = tx.now().since(free_since(tx, task)?);
+    let config = tx.config()?;
+    let beats = tx.heartbeats()?;
+    let now = tx.now();
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for member in config.members() {
+        let Ok(name) = member.name.parse::<WorkerName>() else {
+            continue;
+        };
+        let beat = beats.iter().find(|beat| beat.worker_name == name);
+        let fresh = beat.is_some_and(|beat| now.since(beat.last_poll_at) < steps::HEARTBEAT_FRESH);
+        let idle = beat.is_some_and(|beat| beat.current_task_id.is_none());
+        let quarantined = beat.is_some_and(|beat| beat.consecutive_errors >= 3);
+        let out = match (fresh, quarantined) {
+            _ if name == *worker => None,
+            (false, _) => Some("no fresh heartbeat".to_owned()),
+            (_, true) => Some("quarantined".to_owned()),
+            _ => None,
+        };
+        candidates.push(Candidate {
+            idle: idle || name == *worker,
+            in_progress: u32::from(!idle && name != *worker),
+            capabilities: member_capabilities(&member),
+            name,
+            out,
+        });
+    }
+    if !candidates.iter().any(|candidate| candidate.name == *worker) {
+        candidates.push(Candidate {
+            name: worker.clone(),
+            capabilities: capabilities.to_vec(),
+            in_progress: 0,
+            idle: true,
+            out: None,
+        });
+    }
+    Ok(routing::may_pull(worker, &required, &candidates, waited))
+}
+
+/// Since when the task could have been taken: made, put back, or its last blocker done.
+fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
+    let mut since = Time::from_millis(0);
+    for key in ["createdAt", "notBefore"] {
+        since = since.max(task.moment(key).unwrap_or(since));
+    }
+    for blocker in task.blocked_by() {
+        if let Some(done) = passable(tx.look(blocker))?.flatten() {
+            since = since.max(done.moment("completedAt").unwrap_or(since));
+        }
+    }
+    Ok(since)
+}

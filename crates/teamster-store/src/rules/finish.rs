@@ -1,0 +1,90 @@
+//! How a claim ends: completed, failed, given back; and how a failed task begins anew.
+
+use serde_json::Value;
+use teamster_types::TaskId;
+use teamster_types::event::NewEvent;
+use teamster_types::steps;
+use teamster_types::task::{Task, Token};
+
+use super::must_open;
+use crate::error::Result;
+use crate::txn::Txn;
+
+pub(super) fn complete(
+    tx: &mut dyn Txn,
+    id: &TaskId,
+    token: &Token,
+    result: Option<Value>,
+) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    if steps::complete(&mut task, token, result, tx.now())? {
+        tx.put(task.clone());
+        tx.event(
+            NewEvent::new("task.completed", owner(&before))
+                .task(id)
+                .changed(Some(&before), Some(&task)),
+        );
+    }
+    Ok(task)
+}
+
+pub(super) fn fail(tx: &mut dyn Txn, id: &TaskId, token: &Token, error: &str) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    let known = tx.failure(id)?;
+    let failure = steps::fail(&mut task, known.as_ref(), token, error, tx.now())?;
+    tx.put(task.clone());
+    tx.event(
+        NewEvent::new("task.failed", owner(&before))
+            .task(id)
+            .changed(Some(&before), Some(&task))
+            .with("error", error)
+            .with("failure", &failure),
+    );
+    tx.put_failure(id, Some(failure));
+    Ok(task)
+}
+
+pub(super) fn release(
+    tx: &mut dyn Txn,
+    actor: &str,
+    id: &TaskId,
+    token: Option<&Token>,
+) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    steps::release(&mut task, token)?;
+    let who = if token.is_some() {
+        owner(&before)
+    } else {
+        actor.to_owned()
+    };
+    tx.put(task.clone());
+    tx.event(
+        NewEvent::new("task.released", who)
+            .task(id)
+            .changed(Some(&before), Some(&task)),
+    );
+    Ok(task)
+}
+
+pub(super) fn retry(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let known = tx.failure(id)?;
+    let mut task = before.clone();
+    steps::retry(&mut task, known.as_ref())?;
+    tx.put(task.clone());
+    tx.put_failure(id, None);
+    tx.event(
+        NewEvent::new("task.retried", actor)
+            .task(id)
+            .changed(Some(&before), Some(&task))
+            .with("failure", Value::Null),
+    );
+    Ok(task)
+}
+
+fn owner(task: &Task) -> String {
+    task.owner().unwrap_or("unknown").to_owned()
+}

@@ -1,0 +1,188 @@
+//! The rules, once for every back end.
+
+mod claim;
+mod finish;
+mod mail;
+mod tasks;
+mod teams;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use teamster_types::event::NewEvent;
+use teamster_types::message::Message;
+use teamster_types::steps::Edit;
+use teamster_types::task::{NewTask, Task, Token};
+use teamster_types::team::{NewMember, NewTeam, TeamConfig};
+use teamster_types::{TaskId, TeamName, WorkerName};
+
+use crate::error::{Kind, Result, StoreError};
+use crate::store::{
+    ClaimRequest, Claimed, DeletedTeam, Delivery, Outgoing, PlannedTask, Reader, Signal, Store,
+};
+use crate::txn::{Backend, Txn};
+
+impl<B: Backend> Store for B {
+    fn create_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
+        self.new_team(new, base)
+    }
+
+    fn join_team(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig> {
+        make(self, team, "team join", |tx| teams::join(tx, member))
+    }
+
+    fn delete_team(&self, team: &TeamName, actor: &str) -> Result<DeletedTeam> {
+        self.drop_team(team, actor)
+    }
+
+    fn create_task(&self, team: &TeamName, actor: &str, new: &NewTask) -> Result<Task> {
+        make(self, team, "task create", |tx| {
+            tasks::create(tx, actor, new)
+        })
+    }
+
+    fn import_tasks(
+        &self,
+        team: &TeamName,
+        actor: &str,
+        plan: &[PlannedTask],
+    ) -> Result<Vec<Task>> {
+        make(self, team, "task import", |tx| {
+            tasks::import(tx, actor, plan)
+        })
+    }
+
+    fn update_task(&self, team: &TeamName, actor: &str, id: &TaskId, edit: &Edit) -> Result<Task> {
+        make(self, team, "task update", |tx| {
+            tasks::update(tx, actor, id, edit)
+        })
+    }
+
+    fn delete_task(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
+        make(self, team, "task delete", |tx| tasks::delete(tx, actor, id))
+    }
+
+    fn claim(&self, team: &TeamName, request: &ClaimRequest) -> Result<Option<Claimed>> {
+        make(self, team, "task claim", |tx| claim::claim(tx, request))
+    }
+
+    fn renew(
+        &self,
+        team: &TeamName,
+        id: &TaskId,
+        token: &Token,
+        lease: Option<Duration>,
+    ) -> Result<Claimed> {
+        make(self, team, "task renew", |tx| {
+            claim::renew(tx, id, token, lease)
+        })
+    }
+
+    fn complete(
+        &self,
+        team: &TeamName,
+        id: &TaskId,
+        token: &Token,
+        result: Option<Value>,
+    ) -> Result<Task> {
+        make(self, team, "task complete", |tx| {
+            finish::complete(tx, id, token, result.clone())
+        })
+    }
+
+    fn fail(&self, team: &TeamName, id: &TaskId, token: &Token, error: &str) -> Result<Task> {
+        make(self, team, "task fail", |tx| {
+            finish::fail(tx, id, token, error)
+        })
+    }
+
+    fn release(
+        &self,
+        team: &TeamName,
+        actor: &str,
+        id: &TaskId,
+        token: Option<&Token>,
+    ) -> Result<Task> {
+        make(self, team, "task release", |tx| {
+            finish::release(tx, actor, id, token)
+        })
+    }
+
+    fn retry(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
+        make(self, team, "task retry", |tx| finish::retry(tx, actor, id))
+    }
+
+    fn send(&self, team: &TeamName, outgoing: &Outgoing) -> Result<Vec<Message>> {
+        make(self, team, "message send", |tx| mail::send(tx, outgoing))
+    }
+
+    fn receive(
+        &self,
+        team: &TeamName,
+        reader: &Reader,
+        limit: usize,
+        ack: bool,
+    ) -> Result<Delivery> {
+        make(self, team, "message read", |tx| {
+            mail::receive(tx, reader, limit, ack)
+        })
+    }
+
+    fn acknowledge(&self, team: &TeamName, reader: &Reader, id: &str) -> Result<u64> {
+        make(self, team, "message ack", |tx| {
+            mail::acknowledge(tx, reader, id)
+        })
+    }
+
+    fn signal(
+        &self,
+        team: &TeamName,
+        actor: &str,
+        worker: &WorkerName,
+        signal: &Signal,
+    ) -> Result<()> {
+        make(self, team, "signal", |tx| {
+            teams::signal(tx, actor, worker, signal)
+        })
+    }
+
+    fn clear_signals(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
+        make(self, team, "signal", |tx| tx.put_signal(worker, None))
+    }
+
+    fn record(&self, team: &TeamName, event: NewEvent) -> Result<u64> {
+        make(self, team, "journal", |tx| {
+            tx.event(event.clone());
+            Ok(())
+        })?;
+        self.position(team)
+    }
+}
+
+/// Runs one rule inside one change and hands its answer out.
+fn make<T>(
+    backend: &impl Backend,
+    team: &TeamName,
+    what: &'static str,
+    mut rule: impl FnMut(&mut dyn Txn) -> Result<T>,
+) -> Result<T> {
+    let mut answer = None;
+    backend.change(team, what, &mut |tx| {
+        answer = Some(rule(tx)?);
+        Ok(())
+    })?;
+    answer
+        .ok_or_else(|| StoreError::new(Kind::Failed, format!("{what} of team {team} was not made")))
+}
+
+/// The task, or that there is none.
+fn must_open(tx: &mut dyn Txn, id: &TaskId) -> Result<Task> {
+    tx.open(id)?.ok_or_else(|| no_task(tx.team(), id))
+}
+
+/// There is no such task.
+pub(crate) fn no_task(team: &TeamName, id: &TaskId) -> StoreError {
+    StoreError::not_found(format!("team {team} has no task {id}")).hint(format!(
+        "`teamster task list --team {team}` shows its tasks"
+    ))
+}

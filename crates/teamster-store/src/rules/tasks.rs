@@ -1,0 +1,260 @@
+//! Making, changing and removing tasks, with the mirrors that follow.
+
+use serde_json::{Value, json};
+use teamster_types::event::{NewEvent, changes};
+use teamster_types::graph::find_cycle;
+use teamster_types::json::Object;
+use teamster_types::steps::{self, Edit, Refusal};
+use teamster_types::task::{NewTask, Status, Task};
+use teamster_types::{TaskId, steps::check_new};
+
+use super::{must_open, no_task};
+use crate::error::{Result, StoreError};
+use crate::store::PlannedTask;
+use crate::txn::Txn;
+
+pub(super) fn create(tx: &mut dyn Txn, actor: &str, new: &NewTask) -> Result<Task> {
+    check_new(new)?;
+    let id = tx.new_id()?;
+    let task = Task::new(id.clone(), &deduplicated(new), tx.now());
+    let also = mirror(tx, &id, &[], task.blocked_by())?;
+    tx.put(task.clone());
+    tx.event(
+        NewEvent::new("task.created", actor)
+            .task(&id)
+            .changed(None, Some(&task))
+            .with_also(also),
+    );
+    Ok(task)
+}
+
+pub(super) fn import(tx: &mut dyn Txn, actor: &str, plan: &[PlannedTask]) -> Result<Vec<Task>> {
+    if plan.is_empty() {
+        return Err(StoreError::refused("the plan has no tasks"));
+    }
+    check_order(plan)?;
+    let mut ids: Vec<TaskId> = Vec::with_capacity(plan.len());
+    for _ in plan {
+        let next = match ids.last() {
+            None => Some(tx.new_id()?),
+            Some(last) => last.next(),
+        };
+        ids.push(next.ok_or_else(|| StoreError::refused("all task ids are used up"))?);
+    }
+    let mut tasks = Vec::with_capacity(plan.len());
+    for (place, planned) in plan.iter().enumerate() {
+        check_new(&planned.task)?;
+        let mut new = planned.task.clone();
+        new.blocked_by
+            .extend(planned.after.iter().map(|other| ids[*other].clone()));
+        tasks.push(Task::new(ids[place].clone(), &deduplicated(&new), tx.now()));
+    }
+    // Mirrors between new tasks are set before any is put; those to old tasks change the old ones.
+    for place in 0..tasks.len() {
+        let id = ids[place].clone();
+        for other in &plan[place].after {
+            steps::mirror(&mut tasks[*other], &id, true);
+        }
+    }
+    for (task, planned) in tasks.iter().zip(plan) {
+        let also = mirror(tx, task.id(), &[], &planned.task.blocked_by)?;
+        tx.put(task.clone());
+        tx.event(
+            NewEvent::new("task.created", actor)
+                .task(task.id())
+                .changed(None, Some(task))
+                .with_also(also),
+        );
+    }
+    Ok(tasks)
+}
+
+/// A plan names its own tasks only, and no task waits for itself, directly or through others.
+fn check_order(plan: &[PlannedTask]) -> Result<()> {
+    let place_id = |place: usize| TaskId::from_number(place as u64);
+    for (place, planned) in plan.iter().enumerate() {
+        if let Some(wrong) = planned.after.iter().find(|other| **other >= plan.len()) {
+            return Err(StoreError::refused(format!(
+                "task {} of the plan waits for task {} of {}",
+                place + 1,
+                wrong + 1,
+                plan.len()
+            )));
+        }
+        let blockers: Vec<TaskId> = planned.after.iter().map(|other| place_id(*other)).collect();
+        let cycle = find_cycle(&place_id(place), &blockers, |id| {
+            let asked = usize::try_from(id.number())
+                .ok()
+                .and_then(|asked| plan.get(asked));
+            Ok::<_, StoreError>(
+                asked
+                    .into_iter()
+                    .flat_map(|task| &task.after)
+                    .map(|other| place_id(*other))
+                    .collect(),
+            )
+        })?;
+        if let Some(cycle) = cycle {
+            let names: Vec<String> = cycle
+                .iter()
+                .filter_map(|id| usize::try_from(id.number()).ok())
+                .map(|asked| format!("\"{}\"", plan[asked].task.subject))
+                .collect();
+            return Err(StoreError::refused(format!(
+                "the plan has a cycle: {}",
+                names.join(" waits for ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn update(tx: &mut dyn Txn, actor: &str, id: &TaskId, edit: &Edit) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    let edit = Edit {
+        blocked_by: edit.blocked_by.as_ref().map(|ids| unique(ids)),
+        ..edit.clone()
+    };
+    if let Some(blockers) = &edit.blocked_by {
+        refuse_cycle(tx, id, blockers)?;
+    }
+    steps::edit(&mut task, &edit)?;
+    let also = match &edit.blocked_by {
+        Some(blockers) => mirror(tx, id, before.blocked_by(), blockers)?,
+        None => Object::new(),
+    };
+    tx.put(task.clone());
+    tx.event(
+        NewEvent::new("task.updated", actor)
+            .task(id)
+            .changed(Some(&before), Some(&task))
+            .with_also(also),
+    );
+    Ok(task)
+}
+
+pub(super) fn delete(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
+    let task = must_open(tx, id)?;
+    if task.status() == Status::InProgress {
+        let by = task.owner().unwrap_or("nobody").to_owned();
+        let until = task.claim().map_or_else(
+            || "unknown".to_owned(),
+            |claim| claim.leased_until.to_string(),
+        );
+        return Err(StoreError::from(Refusal::Taken {
+            id: id.clone(),
+            by,
+            until,
+        })
+        .hint(format!(
+            "`teamster task release {id} --force` takes it back first"
+        )));
+    }
+    let mut also = mirror(tx, id, task.blocked_by(), &[])?;
+    for dependent in task.blocks() {
+        if let Some(before) = tx.open(dependent)? {
+            let mut after = before.clone();
+            if steps::unblock(&mut after, id) {
+                also.insert(
+                    dependent.to_string(),
+                    Value::Object(changes(Some(&before), Some(&after))),
+                );
+                tx.put(after);
+            }
+        }
+    }
+    tx.remove(id)?;
+    tx.event(
+        NewEvent::new("task.deleted", actor)
+            .task(id)
+            .changed(Some(&task), None)
+            .with_also(also),
+    );
+    Ok(task)
+}
+
+/// Changes `blocks` of the tasks that `id` begins or ceases to wait for, and tells how.
+fn mirror(tx: &mut dyn Txn, id: &TaskId, before: &[TaskId], after: &[TaskId]) -> Result<Object> {
+    let mut also = Object::new();
+    let added = after
+        .iter()
+        .filter(|blocker| !before.contains(blocker))
+        .map(|blocker| (blocker, true));
+    let removed = before
+        .iter()
+        .filter(|blocker| !after.contains(blocker))
+        .map(|blocker| (blocker, false));
+    for (blocker, present) in added.chain(removed) {
+        let Some(old) = tx.open(blocker)? else {
+            if present {
+                return Err(no_task(tx.team(), blocker)
+                    .hint("a task can only wait for one that exists")
+                    .refused_instead());
+            }
+            continue;
+        };
+        let mut new = old.clone();
+        if steps::mirror(&mut new, id, present) {
+            also.insert(
+                blocker.to_string(),
+                Value::Object(changes(Some(&old), Some(&new))),
+            );
+            tx.put(new);
+        }
+    }
+    Ok(also)
+}
+
+fn refuse_cycle(tx: &mut dyn Txn, id: &TaskId, blockers: &[TaskId]) -> Result<()> {
+    let cycle = find_cycle(id, blockers, |asked| {
+        // What cannot be read waits for nothing that we know of.
+        let task = tx.look(asked).ok().flatten();
+        Ok::<_, StoreError>(
+            task.map(|task| task.blocked_by().to_vec())
+                .unwrap_or_default(),
+        )
+    })?;
+    match cycle {
+        None => Ok(()),
+        Some(cycle) => {
+            let path: Vec<&str> = cycle.iter().map(TaskId::as_str).collect();
+            Err(StoreError::refused(format!(
+                "that would be a cycle: {}",
+                path.join(" waits for ")
+            )))
+        }
+    }
+}
+
+fn deduplicated(new: &NewTask) -> NewTask {
+    NewTask {
+        blocked_by: unique(&new.blocked_by),
+        ..new.clone()
+    }
+}
+
+fn unique(ids: &[TaskId]) -> Vec<TaskId> {
+    let mut seen = Vec::with_capacity(ids.len());
+    for id in ids {
+        if !seen.contains(id) {
+            seen.push(id.clone());
+        }
+    }
+    seen
+}
+
+/// Adds the other tasks that changed with this one.
+trait WithAlso {
+    fn with_also(self, also: Object) -> Self;
+}
+
+impl WithAlso for NewEvent {
+    fn with_also(self, also: Object) -> Self {
+        if also.is_empty() {
+            self
+        } else {
+            self.with("also", json!(also))
+        }
+    }
+}

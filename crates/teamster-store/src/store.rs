@@ -1,0 +1,337 @@
+//! What a store does, in the words of the domain.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use teamster_types::event::{Event, NewEvent};
+use teamster_types::failure::Failure;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::json::Object;
+use teamster_types::message::{Mailbox, Message};
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::progress::Progress;
+use teamster_types::steps::Edit;
+use teamster_types::task::{NewTask, Task, Token};
+use teamster_types::team::{NewMember, NewTeam, TeamConfig};
+use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+use crate::error::Result;
+use crate::watch::Watch;
+
+/// A file that could not be understood.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Damaged {
+    /// Which file, by its name.
+    pub file: String,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// A team that is there, readable or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TeamEntry {
+    /// Its folder's name. A foreign program may have chosen any.
+    pub name: String,
+    /// Its registry, or what is wrong with it.
+    pub config: Result<TeamConfig, String>,
+}
+
+/// All tasks of a team, in the order of their numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskList {
+    /// Those that could be read.
+    pub tasks: Vec<Task>,
+    /// Those that could not.
+    pub problems: Vec<Damaged>,
+}
+
+/// A worker's wish for work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// Who asks.
+    pub worker: WorkerName,
+    /// A certain task; otherwise the next one that suits.
+    pub id: Option<TaskId>,
+    /// How long the claim lasts; otherwise the store's setting.
+    pub lease: Option<Duration>,
+}
+
+/// A claim that was made or renewed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claimed {
+    /// The task as it is now.
+    pub task: Task,
+    /// The proof, for whoever claimed it.
+    pub token: Token,
+    /// Grows with every claim of this task.
+    pub fence: u64,
+    /// Until when the claim lasts unless renewed.
+    pub leased_until: Time,
+}
+
+/// A task of a plan, whose blockers are other tasks of the same plan by their place in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlannedTask {
+    /// The task. Its own `blocked_by` names tasks that exist already.
+    pub task: NewTask,
+    /// Places in the plan, counted from 0.
+    pub after: Vec<usize>,
+}
+
+/// To whom a message goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// One worker, or a teammate of Claude Code.
+    Worker(String),
+    /// The lead.
+    Lead,
+    /// Every member.
+    All,
+}
+
+/// A message to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outgoing {
+    /// Who sends it: a worker's name, `lead`, `user`, `system`.
+    pub from: String,
+    /// To whom.
+    pub to: Recipient,
+    /// `message`, `context`, `task_complete`, …
+    pub kind: String,
+    /// What it says.
+    pub content: String,
+    /// Keys that its type needs, such as `taskId`.
+    pub extra: Object,
+}
+
+/// Whose mail is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// A worker: its inbox.
+    Worker(WorkerName),
+    /// The lead: everyone's outbox, and its own inbox.
+    Lead,
+}
+
+/// What a reader got.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delivery {
+    /// Messages that are not acknowledged yet, in order for each sender.
+    pub messages: Vec<Message>,
+    /// Lines that are no messages.
+    pub skipped: u64,
+}
+
+/// A message with where it lies and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filed {
+    /// Its box, as `inbox/worker-1`.
+    pub mailbox: String,
+    /// The message.
+    pub message: Message,
+    /// When its recipient read it.
+    pub delivered_at: Option<Time>,
+    /// When its recipient acknowledged it.
+    pub acked_at: Option<Time>,
+}
+
+/// A wish that a worker stop.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Signal {
+    /// Names the wish in the answer.
+    pub request_id: String,
+    /// Why.
+    pub reason: String,
+    /// Since when.
+    pub timestamp: Time,
+    /// Whether the current task is finished first.
+    #[serde(skip)]
+    pub drain: bool,
+}
+
+/// A part of the journal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JournalPage {
+    /// Events in order.
+    pub events: Vec<Event>,
+    /// Lines that are no events, by their place.
+    pub damaged: Vec<Damaged>,
+}
+
+/// A team that was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedTeam {
+    /// Where its files are kept for a while.
+    pub trash: Option<String>,
+    /// Where its journal is kept.
+    pub journal: Option<String>,
+}
+
+/// Plain reads, and the beats that no lock protects.
+pub trait Read: Send + Sync {
+    /// The store's clock. Leases are judged by it alone.
+    fn now(&self) -> Time;
+
+    /// Every team there is.
+    fn teams(&self) -> Result<Vec<TeamEntry>>;
+
+    /// A team's registry.
+    fn team(&self, team: &TeamName) -> Result<TeamConfig>;
+
+    /// One task.
+    fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task>;
+
+    /// All tasks, as they were at one moment.
+    fn tasks(&self, team: &TeamName) -> Result<TaskList>;
+
+    /// How far the team is, without reading more than needed.
+    fn progress(&self, team: &TeamName) -> Result<(Progress, Vec<Damaged>)>;
+
+    /// How a task failed so far.
+    fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>>;
+
+    /// Every message of a team with its receipts, oldest first in each box.
+    fn messages(&self, team: &TeamName) -> Result<Vec<Filed>>;
+
+    /// Messages that were sent before `before` and not delivered yet.
+    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>>;
+
+    /// Records that a worker's heart beats.
+    fn beat(&self, heartbeat: &Heartbeat) -> Result<()>;
+
+    /// Takes a worker's heartbeat away, at its orderly end.
+    fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()>;
+
+    /// Every heartbeat of a team, and those that could not be read.
+    fn heartbeats(&self, team: &TeamName) -> Result<(Vec<Heartbeat>, Vec<Damaged>)>;
+
+    /// Whether a process lives, as far as this store can tell.
+    fn life(&self, process: &ProcessId) -> Life;
+
+    /// The stop signals that wait for a worker.
+    fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>>;
+
+    /// The last position of the journal; 0 when it is empty.
+    fn position(&self, team: &TeamName) -> Result<u64>;
+
+    /// Up to `limit` events from position `from` on.
+    fn events(&self, team: &TeamName, from: u64, limit: usize) -> Result<JournalPage>;
+
+    /// The last `count` events.
+    fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage>;
+
+    /// Changes from now on, and events after position `after`.
+    fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>>;
+}
+
+/// Everything that changes a team. Each call happens whole or not at all.
+pub trait Store: Read {
+    /// Makes a team. `base` is the commit its work starts from.
+    fn create_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig>;
+
+    /// Adds a member, or changes its provider.
+    fn join_team(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig>;
+
+    /// Removes a team. The caller has made sure that nobody of it is alive.
+    fn delete_team(&self, team: &TeamName, actor: &str) -> Result<DeletedTeam>;
+
+    /// Makes a task.
+    fn create_task(&self, team: &TeamName, actor: &str, new: &NewTask) -> Result<Task>;
+
+    /// Makes all tasks of a plan, or none.
+    fn import_tasks(&self, team: &TeamName, actor: &str, plan: &[PlannedTask])
+    -> Result<Vec<Task>>;
+
+    /// Changes fields of a task and the mirrors that follow from them.
+    fn update_task(&self, team: &TeamName, actor: &str, id: &TaskId, edit: &Edit) -> Result<Task>;
+
+    /// Removes a task that nobody works on; those that waited for it do so no longer.
+    fn delete_task(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;
+
+    /// Gives a worker its next task, or the one it asked for. `None`: nothing is claimable.
+    fn claim(&self, team: &TeamName, request: &ClaimRequest) -> Result<Option<Claimed>>;
+
+    /// Makes a claim last longer. Not journalled.
+    fn renew(
+        &self,
+        team: &TeamName,
+        id: &TaskId,
+        token: &Token,
+        lease: Option<Duration>,
+    ) -> Result<Claimed>;
+
+    /// Completes a claimed task.
+    fn complete(
+        &self,
+        team: &TeamName,
+        id: &TaskId,
+        token: &Token,
+        result: Option<Value>,
+    ) -> Result<Task>;
+
+    /// Records a failed attempt.
+    fn fail(&self, team: &TeamName, id: &TaskId, token: &Token, error: &str) -> Result<Task>;
+
+    /// Gives a task back. Without a token it is a person (`actor`) who insists.
+    fn release(
+        &self,
+        team: &TeamName,
+        actor: &str,
+        id: &TaskId,
+        token: Option<&Token>,
+    ) -> Result<Task>;
+
+    /// Lets a task that failed begin anew.
+    fn retry(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;
+
+    /// Sends a message; one for each recipient is returned.
+    fn send(&self, team: &TeamName, outgoing: &Outgoing) -> Result<Vec<Message>>;
+
+    /// Reads up to `limit` messages that are not acknowledged, and acknowledges them if asked.
+    fn receive(
+        &self,
+        team: &TeamName,
+        reader: &Reader,
+        limit: usize,
+        ack: bool,
+    ) -> Result<Delivery>;
+
+    /// Acknowledges everything up to and with the message `id`; how many those were.
+    fn acknowledge(&self, team: &TeamName, reader: &Reader, id: &str) -> Result<u64>;
+
+    /// Asks a worker to stop.
+    fn signal(
+        &self,
+        team: &TeamName,
+        actor: &str,
+        worker: &WorkerName,
+        signal: &Signal,
+    ) -> Result<()>;
+
+    /// Takes a worker's stop signals away once it has obeyed.
+    fn clear_signals(&self, team: &TeamName, worker: &WorkerName) -> Result<()>;
+
+    /// Writes an event that changes nothing else; its position.
+    fn record(&self, team: &TeamName, event: NewEvent) -> Result<u64>;
+}
+
+impl Reader {
+    /// The boxes it reads, given the workers that have an outbox.
+    pub fn boxes(&self, outboxes: impl IntoIterator<Item = WorkerName>) -> Vec<Mailbox> {
+        match self {
+            Self::Worker(worker) => vec![Mailbox::Inbox(worker.clone())],
+            Self::Lead => std::iter::once(Mailbox::Lead)
+                .chain(outboxes.into_iter().map(Mailbox::Outbox))
+                .collect(),
+        }
+    }
+
+    /// Its name in messages and events.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Worker(worker) => worker.as_str(),
+            Self::Lead => "lead",
+        }
+    }
+}

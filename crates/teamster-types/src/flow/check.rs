@@ -1,0 +1,127 @@
+//! What can be wrong with a flow that somebody declared.
+
+use std::collections::BTreeSet;
+
+use super::{ANY, Flow, Kind};
+
+/// One thing that is wrong with a flow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Two states have one name.
+    #[error("state `{0}` is declared twice; give each state its own name")]
+    TwiceDeclared(String),
+    /// A state has a name that means something else.
+    #[error("a state cannot be called `{0}`; choose a name that is not empty and not `{ANY}`")]
+    BadName(String),
+    /// The flow begins in a state that it does not have.
+    #[error(
+        "the flow begins in `{0}`, which is not one of its states; declare it or begin elsewhere"
+    )]
+    UnknownInitial(String),
+    /// An edge names a state that the flow does not have.
+    #[error("the step {from} → {to} names `{unknown}`, which is not one of the states; declare it")]
+    UnknownState {
+        /// Where the edge begins.
+        from: String,
+        /// Where it ends.
+        to: String,
+        /// Which name is not declared.
+        unknown: String,
+    },
+    /// Two edges lead from one state to another.
+    #[error("the step {from} → {to} is declared twice; keep one")]
+    TwiceConnected {
+        /// Where both begin.
+        from: String,
+        /// Where both end.
+        to: String,
+    },
+    /// A counted edge has nowhere to go when the rounds are used up, or the other way round.
+    #[error("the step {from} → {to} needs both `round` and `beyond`, or neither")]
+    HalfCounted {
+        /// Where the edge begins.
+        from: String,
+        /// Where it ends.
+        to: String,
+    },
+    /// An edge leaves a state that is over.
+    #[error("the step {from} → {to} leaves a final state; make `{from}` active or remove the step")]
+    LeavesFinal {
+        /// The final state.
+        from: String,
+        /// Where the edge ends.
+        to: String,
+    },
+    /// No sequence of steps leads there.
+    #[error("no step leads to `{0}`; add one or remove the state")]
+    Unreachable(String),
+    /// A state that is not final cannot be left.
+    #[error("`{0}` is not final, and no step leaves it; add a step or make it final")]
+    DeadEnd(String),
+    /// The flow can never be over.
+    #[error("the flow has no final state; add one with kind `final`")]
+    NoFinal,
+}
+
+pub(super) fn faults(flow: &Flow) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut names = BTreeSet::new();
+    for state in &flow.states {
+        if state.name == ANY || state.name.trim().is_empty() {
+            faults.push(Fault::BadName(state.name.clone()));
+        }
+        if !names.insert(state.name.as_str()) {
+            faults.push(Fault::TwiceDeclared(state.name.clone()));
+        }
+    }
+    edge_faults(flow, &names, &mut faults);
+    if !flow.states.iter().any(|state| state.kind == Kind::Final) {
+        faults.push(Fault::NoFinal);
+    }
+    if !names.contains(flow.initial.as_str()) {
+        // From nowhere nothing can be reached: to say so of every state would hide the one thing to mend.
+        faults.push(Fault::UnknownInitial(flow.initial.clone()));
+        return faults;
+    }
+    let reachable = flow.reachable();
+    for state in &flow.states {
+        if !reachable.contains(state.name.as_str()) {
+            faults.push(Fault::Unreachable(state.name.clone()));
+        } else if state.kind != Kind::Final && flow.next_states(&state.name).is_empty() {
+            faults.push(Fault::DeadEnd(state.name.clone()));
+        }
+    }
+    faults
+}
+
+fn edge_faults(flow: &Flow, names: &BTreeSet<&str>, faults: &mut Vec<Fault>) {
+    let mut pairs = BTreeSet::new();
+    for edge in &flow.edges {
+        let (from, to) = (edge.from.clone(), edge.to.clone());
+        let begins = Some(&edge.from).filter(|from| *from != ANY);
+        for name in begins.into_iter().chain([&edge.to]).chain(&edge.beyond) {
+            if !names.contains(name.as_str()) {
+                faults.push(Fault::UnknownState {
+                    from: from.clone(),
+                    to: to.clone(),
+                    unknown: name.clone(),
+                });
+            }
+        }
+        if !pairs.insert((&edge.from, &edge.to)) {
+            faults.push(Fault::TwiceConnected {
+                from: from.clone(),
+                to: to.clone(),
+            });
+        }
+        if edge.round.is_some() != edge.beyond.is_some() {
+            faults.push(Fault::HalfCounted {
+                from: from.clone(),
+                to: to.clone(),
+            });
+        }
+        if flow.kind(&edge.from) == Some(Kind::Final) {
+            faults.push(Fault::LeavesFinal { from, to });
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Why a step is refused, said so that the reader knows what to do next.
+
+use std::fmt;
+
+use super::{Flow, Kind};
+
+/// What is still missing before a step may be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unmet {
+    /// There is no plan.
+    Plan,
+    /// A phase has no finding.
+    Finding {
+        /// The phase, in lower case.
+        phase: String,
+    },
+    /// Tickets are not DONE.
+    Tickets {
+        /// Which.
+        open: Vec<String>,
+    },
+    /// Tasks are still to be done.
+    Tasks {
+        /// How many.
+        open: u32,
+    },
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan => f.write_str("there is no plan (give one with `--plan FILE`)"),
+            Self::Finding { phase } => write!(
+                f,
+                "there is no finding of {phase} (add one with `teamster finding add {phase} FILE`)"
+            ),
+            Self::Tickets { open } => write!(
+                f,
+                "not DONE: {} (see `teamster ticket list`)",
+                open.join(", ")
+            ),
+            Self::Tasks { open: 1 } => {
+                f.write_str("1 task is not finished (see `teamster task list`)")
+            }
+            Self::Tasks { open } => {
+                write!(
+                    f,
+                    "{open} tasks are not finished (see `teamster task list`)"
+                )
+            }
+        }
+    }
+}
+
+/// Why a step is refused. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    /// The flow has no such state.
+    #[error(
+        "the {flow} flow has no state `{state}`; it has {}",
+        listed(legal, "and")
+    )]
+    Unknown {
+        /// The flow.
+        flow: String,
+        /// The name that it does not have.
+        state: String,
+        /// The names that it has.
+        legal: Vec<String>,
+    },
+    /// The state is over.
+    #[error("{from} is final in the {flow} flow: no step leaves it; begin a new run")]
+    Final {
+        /// The flow.
+        flow: String,
+        /// The final state.
+        from: String,
+    },
+    /// The flow has no such step.
+    #[error(
+        "the {flow} flow has no step {from} → {to}; from {from} it goes to {}",
+        listed(legal, "or")
+    )]
+    Illegal {
+        /// The flow.
+        flow: String,
+        /// The state that was to be left.
+        from: String,
+        /// The state that was asked for.
+        to: String,
+        /// The states that can be asked for.
+        legal: Vec<String>,
+    },
+    /// The step exists, and something is still missing.
+    #[error(
+        "{from} → {to} must wait: {}; from {from} the {flow} flow goes to {}",
+        said(unmet),
+        listed(legal, "or")
+    )]
+    Guarded {
+        /// The flow.
+        flow: String,
+        /// The state that was to be left.
+        from: String,
+        /// The state that was asked for.
+        to: String,
+        /// What is missing.
+        unmet: Vec<Unmet>,
+        /// The states that can be asked for, guards aside.
+        legal: Vec<String>,
+    },
+}
+
+impl StepError {
+    /// The states that could have been asked for.
+    pub fn legal(&self) -> &[String] {
+        match self {
+            Self::Unknown { legal, .. }
+            | Self::Illegal { legal, .. }
+            | Self::Guarded { legal, .. } => legal,
+            Self::Final { .. } => &[],
+        }
+    }
+
+    /// What is missing, if the step itself exists.
+    pub fn unmet(&self) -> &[Unmet] {
+        match self {
+            Self::Guarded { unmet, .. } => unmet,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn unknown(flow: &Flow, state: &str) -> Self {
+        Self::Unknown {
+            flow: flow.name.clone(),
+            state: state.to_owned(),
+            legal: (flow.states.iter())
+                .map(|known| known.name.clone())
+                .collect(),
+        }
+    }
+
+    pub(super) fn illegal(flow: &Flow, from: &str, to: &str) -> Self {
+        if flow.kind(from) == Some(Kind::Final) {
+            return Self::Final {
+                flow: flow.name.clone(),
+                from: from.to_owned(),
+            };
+        }
+        Self::Illegal {
+            flow: flow.name.clone(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            legal: legal(flow, from),
+        }
+    }
+
+    pub(super) fn guarded(flow: &Flow, from: &str, to: &str, unmet: Vec<Unmet>) -> Self {
+        Self::Guarded {
+            flow: flow.name.clone(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            unmet,
+            legal: legal(flow, from),
+        }
+    }
+}
+
+fn legal(flow: &Flow, from: &str) -> Vec<String> {
+    (flow.next_states(from).into_iter())
+        .map(str::to_owned)
+        .collect()
+}
+
+fn said(unmet: &[Unmet]) -> String {
+    let said: Vec<String> = unmet.iter().map(Unmet::to_string).collect();
+    said.join("; ")
+}
+
+fn listed(names: &[String], last: &str) -> String {
+    match names {
+        [] => "no other state".to_owned(),
+        [only] => only.clone(),
+        [most @ .., end] => format!("{} {last} {end}", most.join(", ")),
+    }
+}

@@ -1,0 +1,244 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: Time = Time::from_millis(1_770_465_600_000);
+
+fn ago(seconds: i64) -> Time {
+    Time::from_millis(NOW.as_millis() - seconds * 1_000)
+}
+
+fn beat(seconds_old: i64, status: WorkerStatus, errors: u32) -> Heartbeat {
+    Heartbeat {
+        worker_name: "worker-1".parse().unwrap(),
+        team_name: "fix-ts-errors".parse().unwrap(),
+        provider: "codex".to_owned(),
+        pid: 12_345,
+        last_poll_at: ago(seconds_old),
+        current_task_id: None,
+        consecutive_errors: errors,
+        status,
+        process_start_time: Some(77),
+        boot_id: Some("boot".to_owned()),
+        pid_ns: None,
+        host: None,
+        agent_session_id: None,
+        last_event_at: None,
+    }
+}
+
+fn judge(heartbeat: &Heartbeat, life: Life) -> Assessment {
+    assess(NOW, Some(heartbeat), life, &Limits::default())
+}
+
+#[test]
+fn age_and_process_decide_before_anything_the_heartbeat_says() {
+    use Life::{Alive, Gone, Unknown};
+    let unknown = Verdict::Unknown;
+    for (age, life, expected) in [
+        (Some(0), Alive, Verdict::Healthy),
+        (Some(0), Gone, Verdict::Healthy),
+        (Some(0), Unknown, Verdict::Healthy),
+        (Some(29), Alive, Verdict::Healthy),
+        (Some(29), Gone, Verdict::Healthy),
+        (Some(29), Unknown, Verdict::Healthy),
+        (Some(30), Alive, Verdict::Hung),
+        (Some(30), Gone, Verdict::Dead),
+        (Some(30), Unknown, unknown),
+        (Some(1_000_000), Alive, Verdict::Hung),
+        (Some(1_000_000), Gone, Verdict::Dead),
+        (Some(1_000_000), Unknown, unknown),
+        (Some(-3_600), Alive, Verdict::Healthy),
+        (Some(-3_600), Gone, Verdict::Healthy),
+        (Some(-3_600), Unknown, Verdict::Healthy),
+        (None, Alive, unknown),
+        (None, Gone, Verdict::Dead),
+        (None, Unknown, unknown),
+    ] {
+        let heartbeat = age.map(|age| beat(age, WorkerStatus::Polling, 0));
+        let found = assess(NOW, heartbeat.as_ref(), life, &Limits::default());
+        assert_eq!(found.verdict, expected, "{age:?} {life:?}: {found}");
+    }
+}
+
+#[test]
+fn stale_beats_quarantine_and_quarantine_beats_silence_and_silence_beats_risk() {
+    use WorkerStatus::{Executing, Polling, Quarantined, Ready, Shutdown};
+    let minutes = 60;
+    for (status, errors, quiet, expected) in [
+        (Ready, 0, None, Verdict::Healthy),
+        (Polling, 1, None, Verdict::Healthy),
+        (Polling, 2, None, Verdict::AtRisk),
+        (Polling, 3, None, Verdict::Quarantined),
+        (Polling, u32::MAX, None, Verdict::Quarantined),
+        (Shutdown, 0, None, Verdict::Healthy),
+        (Quarantined, 0, None, Verdict::Quarantined),
+        (Quarantined, 2, Some(60 * minutes), Verdict::Quarantined),
+        (Executing, 0, None, Verdict::Healthy),
+        (Executing, 0, Some(0), Verdict::Healthy),
+        (Executing, 0, Some(299), Verdict::Healthy),
+        (Executing, 0, Some(300), Verdict::Silent),
+        (Executing, 0, Some(-300), Verdict::Healthy),
+        (Executing, 2, Some(299), Verdict::AtRisk),
+        (Executing, 2, Some(300), Verdict::Silent),
+        (Executing, 3, Some(300), Verdict::Quarantined),
+        // An idle worker has nothing to say.
+        (Polling, 0, Some(60 * minutes), Verdict::Healthy),
+        (Ready, 2, Some(60 * minutes), Verdict::AtRisk),
+    ] {
+        let mut heartbeat = beat(1, status, errors);
+        heartbeat.last_event_at = quiet.map(ago);
+        for life in [Life::Alive, Life::Gone, Life::Unknown] {
+            let found = judge(&heartbeat, life);
+            assert_eq!(
+                found.verdict, expected,
+                "{status:?} {errors} {quiet:?} {life:?}"
+            );
+        }
+        heartbeat.last_poll_at = ago(31);
+        assert_eq!(judge(&heartbeat, Life::Gone).verdict, Verdict::Dead);
+        assert_eq!(judge(&heartbeat, Life::Alive).verdict, Verdict::Hung);
+        assert_eq!(judge(&heartbeat, Life::Unknown).verdict, Verdict::Unknown);
+    }
+}
+
+#[test]
+fn every_verdict_says_why() {
+    let mut silent = beat(2, WorkerStatus::Executing, 0);
+    silent.current_task_id = Some("3".parse().unwrap());
+    silent.last_event_at = Some(ago(6 * 60));
+    let mut far = beat(47, WorkerStatus::Polling, 2);
+    far.host = Some("build-2".to_owned());
+    let says = [
+        judge(&beat(2, WorkerStatus::Polling, 0), Life::Alive).to_string(),
+        judge(&beat(2, WorkerStatus::Polling, 0), Life::Gone).to_string(),
+        judge(&beat(47, WorkerStatus::Polling, 0), Life::Gone).to_string(),
+        judge(&beat(47, WorkerStatus::Polling, 0), Life::Alive).to_string(),
+        judge(&far, Life::Unknown).to_string(),
+        judge(&beat(2, WorkerStatus::Polling, 2), Life::Alive).to_string(),
+        judge(&beat(2, WorkerStatus::Quarantined, 3), Life::Alive).to_string(),
+        judge(&silent, Life::Alive).to_string(),
+        judge(&beat(-5, WorkerStatus::Polling, 1), Life::Alive).to_string(),
+        judge(&beat(-300, WorkerStatus::Polling, 0), Life::Alive).to_string(),
+        assess(NOW, None, Life::Gone, &Limits::default()).to_string(),
+        assess(NOW, None, Life::Alive, &Limits::default()).to_string(),
+        assess(NOW, None, Life::Unknown, &Limits::default()).to_string(),
+    ];
+    insta::assert_snapshot!(says.join("\n"), @r"
+    healthy: heartbeat 2 s old
+    healthy: heartbeat 2 s old, pid 12345 gone, counted as dead once the heartbeat is 30 s old
+    dead: heartbeat 47 s old, pid 12345 gone
+    hung: heartbeat 47 s old, pid 12345 alive
+    unknown: heartbeat 47 s old, pid 12345 on build-2 cannot be judged from here, 2 errors in a row
+    at-risk: heartbeat 2 s old, 2 errors in a row
+    quarantined: heartbeat 2 s old, 3 errors in a row, says it is quarantined
+    silent: heartbeat 2 s old, no event of the agent for 6 min on task 3
+    healthy: heartbeat 0 s old, 1 error in a row
+    healthy: heartbeat 5 min in the future (a clock was set), taken as just now
+    dead: no heartbeat, process gone
+    unknown: no heartbeat, process alive: it is starting, or its heartbeat was removed
+    unknown: no heartbeat, no process to judge: a missing heartbeat alone proves nothing
+    ");
+}
+
+#[test]
+fn limits_are_settings() {
+    let strict = Limits {
+        stale: Duration::from_secs(5),
+        silent: Duration::from_secs(10),
+        at_risk_errors: 1,
+        quarantine_errors: 2,
+    };
+    let mut heartbeat = beat(1, WorkerStatus::Executing, 1);
+    let verdict =
+        |heartbeat: &Heartbeat| assess(NOW, Some(heartbeat), Life::Alive, &strict).verdict;
+    assert_eq!(verdict(&heartbeat), Verdict::AtRisk);
+    heartbeat.last_event_at = Some(ago(10));
+    assert_eq!(verdict(&heartbeat), Verdict::Silent);
+    heartbeat.consecutive_errors = 2;
+    assert_eq!(verdict(&heartbeat), Verdict::Quarantined);
+    heartbeat.last_poll_at = ago(5);
+    assert_eq!(verdict(&heartbeat), Verdict::Hung);
+}
+
+#[test]
+fn verdicts_are_written_as_they_are_said() {
+    for (verdict, word) in [
+        (Verdict::Healthy, "healthy"),
+        (Verdict::AtRisk, "at-risk"),
+        (Verdict::Quarantined, "quarantined"),
+        (Verdict::Silent, "silent"),
+        (Verdict::Hung, "hung"),
+        (Verdict::Dead, "dead"),
+        (Verdict::Unknown, "unknown"),
+    ] {
+        assert_eq!(verdict.as_str(), word);
+        assert_eq!(serde_json::to_value(verdict).unwrap(), word);
+        assert_eq!(
+            serde_json::from_value::<Verdict>(word.into()).unwrap(),
+            verdict
+        );
+    }
+}
+
+fn any_status() -> impl Strategy<Value = WorkerStatus> {
+    prop::sample::select(vec![
+        WorkerStatus::Ready,
+        WorkerStatus::Polling,
+        WorkerStatus::Executing,
+        WorkerStatus::Shutdown,
+        WorkerStatus::Quarantined,
+    ])
+}
+
+fn any_moment() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        any::<i64>(),
+        (-1_000_000..1_000_000_i64).prop_map(|near| NOW.as_millis() + near)
+    ]
+}
+
+prop_compose! {
+    fn any_heartbeat()(
+        status in any_status(), errors in prop_oneof![0..5_u32, any::<u32>()],
+        poll in any_moment(), event in prop::option::of(any_moment()), host in prop::option::of(".{0,5}"),
+    ) -> Heartbeat {
+        let mut heartbeat = beat(0, status, errors);
+        heartbeat.last_poll_at = Time::from_millis(poll);
+        heartbeat.last_event_at = event.map(Time::from_millis);
+        heartbeat.host = host;
+        heartbeat
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_worker_gets_a_verdict_with_evidence(
+        heartbeat in prop::option::of(any_heartbeat()), now in any_moment(),
+        life in prop::sample::select(vec![Life::Alive, Life::Gone, Life::Unknown]),
+        stale in any::<u64>(), silent in any::<u64>(), at_risk_errors in any::<u32>(), quarantine_errors in any::<u32>(),
+    ) {
+        let limits = Limits {
+            stale: Duration::from_millis(stale),
+            silent: Duration::from_millis(silent),
+            at_risk_errors,
+            quarantine_errors,
+        };
+        for limits in [limits, Limits::default()] {
+            let now = Time::from_millis(now);
+            let found = assess(now, heartbeat.as_ref(), life, &limits);
+            prop_assert!(!found.evidence.is_empty());
+            prop_assert!(found.evidence.iter().all(|words| !words.is_empty()));
+            let fresh = heartbeat.as_ref().is_some_and(|beat| now.since(beat.last_poll_at) < limits.stale);
+            if found.verdict == Verdict::Dead {
+                prop_assert!(!fresh && life == Life::Gone);
+            }
+            if found.verdict == Verdict::Hung {
+                prop_assert!(!fresh && life == Life::Alive && heartbeat.is_some());
+            }
+            if fresh {
+                prop_assert_ne!(found.verdict, Verdict::Unknown);
+            }
+        }
+    }
+}
