@@ -38,12 +38,9 @@ impl Tasks {
     }
 
     fn change(&mut self, id: &TaskId, data: &Object) {
-        match apply(self.tasks.remove(id), id, data) {
-            Ok(Some(task)) => {
-                self.tasks.insert(id.clone(), task);
-            }
-            // An event that cannot be applied tells of a task that is not known any more.
-            Ok(None) | Err(_) => {}
+        // An event that cannot be applied tells of a task that is not known any more.
+        if let Ok(Some(task)) = apply(self.tasks.remove(id), id, data) {
+            self.tasks.insert(id.clone(), task);
         }
     }
 

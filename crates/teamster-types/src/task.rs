@@ -139,7 +139,7 @@ pub struct NewTask {
     pub subject: String,
     /// Everything a worker needs to know.
     pub description: String,
-    /// How it reads while it is being done ("Fixing …"); defaults to the subject.
+    /// How it reads while it is being done ("Fixing …"); viewers show the subject without it.
     pub active_form: Option<String>,
     /// Tasks that must be completed first.
     pub blocked_by: Vec<TaskId>,
@@ -156,7 +156,6 @@ pub struct NewTask {
 impl Task {
     /// A fresh, pending task.
     pub fn new(id: TaskId, new: &NewTask, now: Time) -> Self {
-        let active_form = new.active_form.as_deref().unwrap_or(&new.subject);
         let mut ours = Object::new();
         ours.insert("version".into(), json!(1));
         ours.insert("fence".into(), json!(0));
@@ -174,7 +173,9 @@ impl Task {
         raw.insert("id".into(), json!(id));
         raw.insert("subject".into(), json!(new.subject));
         raw.insert("description".into(), json!(new.description));
-        raw.insert("activeForm".into(), json!(active_form));
+        if let Some(active_form) = &new.active_form {
+            raw.insert("activeForm".into(), json!(active_form));
+        }
         raw.insert("status".into(), json!(Status::Pending));
         if let Some(owner) = &new.owner {
             raw.insert("owner".into(), json!(owner));

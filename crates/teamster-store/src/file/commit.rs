@@ -1,179 +1,157 @@
-//! The commit: new contents beside the old, one append to the journal, then the renames.
+//! The commit: how a change ends, well or not.
 
-use teamster_fs::{Dir, Sync, layout};
-use teamster_types::event::{Event, NewEvent};
-use teamster_types::redact::redact_json;
-use teamster_types::{TaskId, Time};
+use teamster_fs::{Sync, layout};
+use teamster_types::event::Event;
+use teamster_types::task::Task;
 
-use super::FileStore;
-use super::held::Held;
-use super::journal;
-use crate::error::Result;
+use super::staged::{self, Places, Staged};
+use super::txn::FileTxn;
+use super::{journal, mailbox, rescan};
+use crate::error::{Result, StoreError};
 
-/// A file that a change writes or removes.
-#[derive(Debug)]
-pub(super) struct Staged {
-    /// The folder below the team's, or `None` for the task folder.
-    pub(super) folder: Option<&'static str>,
-    /// Its name.
-    pub(super) name: String,
-    /// Its new content; `None` removes it.
-    pub(super) bytes: Option<Vec<u8>>,
-}
-
-/// Gives new events their places in the journal, redacted.
-pub(super) fn numbered(held: &Held, events: Vec<NewEvent>, team: &str, now: Time) -> Vec<Event> {
-    let count = events.len() as u64;
-    let first = held.note.seq + 1;
-    (first..)
-        .zip(events)
-        .map(|(seq, new)| {
-            let mut data = serde_json::Value::Object(new.data);
-            redact_json(&mut data);
-            let serde_json::Value::Object(data) = data else {
-                unreachable!("redaction keeps an object an object")
-            };
-            Event {
-                seq,
-                id: teamster_fs::random_hex(),
-                ts: now,
-                team: team.to_owned(),
-                kind: new.kind.to_owned(),
-                actor: new.actor,
-                task_id: new.task_id,
-                more: seq + 1 < first + count,
-                data,
-            }
-        })
-        .collect()
-}
-
-/// Journals events that belong to no file of ours.
-pub(super) fn journal_now(store: &FileStore, held: &mut Held, events: Vec<NewEvent>) -> Result<()> {
-    let team = held
-        .folders
-        .team
-        .path()
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    // Each stands for itself, so that a torn append loses only what was not written.
-    for chunk in events.chunks(64) {
-        let mut events = numbered(held, chunk.to_vec(), &team, store.clock.now());
-        events.iter_mut().for_each(|event| event.more = false);
-        held.announce()?;
-        append(held, &events, store.settings.sync)?;
-    }
-    Ok(())
-}
-
-/// Appends events and moves the note on.
-pub(super) fn append(held: &mut Held, events: &[Event], sync: Sync) -> Result<()> {
-    held.note.journal = journal::append(&held.folders.team, events, held.note.journal, sync)?;
-    held.note.seq += events.len() as u64;
-    Ok(())
-}
-
-/// Folders that a commit touches, opened once.
-pub(super) struct Places<'a> {
-    held: &'a Held,
-    opened: Vec<(&'static str, Dir)>,
-}
-
-impl<'a> Places<'a> {
-    pub(super) fn open(held: &'a Held, staged: &[Staged]) -> Result<Self> {
-        let mut opened: Vec<(&'static str, Dir)> = Vec::new();
-        for folder in staged.iter().filter_map(|file| file.folder) {
-            if !folder.is_empty() && !opened.iter().any(|(name, _)| *name == folder) {
-                opened.push((folder, held.folders.team.child_or_create(folder)?));
-            }
+impl FileTxn<'_> {
+    /// Makes the change real, or leaves everything as it was.
+    pub(super) fn commit(mut self) -> Result<()> {
+        let committed = self.try_commit();
+        if committed.is_err() {
+            self.abandon();
         }
-        Ok(Self { held, opened })
+        committed
     }
 
-    fn of(&self, file: &Staged) -> &Dir {
-        match file.folder {
-            None => &self.held.folders.tasks,
-            Some(folder) => self
-                .opened
-                .iter()
-                .find(|(name, _)| *name == folder)
-                .map_or(&self.held.folders.team, |(_, dir)| dir),
+    fn try_commit(&mut self) -> Result<()> {
+        if self.events.is_empty() {
+            return self.end();
         }
+        self.claim_locks.verify(&self.held)?;
+        let staged = self.staged();
+        self.held.note.tasks = self.tasks.keys().map(ToString::to_string).collect();
+        let events = std::mem::take(&mut self.events);
+        let events = staged::numbered(&self.held, events, self.name.as_str(), self.now);
+        self.held.announce()?;
+        self.refuse_taken_ids()?;
+        self.write_all(&staged, &events)?;
+        // From here on it has happened. What cannot be finished now is finished by the next holder of the lock.
+        if self.finish(&staged).is_err() {
+            self.held.leave_open();
+        }
+        Ok(())
     }
 
-    /// Writes the new contents beside the old ones, under names that only the event `seq` makes real.
-    pub(super) fn prepare(&self, staged: &[Staged], seq: u64, sync: Sync) -> Result<()> {
-        for file in staged {
-            let dir = self.of(file);
-            refuse_link(dir, &file.name)?;
-            let (name, bytes) = match &file.bytes {
-                Some(bytes) => (layout::next_file(&file.name, seq), &bytes[..]),
-                None => (layout::gone_file(&file.name, seq), &[][..]),
-            };
-            if !dir.create_new(&name, bytes, sync)? {
-                dir.remove(&name)?;
-                dir.create_new(&name, bytes, sync)?;
-            }
+    /// Prepares the files, delivers the mail, appends the events. An error means that nothing happened.
+    fn write_all(&mut self, staged: &[Staged], events: &[Event]) -> Result<()> {
+        let seq = self.held.note.seq + events.len() as u64;
+        let sync = self.store.settings.sync;
+        let prepared = Places::open(&self.held, staged)?
+            .prepare(staged, seq, sync)
+            .and_then(|()| mailbox::append_all(self.store, &mut self.held, &self.mail));
+        if let Err(error) = prepared {
+            Places::open(&self.held, staged)?.undo(staged, seq);
+            return Err(error);
         }
-        if sync == Sync::Durable {
-            let mut done: Vec<Option<&str>> = Vec::new();
-            for file in staged {
-                if !done.contains(&file.folder) {
-                    done.push(file.folder);
-                    self.of(file).sync()?;
+        // A line in a mailbox is a commit by itself. Its event, if lost with the machine, is written again from it.
+        let delivered = !self.mail.is_empty();
+        let event_sync = if delivered && staged.is_empty() {
+            Sync::Fast
+        } else {
+            sync
+        };
+        let Err(error) = staged::append(&mut self.held, events, event_sync) else {
+            return Ok(());
+        };
+        let taken_back = journal::size(&self.held.folders.team)? == self.held.note.journal;
+        if delivered || !taken_back {
+            // What stands in a mailbox or in the journal has happened, or will be judged by the next holder.
+            self.held.leave_open();
+            return if delivered { Ok(()) } else { Err(error) };
+        }
+        Places::open(&self.held, staged)?.undo(staged, seq);
+        Err(error)
+    }
+
+    /// A task that was made here must not have been made by somebody else meanwhile.
+    fn refuse_taken_ids(&mut self) -> Result<()> {
+        for id in self.tasks.keys().filter(|id| !self.opened.contains(*id)) {
+            let there = self.held.folders.tasks.stamp(&layout::task_file(id))?;
+            if there.is_some() {
+                if let Some(index) = &mut self.index {
+                    index.folder = 0;
+                    index.save()?;
                 }
+                let taken = format!("task {id} was made by another program at this moment");
+                return Err(StoreError::busy(taken));
             }
         }
         Ok(())
     }
 
-    /// Takes the prepared contents away again.
-    pub(super) fn undo(&self, staged: &[Staged], seq: u64) {
-        for file in staged {
-            let dir = self.of(file);
-            let name = match file.bytes {
-                Some(_) => layout::next_file(&file.name, seq),
-                None => layout::gone_file(&file.name, seq),
-            };
-            let _ = dir.remove(&name);
-        }
+    fn finish(&mut self, staged: &[Staged]) -> Result<()> {
+        Places::open(&self.held, staged)?.finish(staged, self.held.note.seq)?;
+        let tasks = std::mem::take(&mut self.tasks);
+        self.touched.extend(
+            tasks
+                .into_iter()
+                .map(|(id, task)| rescan::Touched::by_us(id, task)),
+        );
+        self.end()
     }
 
-    /// Makes the prepared contents real.
-    pub(super) fn finish(&self, staged: &[Staged], seq: u64) -> Result<()> {
-        for file in staged {
-            let dir = self.of(file);
-            if file.bytes.is_some() {
-                dir.rename(&layout::next_file(&file.name, seq), dir, &file.name)?;
-            } else {
-                dir.remove(&file.name)?;
-                dir.remove(&layout::gone_file(&file.name, seq))?;
+    fn end(&mut self) -> Result<()> {
+        self.claim_locks.release_all(&self.held)?;
+        self.folder_locks.release(&self.held)?;
+        self.settle_index()?;
+        self.held.all_clean()
+    }
+
+    /// Leaves everything as it was.
+    pub(super) fn abandon(&mut self) {
+        let _ = self.end();
+    }
+
+    /// Brings the index up to date with what we did, so that only what others do makes anybody look again.
+    fn settle_index(&mut self) -> Result<()> {
+        if !self.stirred {
+            return Ok(());
+        }
+        let mut index = self.take_index()?;
+        if index.valid {
+            let undisturbed = index.folder == self.held.folder_before || self.rescanned;
+            rescan::follow(&self.held, &mut index, std::mem::take(&mut self.touched))?;
+            if undisturbed {
+                index.folder = self.held.folders.tasks.own_stamp()?.modified;
             }
+            index.save()?;
         }
         Ok(())
     }
-}
 
-/// A link planted in place of a file is refused, not replaced: somebody meant something by it.
-fn refuse_link(dir: &Dir, name: &str) -> Result<()> {
-    use teamster_fs::FileKind;
-    match dir.stamp(name)? {
-        Some(stamp) if stamp.kind != FileKind::File => {
-            // Reading it gives the error that says what it is.
-            dir.read(name)?;
-            Ok(())
+    /// What the change writes and removes.
+    fn staged(&mut self) -> Vec<Staged> {
+        let mut staged = std::mem::take(&mut self.other);
+        for (id, task) in &self.tasks {
+            let bytes = task.as_ref().map(Task::to_file);
+            let name = layout::task_file(id);
+            staged.push(Staged {
+                folder: None,
+                name,
+                bytes,
+            });
         }
-        _ => Ok(()),
+        for (id, failure) in std::mem::take(&mut self.failures) {
+            let bytes = failure.and_then(|failure| serde_json::to_vec_pretty(&failure).ok());
+            staged.push(Staged {
+                folder: None,
+                name: layout::failure_file(&id),
+                bytes,
+            });
+        }
+        if let Some(config) = self.new_config.take() {
+            staged.push(Staged {
+                folder: Some(""),
+                name: layout::CONFIG.to_owned(),
+                bytes: Some(config.to_file()),
+            });
+        }
+        staged
     }
-}
-
-/// The ids among staged files.
-pub(super) fn task_ids(staged: &[Staged]) -> Vec<TaskId> {
-    staged
-        .iter()
-        .filter(|file| file.folder.is_none())
-        .filter_map(|file| layout::task_of_file(&file.name))
-        .collect()
 }

@@ -36,13 +36,12 @@ impl Held {
             Waited::TimedOut => return Err(timed_out(team, &folders.tasks)),
         };
         // The team may have been removed while we waited; its folder is then somewhere else.
-        let there = store.folders(team)?.tasks.own_stamp()?;
-        let folder = folders.tasks.own_stamp()?;
-        if there.inode != folder.inode {
+        if !folders.are_current(team)? {
             return Err(StoreError::busy(format!(
-                "team {team} was made anew at this moment"
+                "team {team} was removed at this moment"
             )));
         }
+        let folder = folders.tasks.own_stamp()?;
         let note = Note::read(lock.notes())?;
         let size = journal::size(&folders.team)?;
         let clean = note.clean && note.boot == store.machine.boot_id() && note.journal == size;

@@ -11,9 +11,9 @@ use teamster_types::WorkerName;
 use teamster_types::event::NewEvent;
 use teamster_types::message::{Mailbox, Message};
 
-use super::commit::{self, Staged};
 use super::held::Held;
-use super::note::{Note, OpenMailbox};
+use super::note::OpenMailbox;
+use super::staged::{self, Staged};
 use super::{FileStore, recover};
 use crate::error::Result;
 use crate::txn::{MailCursor, Position};
@@ -46,12 +46,12 @@ pub(super) struct Page {
 }
 
 fn position(segment: u64, offset: u64) -> Position {
-    Position(segment << SEGMENT_SHIFT | offset)
+    Position((segment - 1) << SEGMENT_SHIFT | offset)
 }
 
 fn split(position: Position) -> (u64, u64) {
     (
-        position.0 >> SEGMENT_SHIFT,
+        (position.0 >> SEGMENT_SHIFT) + 1,
         position.0 & ((1 << SEGMENT_SHIFT) - 1),
     )
 }
@@ -236,9 +236,9 @@ pub(super) fn lines(
         {
             at += length + 1;
             let behind = position(segment, at as u64);
-            let line = &rest[..length];
-            if !line.iter().all(u8::is_ascii_whitespace) {
-                found.push((behind, Message::parse(line)));
+            let text = &rest[..length];
+            if !text.iter().all(u8::is_ascii_whitespace) {
+                found.push((behind, Message::parse(text)));
             } else if let Some((last, _)) = found.last_mut() {
                 *last = behind;
             }
@@ -258,7 +258,9 @@ pub(super) fn append_all(
     held: &mut Held,
     mail: &[(Mailbox, Message)],
 ) -> Result<()> {
-    held.announce()?;
+    if mail.is_empty() {
+        return Ok(());
+    }
     let mut boxes: Vec<(Dir, String, Vec<u8>)> = Vec::with_capacity(mail.len());
     for (mailbox, message) in mail {
         let dir = held.folders.team.child_or_create(mailbox.folder())?;
@@ -340,21 +342,17 @@ fn mend_tail(dir: &Dir, name: &str) -> Result<u64> {
 }
 
 /// Finishes a send that was killed: who has the line, has the message, and then everyone it was for gets it.
-pub(super) fn roll_forward(
-    store: &FileStore,
-    held: &mut Held,
-    before: &Note,
-    rebooted: bool,
-) -> Result<()> {
+pub(super) fn roll_forward(store: &FileStore, held: &mut Held, rebooted: bool) -> Result<()> {
     if rebooted {
         return journal_unknown(store, held);
     }
-    if before.mail.is_empty() || before.seq != held.note.seq {
+    let open_boxes = held.note.mail.clone();
+    if open_boxes.is_empty() {
         return Ok(());
     }
     let mut sent: Option<Message> = None;
     let mut missing = Vec::new();
-    for open in &before.mail {
+    for open in &open_boxes {
         let Some(mailbox) = recover::mailbox_of(&open.folder, &open.owner) else {
             continue;
         };
@@ -367,14 +365,13 @@ pub(super) fn roll_forward(
             .split_inclusive(|byte| *byte == b'\n')
             .next()
             .unwrap_or_default();
-        match Message::parse(line.strip_suffix(b"\n").unwrap_or_default()) {
-            Ok(message) => sent = sent.or(Some(message)),
-            Err(_) => {
-                if !tail.is_empty() {
-                    dir.truncate(&name, open.size)?;
-                }
-                missing.push((dir, name, mailbox));
+        if let Ok(message) = Message::parse(line.strip_suffix(b"\n").unwrap_or_default()) {
+            sent = sent.or(Some(message));
+        } else {
+            if !tail.is_empty() {
+                dir.truncate(&name, open.size)?;
             }
+            missing.push((dir, name, mailbox));
         }
     }
     let Some(message) = sent else {
@@ -387,13 +384,13 @@ pub(super) fn roll_forward(
             .with("to", mailbox.owner().into());
         dir.append(&name, &copy.to_line(), store.settings.sync)?;
     }
-    let to = if before.mail.len() > 1 {
+    let to = if open_boxes.len() > 1 {
         "all"
     } else {
         message.to()
     };
-    let event = recovered(&message, to).with("sent", before.mail.len());
-    commit::journal_now(store, held, vec![event])
+    let event = recovered(&message, to).with("sent", open_boxes.len());
+    staged::journal_now(store, held, &[event])
 }
 
 /// After the machine went down: lines whose events did not reach the disk are journalled again.
@@ -419,11 +416,8 @@ fn journal_unknown(store: &FileStore, held: &mut Held) -> Result<()> {
     if lost.is_empty() {
         return Ok(());
     }
-    commit::journal_now(
-        store,
-        held,
-        lost.into_iter().map(|(_, event)| event).collect(),
-    )
+    let events: Vec<NewEvent> = lost.into_iter().map(|(_, event)| event).collect();
+    staged::journal_now(store, held, &events)
 }
 
 fn recovered(message: &Message, to: &str) -> NewEvent {

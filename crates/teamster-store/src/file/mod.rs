@@ -26,8 +26,10 @@ mod mailbox;
 mod native;
 mod note;
 mod read;
+mod record;
 mod recover;
 mod rescan;
+mod staged;
 mod team;
 mod txn;
 mod watch;
@@ -94,12 +96,13 @@ impl FileStore {
         let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
         let teams = root.child(layout::TEAMS)?.ok_or_else(|| no_team(team))?;
         let folder = teams.child(team.as_str())?.ok_or_else(|| no_team(team))?;
-        let tasks = root
-            .child_or_create(layout::TASKS)?
-            .child_or_create(team.as_str())?;
+        let all_tasks = root.child_or_create(layout::TASKS)?;
+        let tasks = all_tasks.child_or_create(team.as_str())?;
         Ok(TeamFolders {
             team: folder,
             tasks,
+            teams,
+            all_tasks,
         })
     }
 
@@ -140,6 +143,23 @@ struct TeamFolders {
     team: Dir,
     /// `tasks/{team}`
     tasks: Dir,
+    /// `teams`
+    teams: Dir,
+    /// `tasks`
+    all_tasks: Dir,
+}
+
+impl TeamFolders {
+    /// Whether the open folders are still the team's: it may have been removed, or removed and made anew.
+    fn are_current(&self, team: &TeamName) -> Result<bool> {
+        for (parent, folder) in [(&self.teams, &self.team), (&self.all_tasks, &self.tasks)] {
+            let there = parent.stamp(team.as_str())?.map(|stamp| stamp.inode);
+            if there != Some(folder.own_stamp()?.inode) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 impl Backend for FileStore {

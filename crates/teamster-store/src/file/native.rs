@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use teamster_fs::{Dir, layout};
 use teamster_types::message::Message;
 
-use super::commit::Staged;
 use super::read;
+use super::staged::Staged;
 use crate::error::Result;
 
 /// The file of a teammate's inbox.

@@ -13,8 +13,9 @@ use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
-use super::index::{self, flag};
+use super::index;
 use super::note::Note;
+use super::record::{Record, flag};
 use super::{FileStore, heartbeat, journal, mailbox, native, watch};
 use crate::error::{Kind, Result, StoreError};
 use crate::rules::no_task;
@@ -103,7 +104,7 @@ fn problem(id: &TaskId, error: &StoreError) -> Damaged {
 }
 
 fn count(tasks: &Dir) -> Result<(Progress, Vec<Damaged>)> {
-    let known: HashMap<TaskId, index::Record> = index::read_all(tasks)?
+    let known: HashMap<TaskId, Record> = index::read_all(tasks)?
         .into_iter()
         .map(|record| (record.id.clone(), record))
         .collect();
@@ -131,7 +132,7 @@ fn count(tasks: &Dir) -> Result<(Progress, Vec<Damaged>)> {
         }
         match task(tasks, &id) {
             Ok(Some(task)) if !task.is_internal() => {
-                progress.count(task.status(), task.is_failed())
+                progress.count(task.status(), task.is_failed());
             }
             Ok(_) => {}
             Err(error) => problems.push(problem(&id, &error)),

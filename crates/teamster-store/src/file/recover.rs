@@ -19,27 +19,28 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut Held) -> Re
     if tail.size != journal::size(&held.folders.team)? {
         held.folders.team.truncate(layout::JOURNAL, tail.size)?;
     }
-    let before = std::mem::take(&mut held.note);
-    held.note.boot = store.machine.boot_id().to_owned();
-    held.note.seq = tail.events.last().map_or(0, |event| event.seq);
+    // What the note says stays said until it is done: a process may be killed here, too.
+    let rebooted = held.note.boot != store.machine.boot_id();
+    let last = tail.events.last();
+    if held.note.seq != last.map_or(0, |event| event.seq) {
+        held.note.mail.clear();
+    }
+    store.machine.boot_id().clone_into(&mut held.note.boot);
+    held.note.seq = last.map_or(0, |event| event.seq);
     held.note.journal = tail.size;
-    if tail
-        .events
-        .last()
-        .is_some_and(|event| event.kind == "team.deleted")
-    {
+    if last.is_some_and(|event| event.kind == "team.deleted") {
         return team::finish_delete(store, name, held);
     }
     finish_staged(store, held)?;
-    for folder in &before.folders {
-        folder_lock::put_back(held, folder, "0")?;
+    for folder in std::mem::take(&mut held.note.folders) {
+        folder_lock::put_back(held, &folder, "0")?;
     }
-    for claim in &before.claims {
-        claim_lock::remove_ours(held, claim)?;
+    for claim in std::mem::take(&mut held.note.claims) {
+        claim_lock::remove_ours(held, &claim)?;
     }
-    let rebooted = before.boot != store.machine.boot_id();
-    mailbox::roll_forward(store, held, &before, rebooted)?;
-    let own = own_tasks(&before.tasks, &tail.events);
+    mailbox::roll_forward(store, held, rebooted)?;
+    held.note.mail.clear();
+    let own = own_tasks(&held.note.tasks, &tail.events);
     let mut index = Index::open(&held.folders.tasks, store.machine.boot_id())?;
     rescan::rescan(store, held, &mut index, &own)?;
     held.announce()?;

@@ -9,8 +9,9 @@ use teamster_types::task::{Status, Task};
 
 use super::FileStore;
 use super::held::Held;
-use super::index::{Index, Record, flag};
-use super::{commit, journal};
+use super::index::Index;
+use super::record::{Record, flag, hash_of};
+use super::{journal, staged};
 use crate::error::Result;
 use crate::rebuild;
 
@@ -92,7 +93,7 @@ pub(super) fn rescan(
         let before = record.filter(|record| !record.has(flag::REMOVED));
         let same = before
             .as_ref()
-            .is_some_and(|before| before.hash == super::index::hash_of(&found.bytes[..]));
+            .is_some_and(|before| before.hash == hash_of(&found.bytes[..]));
         if !same && !own.contains(&id) {
             events.extend(foreign_event(&found, before.as_ref()));
         }
@@ -113,9 +114,13 @@ pub(super) fn rescan(
         }
     }
     let news = !changed.is_empty() || !gone.is_empty();
+    if news {
+        // The index is about to be changed; whoever finds it half-way must know.
+        held.announce()?;
+    }
     if !events.is_empty() {
         keep_ids(store, held, index, &gone)?;
-        commit::journal_now(store, held, events)?;
+        staged::journal_now(store, held, &events)?;
     }
     for record in gone {
         index.put(&Record {
@@ -183,7 +188,7 @@ fn rebuild_index(store: &FileStore, held: &mut Held, index: &mut Index) -> Resul
         );
     }
     if !events.is_empty() {
-        commit::journal_now(store, held, events)?;
+        staged::journal_now(store, held, &events)?;
     }
     let done: HashSet<&TaskId> = found
         .iter()
@@ -320,33 +325,70 @@ fn refresh(held: &Held, index: &mut Index, id: &TaskId) -> Result<()> {
     Ok(())
 }
 
+/// A task whose file is known to be different from what the index says.
+pub(super) struct Touched {
+    id: TaskId,
+    /// `None`: removed.
+    task: Option<Task>,
+    /// What the file holds, where another program wrote it.
+    bytes: Option<Vec<u8>>,
+}
+
+impl Touched {
+    /// Written or removed by us.
+    pub(super) fn by_us(id: TaskId, task: Option<Task>) -> Self {
+        Self {
+            id,
+            task,
+            bytes: None,
+        }
+    }
+
+    /// Found as another program wrote it.
+    pub(super) fn by_others(id: TaskId, task: Task, bytes: Vec<u8>) -> Self {
+        Self {
+            id,
+            task: Some(task),
+            bytes: Some(bytes),
+        }
+    }
+}
+
 /// Brings the index up to date after we changed these tasks, and those that wait for them.
-pub(super) fn follow(held: &Held, index: &mut Index, ids: &[TaskId]) -> Result<()> {
-    for id in ids {
-        match read(held, id)? {
-            Some(found) => {
-                let was_done = index.get(id)?.is_some_and(|(_, known)| known.is_done());
-                let record = record_of(index, &found)?;
-                let is_done = record.is_done();
-                index.put(&record)?;
-                if let Ok(task) = &found.task
-                    && is_done != was_done
-                {
-                    for dependent in task.blocks() {
-                        if index.get(dependent)?.is_some() && !ids.contains(dependent) {
-                            refresh(held, index, dependent)?;
-                        }
-                    }
-                }
+pub(super) fn follow(held: &Held, index: &mut Index, touched: Vec<Touched>) -> Result<()> {
+    let ids: Vec<TaskId> = touched.iter().map(|change| change.id.clone()).collect();
+    let mut freed: Vec<TaskId> = Vec::new();
+    for Touched { id, task, bytes } in touched {
+        let known = index.get(&id)?.map(|(_, record)| record);
+        let stamp = held.folders.tasks.stamp(&layout::task_file(&id))?;
+        let (Some(task), Some(stamp)) = (task, stamp) else {
+            if let Some(record) = known {
+                index.put(&Record {
+                    flags: flag::REMOVED,
+                    ..record
+                })?;
             }
-            None => {
-                if let Some((_, record)) = index.get(id)? {
-                    index.put(&Record {
-                        flags: flag::REMOVED,
-                        ..record
-                    })?;
-                }
-            }
+            continue;
+        };
+        let bytes = bytes.unwrap_or_else(|| task.to_file());
+        let found = Found {
+            id,
+            bytes,
+            stamp,
+            task: Ok(task),
+        };
+        let record = record_of(index, &found)?;
+        let was_done = known.is_some_and(|known| known.is_done());
+        if record.is_done() != was_done
+            && let Ok(task) = &found.task
+        {
+            freed.extend(task.blocks().iter().filter(|id| !ids.contains(id)).cloned());
+        }
+        index.put(&record)?;
+    }
+    for id in freed {
+        if index.get(&id)?.is_some() {
+            refresh(held, index, &id)?;
         }
     }
     Ok(())

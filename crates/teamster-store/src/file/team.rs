@@ -6,10 +6,10 @@ use teamster_fs::{Dir, Sync, layout, remove_tree};
 use teamster_types::TeamName;
 use teamster_types::event::{Event, NewEvent};
 use teamster_types::json;
-use teamster_types::team::{NewTeam, TeamConfig};
+use teamster_types::team::{Kind, NewTeam, TeamConfig};
 
 use super::held::Held;
-use super::{FileStore, commit};
+use super::{FileStore, staged};
 use crate::error::{Result, StoreError};
 use crate::store::DeletedTeam;
 
@@ -118,7 +118,14 @@ fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
 /// Journals the end, keeps the journal with the project, and moves the team aside.
 pub(super) fn delete(store: &FileStore, team: &TeamName, actor: &str) -> Result<DeletedTeam> {
     let mut held = Held::take(store, team, "team delete", store.settings.patience)?;
-    commit::journal_now(store, &mut held, vec![NewEvent::new("team.deleted", actor)])?;
+    if super::read::config(&held.folders.team, team)
+        .is_ok_and(|config| config.kind() == Kind::Claude)
+    {
+        return Err(StoreError::refused(format!(
+            "team {team} belongs to Claude Code, which removes it itself"
+        )));
+    }
+    staged::journal_now(store, &mut held, &[NewEvent::new("team.deleted", actor)])?;
     move_aside(store, team, &held)
 }
 
@@ -142,7 +149,7 @@ fn move_aside(store: &FileStore, team: &TeamName, held: &Held) -> Result<Deleted
         .now()
         .to_string()
         .chars()
-        .filter(|c| c.is_ascii_alphanumeric())
+        .filter(char::is_ascii_alphanumeric)
         .collect();
     let trash = root
         .child_or_create(layout::TRASH)?

@@ -14,10 +14,11 @@ use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use super::claim_lock::ClaimLocks;
-use super::commit::{self, Places, Staged};
 use super::folder_lock::FolderLocks;
 use super::held::Held;
-use super::index::{Index, capability_bits, flag, hash_of};
+use super::index::Index;
+use super::record::{View, capability_bits, flag, hash_of};
+use super::staged::Staged;
 use super::{FileStore, heartbeat, mailbox, native, read, rescan};
 use crate::error::{Result, StoreError};
 use crate::store::Signal;
@@ -25,28 +26,28 @@ use crate::txn::{Candidates, MailCursor, Position, Txn};
 
 /// A change that is being made.
 pub(super) struct FileTxn<'a> {
-    store: &'a FileStore,
-    name: &'a TeamName,
-    held: Held,
-    now: Time,
-    folder_locks: FolderLocks,
-    claim_locks: ClaimLocks,
-    index: Option<Index>,
-    rescanned: bool,
+    pub(super) store: &'a FileStore,
+    pub(super) name: &'a TeamName,
+    pub(super) held: Held,
+    pub(super) now: Time,
+    pub(super) folder_locks: FolderLocks,
+    pub(super) claim_locks: ClaimLocks,
+    pub(super) index: Option<Index>,
+    pub(super) rescanned: bool,
     /// Whether we did anything in the task folder, and to which tasks.
-    stirred: bool,
-    touched: Vec<TaskId>,
-    config: Option<TeamConfig>,
-    new_config: Option<TeamConfig>,
+    pub(super) stirred: bool,
+    pub(super) touched: Vec<rescan::Touched>,
+    pub(super) config: Option<TeamConfig>,
+    pub(super) new_config: Option<TeamConfig>,
     /// New contents of tasks; `None` removes.
-    tasks: BTreeMap<TaskId, Option<Task>>,
-    /// Tasks that must not exist before the commit.
-    created: HashSet<TaskId>,
-    failures: BTreeMap<TaskId, Option<Failure>>,
-    other: Vec<Staged>,
-    mail: Vec<(Mailbox, Message)>,
-    lines: Option<mailbox::Page>,
-    events: Vec<NewEvent>,
+    pub(super) tasks: BTreeMap<TaskId, Option<Task>>,
+    /// Tasks that were there when they were opened; any other task that is put is new.
+    pub(super) opened: HashSet<TaskId>,
+    pub(super) failures: BTreeMap<TaskId, Option<Failure>>,
+    pub(super) other: Vec<Staged>,
+    pub(super) mail: Vec<(Mailbox, Message)>,
+    pub(super) lines: Option<mailbox::Page>,
+    pub(super) events: Vec<NewEvent>,
 }
 
 impl<'a> FileTxn<'a> {
@@ -65,7 +66,7 @@ impl<'a> FileTxn<'a> {
             config: None,
             new_config: None,
             tasks: BTreeMap::new(),
-            created: HashSet::new(),
+            opened: HashSet::new(),
             failures: BTreeMap::new(),
             other: Vec::new(),
             mail: Vec::new(),
@@ -74,128 +75,7 @@ impl<'a> FileTxn<'a> {
         }
     }
 
-    /// Makes the change real, or leaves everything as it was.
-    pub(super) fn commit(mut self) -> Result<()> {
-        let committed = self.try_commit();
-        if committed.is_err() {
-            self.abandon();
-        }
-        committed
-    }
-
-    fn try_commit(&mut self) -> Result<()> {
-        if self.events.is_empty() {
-            return self.end();
-        }
-        self.claim_locks.verify(&self.held)?;
-        let staged = self.staged();
-        self.held.note.tasks = commit::task_ids(&staged)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        let events = commit::numbered(
-            &self.held,
-            std::mem::take(&mut self.events),
-            self.name.as_str(),
-            self.now,
-        );
-        if !self.mail.is_empty() {
-            mailbox::append_all(self.store, &mut self.held, &self.mail)?;
-            // The lines are the commit. An event that is lost with the machine is written again from them.
-            if commit::append(&mut self.held, &events, teamster_fs::Sync::Fast).is_err()
-                && staged.is_empty()
-            {
-                self.held.leave_open();
-                return Ok(());
-            }
-        }
-        if !staged.is_empty() {
-            self.commit_files(&staged, &events)?;
-        } else if self.mail.is_empty() {
-            self.held.announce()?;
-            commit::append(&mut self.held, &events, self.store.settings.sync)?;
-        }
-        // From here on it has happened. What cannot be finished now is finished by the next holder of the lock.
-        if self.finish(&staged).is_err() {
-            self.held.leave_open();
-        }
-        Ok(())
-    }
-
-    fn commit_files(
-        &mut self,
-        staged: &[Staged],
-        events: &[teamster_types::event::Event],
-    ) -> Result<()> {
-        let seq = self.held.note.seq + events.len() as u64;
-        self.held.announce()?;
-        for id in &self.created {
-            if self
-                .held
-                .folders
-                .tasks
-                .stamp(&layout::task_file(id))?
-                .is_some()
-            {
-                if let Some(index) = &mut self.index {
-                    index.folder = 0;
-                    index.save()?;
-                }
-                return Err(StoreError::busy(format!(
-                    "task {id} was made by another program at this moment"
-                )));
-            }
-        }
-        let sync = self.store.settings.sync;
-        let places = Places::open(&self.held, staged)?;
-        let prepared = places.prepare(staged, seq, sync);
-        if let Err(error) = prepared {
-            places.undo(staged, seq);
-            return Err(error);
-        }
-        if let Err(error) = commit::append(&mut self.held, events, sync) {
-            Places::open(&self.held, staged)?.undo(staged, seq);
-            return Err(error);
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self, staged: &[Staged]) -> Result<()> {
-        Places::open(&self.held, staged)?.finish(staged, self.held.note.seq)?;
-        self.touched.extend(commit::task_ids(staged));
-        self.end()
-    }
-
-    fn end(&mut self) -> Result<()> {
-        self.claim_locks.release_all(&self.held)?;
-        self.folder_locks.release(&self.held)?;
-        self.settle_index()?;
-        self.held.all_clean()
-    }
-
-    /// Leaves everything as it was.
-    pub(super) fn abandon(&mut self) {
-        let _ = self.end();
-    }
-
-    /// Brings the index up to date with what we did, so that only what others do makes anybody look again.
-    fn settle_index(&mut self) -> Result<()> {
-        if !self.stirred {
-            return Ok(());
-        }
-        let mut index = self.take_index()?;
-        if index.valid {
-            let undisturbed = index.folder == self.held.folder_before || self.rescanned;
-            rescan::follow(&self.held, &mut index, &self.touched)?;
-            if undisturbed {
-                index.folder = self.held.folders.tasks.own_stamp()?.modified;
-            }
-            index.save()?;
-        }
-        Ok(())
-    }
-
-    fn take_index(&mut self) -> Result<Index> {
+    pub(super) fn take_index(&mut self) -> Result<Index> {
         match self.index.take() {
             Some(index) => Ok(index),
             None => Index::open(&self.held.folders.tasks, self.store.machine.boot_id()),
@@ -214,35 +94,6 @@ impl<'a> FileTxn<'a> {
             rescan::rescan(self.store, &mut self.held, &mut index, &HashSet::new())?;
         }
         Ok(self.index.insert(index))
-    }
-
-    /// What the change writes and removes.
-    fn staged(&mut self) -> Vec<Staged> {
-        let mut staged = std::mem::take(&mut self.other);
-        for (id, task) in std::mem::take(&mut self.tasks) {
-            let bytes = task.map(|task| task.to_file());
-            staged.push(Staged {
-                folder: None,
-                name: layout::task_file(&id),
-                bytes,
-            });
-        }
-        for (id, failure) in std::mem::take(&mut self.failures) {
-            let bytes = failure.and_then(|failure| serde_json::to_vec_pretty(&failure).ok());
-            staged.push(Staged {
-                folder: None,
-                name: layout::failure_file(&id),
-                bytes,
-            });
-        }
-        if let Some(config) = self.new_config.take() {
-            staged.push(Staged {
-                folder: Some(""),
-                name: layout::CONFIG.to_owned(),
-                bytes: Some(config.to_file()),
-            });
-        }
-        staged
     }
 
     fn lock_out(&mut self, file: &str) -> Result<()> {
@@ -266,7 +117,10 @@ impl<'a> FileTxn<'a> {
             && !record.has(flag::REMOVED)
         {
             self.events.push(rescan::foreign_change(&task, &record));
+            self.touched
+                .push(rescan::Touched::by_others(id.clone(), task.clone(), bytes));
         }
+        self.opened.insert(id.clone());
         self.index = Some(index);
         Ok(Some(task))
     }
@@ -368,7 +222,6 @@ impl Txn for FileTxn<'_> {
         let id = id.ok_or_else(|| {
             StoreError::refused(format!("team {} has used up all task ids", self.name))
         })?;
-        self.created.insert(id.clone());
         Ok(id)
     }
 
@@ -396,30 +249,29 @@ impl Txn for FileTxn<'_> {
         let general = capabilities
             .iter()
             .any(|capability| capability == "general");
-        let staged: HashSet<TaskId> = self.tasks.keys().cloned().collect();
         let index = self.fresh_index()?;
+        if which == Candidates::Own && !index.has_assigned() {
+            return Ok(None);
+        }
         let from = match after {
             Some(id) => index.get(id)?.map(|(place, _)| place + 1),
             None => None,
         };
         let out = flag::COMPLETED | flag::INTERNAL | flag::DAMAGED | flag::BLOCKED | flag::REMOVED;
-        let found = index.find(from, |record| {
-            if record.has(out) || staged.contains(&record.id) {
+        let wanted = |record: View<'_>| {
+            if record.has(out) || record.when() > now {
                 return false;
             }
             match which {
-                Candidates::Own => {
-                    !record.has(flag::IN_PROGRESS) && record.owner == me && record.when <= now
-                }
+                Candidates::Own => !record.has(flag::IN_PROGRESS) && record.owner() == me,
                 Candidates::Free => {
-                    let free = record.owner == 0 || record.has(flag::IN_PROGRESS);
-                    let able =
-                        general || record.capabilities == 0 || record.capabilities & bits != 0;
-                    free && able && record.when <= now
+                    let required = record.capabilities();
+                    let able = general || required == 0 || required & bits != 0;
+                    able && (record.owner() == 0 || record.has(flag::IN_PROGRESS))
                 }
             }
-        })?;
-        Ok(found.map(|(_, record)| record.id))
+        };
+        Ok(index.find(from, wanted)?.map(|record| record.id))
     }
 
     fn refresh(&mut self) -> Result<bool> {
@@ -475,12 +327,15 @@ impl Txn for FileTxn<'_> {
         self.held.note.tasks.push(task.id().to_string());
         self.held.announce()?;
         self.stirred = true;
-        self.touched.push(task.id().clone());
-        Ok(self.held.folders.tasks.replace(
-            &layout::task_file(task.id()),
-            &task.to_file(),
-            self.store.settings.sync,
-        )?)
+        let sync = self.store.settings.sync;
+        let name = layout::task_file(task.id());
+        self.held
+            .folders
+            .tasks
+            .replace(&name, &task.to_file(), sync)?;
+        let id = task.id().clone();
+        self.touched.push(rescan::Touched::by_us(id, Some(task)));
+        Ok(())
     }
 
     fn has_mailbox(&mut self, mailbox: &Mailbox) -> Result<bool> {

@@ -1,0 +1,172 @@
+//! Files that a change writes: new contents beside the old ones, made real by the event that names them.
+
+use teamster_fs::{Dir, Sync, layout};
+use teamster_types::Time;
+use teamster_types::event::{Event, NewEvent};
+use teamster_types::redact::redact_json;
+
+use super::FileStore;
+use super::held::Held;
+use super::journal;
+use crate::error::Result;
+
+/// A file that a change writes or removes.
+#[derive(Debug)]
+pub(super) struct Staged {
+    /// The folder below the team's, or `None` for the task folder.
+    pub(super) folder: Option<&'static str>,
+    /// Its name.
+    pub(super) name: String,
+    /// Its new content; `None` removes it.
+    pub(super) bytes: Option<Vec<u8>>,
+}
+
+/// Gives new events their places in the journal, redacted.
+pub(super) fn numbered(held: &Held, events: Vec<NewEvent>, team: &str, now: Time) -> Vec<Event> {
+    let count = events.len() as u64;
+    let first = held.note.seq + 1;
+    (first..)
+        .zip(events)
+        .map(|(seq, new)| {
+            let mut data = serde_json::Value::Object(new.data);
+            redact_json(&mut data);
+            let serde_json::Value::Object(data) = data else {
+                unreachable!("redaction keeps an object an object")
+            };
+            Event {
+                seq,
+                id: teamster_fs::random_hex(),
+                ts: now,
+                team: team.to_owned(),
+                kind: new.kind.to_owned(),
+                actor: new.actor,
+                task_id: new.task_id,
+                more: seq + 1 < first + count,
+                data,
+            }
+        })
+        .collect()
+}
+
+/// Journals events that belong to no file of ours.
+pub(super) fn journal_now(store: &FileStore, held: &mut Held, events: &[NewEvent]) -> Result<()> {
+    let team = held
+        .folders
+        .team
+        .path()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    // Each stands for itself, so that a torn append loses only what was not written.
+    for chunk in events.chunks(64) {
+        let mut events = numbered(held, chunk.to_vec(), &team, store.clock.now());
+        for event in &mut events {
+            event.more = false;
+        }
+        held.announce()?;
+        append(held, &events, store.settings.sync)?;
+    }
+    Ok(())
+}
+
+/// Appends events and moves the note on.
+pub(super) fn append(held: &mut Held, events: &[Event], sync: Sync) -> Result<()> {
+    held.note.journal = journal::append(&held.folders.team, events, held.note.journal, sync)?;
+    held.note.seq += events.len() as u64;
+    Ok(())
+}
+
+/// Folders that a commit touches, opened once.
+pub(super) struct Places<'a> {
+    held: &'a Held,
+    opened: Vec<(&'static str, Dir)>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn open(held: &'a Held, staged: &[Staged]) -> Result<Self> {
+        let mut opened: Vec<(&'static str, Dir)> = Vec::new();
+        for folder in staged.iter().filter_map(|file| file.folder) {
+            if !folder.is_empty() && !opened.iter().any(|(name, _)| *name == folder) {
+                opened.push((folder, held.folders.team.child_or_create(folder)?));
+            }
+        }
+        Ok(Self { held, opened })
+    }
+
+    fn of(&self, file: &Staged) -> &Dir {
+        match file.folder {
+            None => &self.held.folders.tasks,
+            Some(folder) => self
+                .opened
+                .iter()
+                .find(|(name, _)| *name == folder)
+                .map_or(&self.held.folders.team, |(_, dir)| dir),
+        }
+    }
+
+    /// Writes the new contents beside the old ones, under names that only the event `seq` makes real.
+    pub(super) fn prepare(&self, staged: &[Staged], seq: u64, sync: Sync) -> Result<()> {
+        for file in staged {
+            let dir = self.of(file);
+            refuse_link(dir, &file.name)?;
+            let (name, bytes) = match &file.bytes {
+                Some(bytes) => (layout::next_file(&file.name, seq), &bytes[..]),
+                None => (layout::gone_file(&file.name, seq), &[][..]),
+            };
+            if !dir.create_new(&name, bytes, sync)? {
+                dir.remove(&name)?;
+                dir.create_new(&name, bytes, sync)?;
+            }
+        }
+        if sync == Sync::Durable {
+            let mut done: Vec<Option<&str>> = Vec::new();
+            for file in staged {
+                if !done.contains(&file.folder) {
+                    done.push(file.folder);
+                    self.of(file).sync()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the prepared contents away again.
+    pub(super) fn undo(&self, staged: &[Staged], seq: u64) {
+        for file in staged {
+            let dir = self.of(file);
+            let name = match file.bytes {
+                Some(_) => layout::next_file(&file.name, seq),
+                None => layout::gone_file(&file.name, seq),
+            };
+            let _ = dir.remove(&name);
+        }
+    }
+
+    /// Makes the prepared contents real.
+    pub(super) fn finish(&self, staged: &[Staged], seq: u64) -> Result<()> {
+        for file in staged {
+            let dir = self.of(file);
+            if file.bytes.is_some() {
+                dir.rename(&layout::next_file(&file.name, seq), dir, &file.name)?;
+            } else {
+                dir.remove(&file.name)?;
+                dir.remove(&layout::gone_file(&file.name, seq))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A link planted in place of a file is refused, not replaced: somebody meant something by it.
+fn refuse_link(dir: &Dir, name: &str) -> Result<()> {
+    use teamster_fs::FileKind;
+    match dir.stamp(name)? {
+        Some(stamp) if stamp.kind != FileKind::File => {
+            // Reading it gives the error that says what it is.
+            dir.read(name)?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,161 @@
+//! The store in memory: the same rules without a disk, for tests and simulations.
+
+mod read;
+mod txn;
+mod watch;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use teamster_types::event::{Event, NewEvent};
+use teamster_types::failure::Failure;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::message::{Mailbox, Message};
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::redact::redact_json;
+use teamster_types::steps;
+use teamster_types::task::Task;
+use teamster_types::team::{NewTeam, TeamConfig};
+use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+use crate::clock::Clock;
+use crate::error::{Result, StoreError};
+use crate::store::{DeletedTeam, Signal};
+use crate::txn::{Backend, MailCursor, Txn};
+use txn::MemTxn;
+
+/// Everything about one team.
+#[derive(Debug)]
+struct Team {
+    config: TeamConfig,
+    tasks: BTreeMap<TaskId, Task>,
+    highest: u64,
+    failures: HashMap<TaskId, Failure>,
+    mail: BTreeMap<Mailbox, Vec<Message>>,
+    native: Vec<(String, Message)>,
+    cursors: HashMap<Mailbox, MailCursor>,
+    signals: HashMap<(WorkerName, bool), Signal>,
+    beats: BTreeMap<WorkerName, Heartbeat>,
+    events: Vec<Event>,
+}
+
+#[derive(Default)]
+struct Shared {
+    teams: Mutex<BTreeMap<TeamName, Team>>,
+    changed: Condvar,
+}
+
+/// Decides whether a process lives, in place of the machine.
+type Lives = dyn Fn(&ProcessId) -> Life + Send + Sync;
+
+/// Teams in memory.
+pub struct MemStore {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    me: ProcessId,
+    lease: Duration,
+    lives: Box<Lives>,
+}
+
+impl MemStore {
+    /// An empty store. `lives` tells which processes are alive; `me` is who claims.
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        me: ProcessId,
+        lives: impl Fn(&ProcessId) -> Life + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            shared: Arc::default(),
+            clock,
+            me,
+            lease: steps::LEASE,
+            lives: Box::new(lives),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<TeamName, Team>> {
+        self.shared
+            .teams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, team: &TeamName, read: impl FnOnce(&Team) -> T) -> Result<T> {
+        self.lock().get(team).map(read).ok_or_else(|| no_team(team))
+    }
+}
+
+fn no_team(team: &TeamName) -> StoreError {
+    StoreError::not_found(format!("there is no team {team}"))
+}
+
+fn numbered(team: &TeamName, last: u64, new: NewEvent, now: Time, more: bool) -> Event {
+    let mut data = serde_json::Value::Object(new.data);
+    redact_json(&mut data);
+    Event {
+        seq: last + 1,
+        id: teamster_fs::random_hex(),
+        ts: now,
+        team: team.to_string(),
+        kind: new.kind.to_owned(),
+        actor: new.actor,
+        task_id: new.task_id,
+        more,
+        data: data.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+impl Backend for MemStore {
+    fn change(
+        &self,
+        team: &TeamName,
+        _what: &'static str,
+        change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
+    ) -> Result<()> {
+        let mut teams = self.lock();
+        let state = teams.get_mut(team).ok_or_else(|| no_team(team))?;
+        let mut txn = MemTxn::new(self, team, state);
+        change(&mut txn)?;
+        txn.commit();
+        drop(teams);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
+        let mut teams = self.lock();
+        if teams.contains_key(&new.name) {
+            return Err(StoreError::conflict(format!(
+                "there is a team {} already",
+                new.name
+            )));
+        }
+        let now = self.clock.now();
+        let config = TeamConfig::new(new, base, &self.me, now);
+        let event = NewEvent::new("team.created", "user").with("project", &new.project);
+        let team = Team {
+            config: config.clone(),
+            tasks: BTreeMap::new(),
+            highest: 0,
+            failures: HashMap::new(),
+            mail: BTreeMap::new(),
+            native: Vec::new(),
+            cursors: HashMap::new(),
+            signals: HashMap::new(),
+            beats: BTreeMap::new(),
+            events: vec![numbered(&new.name, 0, event, now, false)],
+        };
+        teams.insert(new.name.clone(), team);
+        Ok(config)
+    }
+
+    fn drop_team(&self, team: &TeamName, _actor: &str) -> Result<DeletedTeam> {
+        self.lock().remove(team).ok_or_else(|| no_team(team))?;
+        self.shared.changed.notify_all();
+        Ok(DeletedTeam {
+            trash: None,
+            journal: None,
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! Plain reads from memory.
+
+use teamster_types::failure::Failure;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::progress::Progress;
+use teamster_types::task::Task;
+use teamster_types::team::TeamConfig;
+use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+use super::watch::MemWatch;
+use super::{MemStore, no_team};
+use crate::error::Result;
+use crate::rules::no_task;
+use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
+use crate::watch::Watch;
+
+impl Read for MemStore {
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn teams(&self) -> Result<Vec<TeamEntry>> {
+        let teams = self.lock();
+        Ok(teams
+            .iter()
+            .map(|(name, team)| TeamEntry {
+                name: name.to_string(),
+                config: Ok(team.config.clone()),
+            })
+            .collect())
+    }
+
+    fn team(&self, team: &TeamName) -> Result<TeamConfig> {
+        self.with(team, |team| team.config.clone())
+    }
+
+    fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task> {
+        self.with(team, |state| state.tasks.get(id).cloned())?
+            .ok_or_else(|| no_task(team, id))
+    }
+
+    fn tasks(&self, team: &TeamName) -> Result<TaskList> {
+        self.with(team, |team| TaskList {
+            tasks: team.tasks.values().cloned().collect(),
+            problems: Vec::new(),
+        })
+    }
+
+    fn progress(&self, team: &TeamName) -> Result<(Progress, Vec<Damaged>)> {
+        self.with(team, |team| (Progress::of(team.tasks.values()), Vec::new()))
+    }
+
+    fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>> {
+        self.with(team, |team| team.failures.get(id).cloned())
+    }
+
+    fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {
+        self.with(team, |team| {
+            let receipt = |kind: &str, label: &str, behind: u64| {
+                let moved = team.events.iter().filter(|event| event.kind == kind);
+                moved
+                    .filter(|event| event.data.get("box").and_then(|of| of.as_str()) == Some(label))
+                    .find(|event| {
+                        event
+                            .data
+                            .get("upTo")
+                            .and_then(serde_json::Value::as_u64)
+                            .is_some_and(|up_to| up_to >= behind)
+                    })
+                    .map(|event| event.ts)
+            };
+            let mut found = Vec::new();
+            for (mailbox, mail) in &team.mail {
+                let label = mailbox.label();
+                found.extend((1..).zip(mail).map(|(behind, message)| Filed {
+                    mailbox: label.clone(),
+                    message: message.clone(),
+                    delivered_at: receipt("message.delivered", &label, behind),
+                    acked_at: receipt("message.acked", &label, behind),
+                }));
+            }
+            found.extend(team.native.iter().map(|(name, message)| Filed {
+                mailbox: format!("inboxes/{name}"),
+                message: message.clone(),
+                delivered_at: None,
+                acked_at: None,
+            }));
+            found
+        })
+    }
+
+    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>> {
+        let old = |filed: &Filed| {
+            filed.delivered_at.is_none()
+                && filed.message.timestamp().is_some_and(|sent| sent < before)
+        };
+        Ok(self
+            .messages(team)?
+            .into_iter()
+            .filter(|filed| !filed.mailbox.starts_with("inboxes/") && old(filed))
+            .collect())
+    }
+
+    fn beat(&self, heartbeat: &Heartbeat) -> Result<()> {
+        let mut teams = self.lock();
+        let team = teams
+            .get_mut(&heartbeat.team_name)
+            .ok_or_else(|| no_team(&heartbeat.team_name))?;
+        team.beats
+            .insert(heartbeat.worker_name.clone(), heartbeat.clone());
+        drop(teams);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
+        let mut teams = self.lock();
+        teams
+            .get_mut(team)
+            .ok_or_else(|| no_team(team))?
+            .beats
+            .remove(worker);
+        drop(teams);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    fn heartbeats(&self, team: &TeamName) -> Result<(Vec<Heartbeat>, Vec<Damaged>)> {
+        self.with(team, |team| {
+            (team.beats.values().cloned().collect(), Vec::new())
+        })
+    }
+
+    fn life(&self, process: &ProcessId) -> Life {
+        (self.lives)(process)
+    }
+
+    fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>> {
+        self.with(team, |team| {
+            [false, true]
+                .iter()
+                .filter_map(|drain| team.signals.get(&(worker.clone(), *drain)).cloned())
+                .collect()
+        })
+    }
+
+    fn position(&self, team: &TeamName) -> Result<u64> {
+        self.with(team, |team| team.events.last().map_or(0, |event| event.seq))
+    }
+
+    fn events(&self, team: &TeamName, from: u64, limit: usize) -> Result<JournalPage> {
+        self.with(team, |team| {
+            let events = team
+                .events
+                .iter()
+                .filter(|event| event.seq >= from)
+                .take(limit)
+                .cloned()
+                .collect();
+            JournalPage {
+                events,
+                damaged: Vec::new(),
+            }
+        })
+    }
+
+    fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage> {
+        let last = self.position(team)?;
+        self.events(team, (last + 1).saturating_sub(count as u64), count)
+    }
+
+    fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {
+        let beats = self.with(team, |team| team.beats.clone())?;
+        Ok(Box::new(MemWatch::new(
+            std::sync::Arc::clone(&self.shared),
+            team.clone(),
+            after,
+            beats,
+        )))
+    }
+}
