@@ -155,3 +155,71 @@ pub fn apply(task: Option<Task>, id: &TaskId, data: &Object) -> Result<Option<Ta
     }
     Task::from_object(id, raw).map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn task(text: &str) -> Task {
+        Task::parse(&"1".parse().unwrap(), text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn changes_name_what_changed_and_never_the_token() {
+        let before = task(r#"{"id":"1","subject":"s","status":"pending"}"#);
+        let after = task(
+            r#"{"id":"1","subject":"s","status":"in_progress","owner":"w","x":1,
+                "metadata":{"teamster":{"claim":{"worker":"w","token":"secret"}}}}"#,
+        );
+        let data = changes(Some(&before), Some(&after));
+        assert_eq!(
+            serde_json::to_string(&data).unwrap(),
+            r#"{"from":"pending","to":"in_progress","owner":"w","metadata":{"teamster":{"claim":{"worker":"w"}}},"other":{"x":1}}"#
+        );
+    }
+
+    #[test]
+    fn a_removed_task_is_gone_after_its_event() {
+        let before = task(r#"{"id":"1","subject":"s","status":"pending"}"#);
+        let data = changes(Some(&before), None);
+        assert_eq!(apply(Some(before), &"1".parse().unwrap(), &data), Ok(None));
+    }
+
+    /// Small task files that share keys, so that a patch adds, changes and removes.
+    fn any_task() -> impl Strategy<Value = Task> {
+        let status = prop_oneof![Just("pending"), Just("in_progress"), Just("completed")];
+        let owner = prop::option::of("[a-c]");
+        let extra = prop::collection::btree_map("[k-n]", 0..3_u8, 0..3);
+        let meta = prop::collection::btree_map(
+            "[k-n]",
+            prop::collection::btree_map("[p-r]", 0..3_u8, 0..3),
+            0..3,
+        );
+        (status, owner, extra, meta, "[s-u]{1,3}").prop_map(
+            |(status, owner, extra, meta, subject)| {
+                let mut raw = Object::new();
+                raw.insert("id".into(), json!("1"));
+                raw.insert("subject".into(), json!(subject));
+                raw.insert("status".into(), json!(status));
+                if let Some(owner) = owner {
+                    raw.insert("owner".into(), json!(owner));
+                }
+                raw.insert("metadata".into(), json!(meta));
+                for (key, value) in extra {
+                    raw.insert(key, json!(value));
+                }
+                Task::from_object(&"1".parse().unwrap(), raw).unwrap()
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn applying_the_changes_gives_the_task_again(before in prop::option::of(any_task()), after in any_task()) {
+            let data = changes(before.as_ref(), Some(&after));
+            let rebuilt = apply(before, after.id(), &data).unwrap().unwrap();
+            prop_assert_eq!(Value::Object(rebuilt.as_object().clone()), Value::Object(after.as_object().clone()));
+        }
+    }
+}

@@ -1,11 +1,101 @@
-//! Being written.
-/// Stub.
-pub fn redact_json(_value: &mut serde_json::Value) {}
-/// Stub.
-pub fn redact(text: &str) -> std::borrow::Cow<'_, str> {
-    text.into()
+//! What must not be shown: secrets, and characters that deceive the eye.
+//!
+//! [`redact`] goes over a text once, from left to right, and replaces what looks like a secret with `[redacted]`:
+//! tokens of well-known shapes, `Authorization` headers, private-key blocks, values of variables that are named like
+//! a secret, and credentials in URLs. It is for what people and logs see; task files, inboxes and prompts must
+//! arrive as written and never pass through here.
+//!
+//! What must stay true, and why the scanner is written as it is:
+//! - Linear: every look ahead is bounded, or goes over text that is then consumed, or stops where the next look
+//!   begins. Ten megabytes of `sk-` are as quick as ten megabytes of prose.
+//! - Idempotent: a `[redacted]` in the text is a wall. Nothing looks across it, a match leaves the scanner in the
+//!   state in which it begins behind a wall, and a value that leans against a wall has been looked at already.
+//! - The rest of the text stays byte for byte as it was, so a line of JSON stays a line of JSON.
+//!
+//! Redact first, then [`clean`]: a secret that was cut in two is no longer seen as one.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+mod clean;
+mod header;
+mod key_block;
+mod named;
+mod scan;
+mod shapes;
+mod values;
+
+pub use clean::clean;
+
+/// What stands where a secret was.
+pub const MASK: &str = "[redacted]";
+
+/// The text with every secret replaced by [`MASK`]; borrowed when there is none.
+pub fn redact(text: &str) -> Cow<'_, str> {
+    let secrets = scan::secrets(text);
+    if secrets.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut kept = 0;
+    for secret in secrets {
+        shown.push_str(&text[kept..secret.start]);
+        shown.push_str(MASK);
+        kept = secret.end;
+    }
+    shown.push_str(&text[kept..]);
+    Cow::Owned(shown)
 }
-/// Stub.
-pub fn clean(text: &str, _limit: usize) -> std::borrow::Cow<'_, str> {
-    text.into()
+
+/// Redacts every string in a JSON value, keys too, and whatever stands under a key that is named like a secret.
+pub fn redact_json(value: &mut Value) {
+    redact_under(value, None);
 }
+
+fn redact_under(value: &mut Value, key: Option<&str>) {
+    match value {
+        Value::String(text) => {
+            if key.is_some_and(|key| named::names_secret(key, text)) {
+                MASK.clone_into(text);
+            } else if let Cow::Owned(shown) = redact(text) {
+                *text = shown;
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                redact_under(item, key);
+            }
+        }
+        Value::Object(entries) => {
+            for (key, entry) in entries.iter_mut() {
+                redact_under(entry, Some(key));
+            }
+            if entries
+                .keys()
+                .any(|key| matches!(redact(key), Cow::Owned(_)))
+            {
+                redact_keys(entries);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Renames the keys that hold a secret, in place; two that look the same now are told apart by a number.
+fn redact_keys(entries: &mut serde_json::Map<String, Value>) {
+    let taken = std::mem::take(entries);
+    for (key, entry) in taken {
+        let shown = redact(&key);
+        let mut unique = shown.to_string();
+        let mut number = 2;
+        while entries.contains_key(&unique) {
+            unique = format!("{shown} ({number})");
+            number += 1;
+        }
+        entries.insert(unique, entry);
+    }
+}
+
+#[cfg(test)]
+mod tests;

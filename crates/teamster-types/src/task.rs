@@ -424,3 +424,93 @@ fn ids(raw: &Object, key: &str) -> Result<Vec<TaskId>, String> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOREIGN: &str = r#"{
+  "zeta": 1.50,
+  "id": "3",
+  "subject": "Test parser",
+  "description": "Add tests",
+  "status": "pending",
+  "blocks": [],
+  "blockedBy": [
+    "1"
+  ],
+  "metadata": {
+    "area": "tests",
+    "big": 123456789012345678901234567890,
+    "teamster": {
+      "later": {
+        "b": 1,
+        "a": 2
+      }
+    }
+  },
+  "alpha": null
+}"#;
+
+    fn id(text: &str) -> TaskId {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_a_foreign_program_wrote_comes_back_byte_for_byte() {
+        let task = Task::parse(&id("3"), FOREIGN.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(task.to_file()).unwrap(), FOREIGN);
+    }
+
+    #[test]
+    fn our_changes_leave_foreign_keys_and_their_order_alone() {
+        let mut task = Task::parse(&id("3"), FOREIGN.as_bytes()).unwrap();
+        task.set_status(Status::Completed);
+        task.set_ours("fence", Some(json!(1)));
+        let expected = FOREIGN.replace("\"pending\"", "\"completed\"").replace(
+            "\"a\": 2\n      }\n",
+            "\"a\": 2\n      },\n      \"fence\": 1\n",
+        );
+        assert_eq!(String::from_utf8(task.to_file()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_file_that_is_no_task_says_why() {
+        let why = |text: &str| Task::parse(&id("3"), text.as_bytes()).unwrap_err();
+        assert_eq!(why(""), "the file is empty");
+        assert_eq!(why(r#"{"id":3}"#), "has no `id` text");
+        assert_eq!(why(r#"{"id":"4"}"#), "holds the task \"4\", not \"3\"");
+        let with = |rest: &str| why(&format!(r#"{{"id":"3","subject":"s",{rest}}}"#));
+        assert_eq!(
+            with(r#""status":"done""#),
+            "has the unknown status \"done\""
+        );
+        assert_eq!(
+            with(r#""status":"pending","metadata":[]"#),
+            "has `metadata` that is not an object"
+        );
+        assert!(
+            with(r#""status":"pending","blockedBy":["../x"]"#)
+                .starts_with("has in `blockedBy` no task id")
+        );
+    }
+
+    #[test]
+    fn numbers_are_taken_as_ids_where_a_program_writes_them_so() {
+        let text = r#"{"id":"3","subject":"s","status":"pending","blockedBy":[1,"2"]}"#;
+        let task = Task::parse(&id("3"), text.as_bytes()).unwrap();
+        assert_eq!(task.blocked_by(), [id("1"), id("2")]);
+    }
+
+    #[test]
+    fn the_token_is_never_shown() {
+        let text = r#"{"id":"3","subject":"s","status":"in_progress","metadata":{"teamster":{"claim":{"token":"secret","worker":"w"}}}}"#;
+        let task = Task::parse(&id("3"), text.as_bytes()).unwrap();
+        assert!(
+            !serde_json::to_string(&task.public())
+                .unwrap()
+                .contains("secret")
+        );
+        assert!(!format!("{:?}", Token::new("secret")).contains("secret"));
+    }
+}

@@ -56,7 +56,7 @@ impl ClaimLocks {
         if self.made.iter().any(|claim| claim.id == id.as_str()) {
             return Ok(true);
         }
-        let me = store.machine.me();
+        let me = &store.me;
         let content = Content {
             pid: me.pid,
             worker_name: worker.to_string(),

@@ -42,6 +42,7 @@ use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, Sync, layout};
 use teamster_types::TeamName;
+use teamster_types::process::ProcessId;
 use teamster_types::team::{NewTeam, TeamConfig};
 
 use crate::clock::Clock;
@@ -77,18 +78,28 @@ pub struct FileStore {
     claude: PathBuf,
     clock: Arc<dyn Clock>,
     machine: Machine,
+    /// Who claims.
+    me: ProcessId,
     settings: Settings,
 }
 
 impl FileStore {
     /// A store at the roots of `layout`. Nothing is made or touched before the first change.
     pub fn open(layout: &Layout, clock: Arc<dyn Clock>, settings: Settings) -> Result<Self> {
+        let machine = Machine::read();
         Ok(Self {
             claude: layout.claude.clone(),
             clock,
-            machine: Machine::read(),
+            me: machine.me().clone(),
+            machine,
             settings,
         })
+    }
+
+    /// The same store, claiming in the name of another process: a test plays a process that is gone.
+    #[must_use]
+    pub fn claiming_as(self, me: ProcessId) -> Self {
+        Self { me, ..self }
     }
 
     /// The two folders of a team.

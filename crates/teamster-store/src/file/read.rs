@@ -1,8 +1,9 @@
 //! Reads without the lock: each file is whole by itself, and a list is taken again if it was changed meanwhile.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use teamster_fs::{Dir, Lock, Waited, layout};
+use teamster_fs::{Dir, layout};
 use teamster_types::event::Event;
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -14,6 +15,7 @@ use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use super::index;
+use super::held::Held;
 use super::note::Note;
 use super::record::{Record, flag};
 use super::{FileStore, heartbeat, journal, mailbox, native, watch};
@@ -142,29 +144,6 @@ fn count(tasks: &Dir) -> Result<(Progress, Vec<Damaged>)> {
     Ok((progress, problems))
 }
 
-/// Reads something that several files make up: again while a writer is at work, in the end under the lock.
-fn at_one_moment<T>(tasks: &Dir, mut read: impl FnMut(&Dir) -> Result<T>) -> Result<T> {
-    for _ in 0..4 {
-        let before = quiet(tasks)?;
-        let found = read(tasks)?;
-        if before.is_some() && before == quiet(tasks)? {
-            return Ok(found);
-        }
-        std::thread::sleep(std::time::Duration::from_micros(500));
-    }
-    // A writer that is killed leaves its note as it is, so the lock is the last word; without it, what is there now.
-    let _lock = match Lock::wait(
-        tasks,
-        layout::TEAM_LOCK,
-        std::time::Duration::from_millis(500),
-        true,
-    ) {
-        Ok(Waited::Held(lock)) => Some(lock),
-        Ok(Waited::TimedOut) | Err(_) => None,
-    };
-    read(tasks)
-}
-
 /// The position of a team that nobody is changing right now.
 fn quiet(tasks: &Dir) -> Result<Option<(u64, u64)>> {
     let Some((bytes, _)) = tasks.read(layout::TEAM_LOCK)? else {
@@ -221,6 +200,26 @@ fn filed(mailbox: &Mailbox, behind: u64, message: Message, receipts: &Receipts) 
 }
 
 impl FileStore {
+    /// Reads something that several files make up: again while a writer is at work, in the end under the lock.
+    ///
+    /// A writer that was killed is not at work: taking the lock finishes what it left.
+    fn at_one_moment<T>(&self, team: &TeamName, mut read: impl FnMut(&Dir) -> Result<T>) -> Result<Option<T>> {
+        let Some(tasks) = self.folders_to_read(team)?.1 else {
+            return Ok(None);
+        };
+        for _ in 0..4 {
+            let before = quiet(&tasks)?;
+            let found = read(&tasks)?;
+            if before.is_some() && before == quiet(&tasks)? {
+                return Ok(Some(found));
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        // Where it cannot be taken (a read-only disk, a long writer), what is there now is the best there is.
+        let _held = Held::take(self, team, "read", Duration::from_millis(500)).ok();
+        read(&tasks).map(Some)
+    }
+
     fn project(&self, team: &TeamName) -> Result<Option<String>> {
         Ok(self.team(team)?.project().map(str::to_owned))
     }
@@ -268,32 +267,20 @@ impl Read for FileStore {
     }
 
     fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task> {
-        let found = match self.folders_to_read(team)?.1 {
-            Some(tasks) => task(&tasks, id)?,
-            None => None,
-        };
-        found.ok_or_else(|| no_task(team, id))
+        let found = self.at_one_moment(team, |tasks| task(tasks, id))?;
+        found.flatten().ok_or_else(|| no_task(team, id))
     }
 
     fn tasks(&self, team: &TeamName) -> Result<TaskList> {
-        match self.folders_to_read(team)?.1 {
-            Some(tasks) => at_one_moment(&tasks, list),
-            None => Ok(TaskList::default()),
-        }
+        Ok(self.at_one_moment(team, list)?.unwrap_or_default())
     }
 
     fn progress(&self, team: &TeamName) -> Result<(Progress, Vec<Damaged>)> {
-        match self.folders_to_read(team)?.1 {
-            Some(tasks) => at_one_moment(&tasks, count),
-            None => Ok((Progress::default(), Vec::new())),
-        }
+        Ok(self.at_one_moment(team, count)?.unwrap_or_default())
     }
 
     fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>> {
-        match self.folders_to_read(team)?.1 {
-            Some(tasks) => failure(&tasks, id),
-            None => Ok(None),
-        }
+        Ok(self.at_one_moment(team, |tasks| failure(tasks, id))?.flatten())
     }
 
     fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {

@@ -142,7 +142,7 @@ impl Txn for FileTxn<'_> {
     }
 
     fn me(&self) -> ProcessId {
-        self.store.machine.me().clone()
+        self.store.me.clone()
     }
 
     fn lease(&self) -> Duration {

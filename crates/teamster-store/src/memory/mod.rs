@@ -55,7 +55,7 @@ pub struct MemStore {
     clock: Arc<dyn Clock>,
     me: ProcessId,
     lease: Duration,
-    lives: Box<Lives>,
+    lives: Arc<Lives>,
 }
 
 impl MemStore {
@@ -70,7 +70,19 @@ impl MemStore {
             clock,
             me,
             lease: steps::LEASE,
-            lives: Box::new(lives),
+            lives: Arc::new(lives),
+        }
+    }
+
+    /// The same teams, with claims in the name of another process.
+    #[must_use]
+    pub fn claiming_as(&self, me: ProcessId) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            clock: Arc::clone(&self.clock),
+            me,
+            lease: self.lease,
+            lives: Arc::clone(&self.lives),
         }
     }
 

@@ -1,0 +1,222 @@
+//! Private keys between `-----BEGIN … PRIVATE KEY-----` and `-----END …-----`.
+
+use super::scan::Stretch;
+
+/// No private key is longer than this, so an end further away belongs to something else.
+const LONGEST: usize = 32 * 1024;
+const RULE: &str = "-----";
+
+/// The end of the private key whose block begins at `at`, if one does.
+pub(super) fn find(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
+    if !stretch.has(at, "-----BEGIN ") {
+        return None;
+    }
+    let label = at + RULE.len();
+    let body = marker_end(stretch, label)?;
+    if !stretch.text(label..body).contains("PRIVATE KEY") {
+        return None;
+    }
+    Some(closed_end(stretch, body).unwrap_or_else(|| torn_end(stretch, body)))
+}
+
+/// Behind the rule that closes a marker, whose label begins at `label`.
+fn marker_end(stretch: &Stretch<'_>, label: usize) -> Option<usize> {
+    let rule = stretch.while_at(label, 64, |byte| {
+        byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' '
+    });
+    stretch.has(rule, RULE).then_some(rule + RULE.len())
+}
+
+/// The end of a block that is there as a whole. The search stops at the next beginning, where it would start again.
+fn closed_end(stretch: &Stretch<'_>, body: usize) -> Option<usize> {
+    let mut at = body;
+    while at - body < LONGEST {
+        if stretch.at(at)? == b'-' {
+            if stretch.has(at, "-----END ") {
+                return marker_end(stretch, at + RULE.len());
+            }
+            if stretch.has(at, "-----BEGIN ") {
+                return None;
+            }
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The end of a block that was cut off: behind the last line that can be part of a key.
+///
+/// Lines may be ended by a line feed or by the two characters `\n`, and be numbered, quoted or marked as a diff does.
+fn torn_end(stretch: &Stretch<'_>, body: usize) -> usize {
+    let mut end = body;
+    let mut at = body;
+    while let Some(line) = next_line(stretch, at) {
+        let start = skip_listing(stretch, line);
+        at = base64_end(stretch, start);
+        let length = at - start;
+        if let Some(attribute) = attribute_end(stretch, start) {
+            at = attribute;
+        } else if length > 0 {
+            // A short line is the last one, unless the key was made up for a test.
+            let is_likely = length >= 16 || end == body || stretch.at(at).is_none();
+            if !is_likely || !is_line_end(stretch, at) {
+                break;
+            }
+            end = at;
+        }
+    }
+    end
+}
+
+/// Whether what stands there can stand behind a line of a key, whole or cut off.
+fn is_line_end(stretch: &Stretch<'_>, at: usize) -> bool {
+    if next_line(stretch, at).is_some() || stretch.has(at, "...") || stretch.has(at, "…") {
+        return true;
+    }
+    match stretch.at(at) {
+        None | Some(b'\\') => true,
+        // Closing and not opening: `NAME=` looks like a line of a key, too.
+        Some(b'"' | b'\'' | b'`') => matches!(
+            stretch.at(at + 1),
+            None | Some(..=b' ' | b',' | b';' | b':' | b')' | b']' | b'}' | b'\\')
+        ),
+        Some(_) => false,
+    }
+}
+
+/// The beginning of the next line, if the rest of this one is only what closes a line.
+fn next_line(stretch: &Stretch<'_>, from: usize) -> Option<usize> {
+    let at = stretch.while_at(from, 8, |byte| {
+        matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b',' | b'+')
+    });
+    ["\n", "\r\n", "\\n", "\\r\\n"]
+        .iter()
+        .find(|ending| stretch.has(at, ending))
+        .map(|ending| at + ending.len())
+}
+
+/// The end of a line such as `Proc-Type: 4,ENCRYPTED`.
+fn attribute_end(stretch: &Stretch<'_>, start: usize) -> Option<usize> {
+    let known = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"];
+    let is_known = known.iter().any(|name| stretch.has(start, name));
+    is_known.then(|| {
+        stretch.while_at(start, 128, |byte| {
+            !matches!(byte, b'\n' | b'\r' | b'\\' | b'"')
+        })
+    })
+}
+
+/// Behind what stands before a line in a listing, a diff or source code: `  12→`, `+`, `> `, `"`.
+fn skip_listing(stretch: &Stretch<'_>, line: usize) -> usize {
+    let is_mark = |byte| {
+        matches!(
+            byte,
+            b' ' | b'\t' | b'+' | b'-' | b'>' | b'|' | b'"' | b'\'' | b'#' | b'*'
+        )
+    };
+    let number = stretch.while_at(line, 32, is_mark);
+    let behind = stretch.while_at(number, 6, |byte| byte.is_ascii_digit());
+    let divider = ["→", "\t", "|", ":", " "]
+        .iter()
+        .find(|divider| behind > number && stretch.has(behind, divider));
+    match divider {
+        Some(divider) => stretch.while_at(behind + divider.len(), 32, is_mark),
+        None => number,
+    }
+}
+
+fn base64_end(stretch: &Stretch<'_>, start: usize) -> usize {
+    let padding = stretch.while_at(start, usize::MAX, |byte| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
+    });
+    stretch.while_at(padding, 2, |byte| byte == b'=')
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::redact::MASK;
+    use crate::redact::tests::{assert_shown, assert_stays};
+
+    const KEY_LINES: &str = "MIIEowIBAAKCAQEAaB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5hJaB3dE5gH7j\nK9mN1pQ3sT5vW7yZ9bC1dE3fG5hJ+/==";
+
+    fn key(label: &str, body: &str) -> String {
+        format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----")
+    }
+
+    #[test]
+    fn private_keys_go_as_a_block() {
+        for label in [
+            "PRIVATE KEY",
+            "RSA PRIVATE KEY",
+            "EC PRIVATE KEY",
+            "OPENSSH PRIVATE KEY",
+            "ENCRYPTED PRIVATE KEY",
+            "PGP PRIVATE KEY BLOCK",
+        ] {
+            let block = key(label, KEY_LINES);
+            assert_shown(&format!("a\n{block}\nb"), "a\n[redacted]\nb");
+            assert_shown(&format!("-{block}"), "-[redacted]");
+            let escaped = block.replace('\n', "\\n");
+            assert_shown(
+                &format!("{{\"key\":\"{escaped}\\n\",\"n\":1}}"),
+                "{\"key\":\"[redacted]\\n\",\"n\":1}",
+            );
+        }
+        let with_attributes = key(
+            "RSA PRIVATE KEY",
+            &format!("Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123\n\n{KEY_LINES}"),
+        );
+        assert_shown(&with_attributes, MASK);
+        assert_shown(&key("PRIVATE KEY", "any thing at all\n...\n한"), MASK);
+        let beside = "-----BEGIN PRIVATE KEY-----\nPASSWORD=\"hunter22\"\nhttps://u:p@h";
+        assert_shown(
+            beside,
+            "[redacted]\nPASSWORD=\"[redacted]\"\nhttps://[redacted]@h",
+        );
+        let two = format!(
+            "{}\n{}",
+            key("PRIVATE KEY", "abc"),
+            key("PRIVATE KEY", "def")
+        );
+        assert_shown(&two, "[redacted]\n[redacted]");
+    }
+
+    #[test]
+    fn a_private_key_that_was_cut_off_goes_as_far_as_it_reaches() {
+        let torn = format!("-----BEGIN RSA PRIVATE KEY-----\n{KEY_LINES}");
+        assert_shown(&torn, MASK);
+        assert_shown(
+            &format!("{torn}\nand so on, with words"),
+            "[redacted]\nand so on, with words",
+        );
+        assert_shown(&torn.replace('\n', "\r\n"), MASK);
+        let escaped = torn.replace('\n', "\\n");
+        assert_shown(
+            &format!("{{\"key\":\"{escaped}\",\"next\":\"value\"}}"),
+            "{\"key\":\"[redacted]\",\"next\":\"value\"}",
+        );
+        assert_shown("-----BEGIN PRIVATE KEY-----\nMIIEcanary", MASK);
+        assert_shown("-----BEGIN PRIVATE KEY-----", MASK);
+        let listed = torn.replace('\n', "\n    12→");
+        assert_shown(
+            &format!("    11→{listed}\n    13→\n"),
+            "    11→[redacted]\n    13→\n",
+        );
+        assert_shown(&torn.replace('\n', "\n+"), MASK);
+        assert_shown(&torn.replace('\n', "\n> "), MASK);
+        assert_shown(&torn.replace('\n', "\\n\" +\n  \""), MASK);
+        let attributes = torn.replacen('\n', "\nProc-Type: 4,ENCRYPTED\n\n", 1);
+        assert_shown(&attributes, MASK);
+        let again = format!("{torn}\nprose here\n{torn}");
+        assert_shown(&again, "[redacted]\nprose here\n[redacted]");
+    }
+
+    #[test]
+    fn other_blocks_stay() {
+        assert_stays(&key("CERTIFICATE", KEY_LINES));
+        assert_stays(&key("PUBLIC KEY", KEY_LINES));
+        assert_stays("-----BEGIN PRIVATE KEY");
+        assert_stays("-----BEGIN ");
+        assert_stays("----------------");
+    }
+}
