@@ -168,7 +168,8 @@ impl TeamConfig {
                 (!name.is_empty()).then(|| Member {
                     name: name.to_owned(),
                     provider: match text(member, "provider") {
-                        "" => text(member, "agentType").to_owned(),
+                        // Claude Code knows no provider; what its teammate is for tells most.
+                        "" if self.kind() == Kind::Claude => text(member, "agentType").to_owned(),
                         provider => provider.to_owned(),
                     },
                     backend: text(member, "backendType").to_owned(),

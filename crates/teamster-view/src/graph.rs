@@ -1,0 +1,101 @@
+//! Who waits for whom.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use teamster_store::{Read, Result};
+use teamster_types::graph::critical_path;
+use teamster_types::task::Task;
+use teamster_types::{TaskId, TeamName};
+
+use crate::tasks::{self, TaskView};
+
+/// The dependency graph of a team.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GraphView {
+    /// Every task, and every blocker that a foreign program named and that does not exist.
+    pub nodes: Vec<Node>,
+    /// `to` waits for `from`.
+    pub edges: Vec<Edge>,
+    /// The longest chain of tasks that are not completed.
+    pub critical_path: Vec<TaskId>,
+}
+
+/// One task of the graph.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Node {
+    /// Its id.
+    pub id: TaskId,
+    /// What to do.
+    pub subject: String,
+    /// The word in the file; `None` for a task that does not exist.
+    pub status: Option<&'static str>,
+    /// Where it stands; `missing` when it does not exist.
+    pub state: &'static str,
+    /// Why it stands there.
+    pub reason: String,
+    /// Who has it.
+    pub owner: Option<String>,
+}
+
+/// One dependency.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Edge {
+    /// The blocker.
+    pub from: TaskId,
+    /// The one that waits.
+    pub to: TaskId,
+}
+
+/// The graph of a team's tasks.
+pub fn graph(read: &dyn Read, team: &TeamName) -> Result<GraphView> {
+    Ok(of(&tasks::list(read, team)?.tasks))
+}
+
+fn of(views: &[TaskView]) -> GraphView {
+    let mut nodes: BTreeMap<TaskId, Node> = views
+        .iter()
+        .map(|view| (view.task().id().clone(), node(view)))
+        .collect();
+    let mut edges = Vec::new();
+    for view in views {
+        let to = view.task().id();
+        for from in view.task().blocked_by() {
+            nodes.entry(from.clone()).or_insert_with(|| missing(from));
+            edges.push(Edge {
+                from: from.clone(),
+                to: to.clone(),
+            });
+        }
+    }
+    let tasks: Vec<Task> = views.iter().map(|view| view.task().clone()).collect();
+    GraphView {
+        nodes: nodes.into_values().collect(),
+        edges,
+        critical_path: critical_path(&tasks),
+    }
+}
+
+fn node(view: &TaskView) -> Node {
+    let task = view.task();
+    Node {
+        id: task.id().clone(),
+        subject: task.subject().to_owned(),
+        status: Some(task.status().as_str()),
+        state: view.state().as_str(),
+        reason: view.reason().to_owned(),
+        owner: task.owner().map(str::to_owned),
+    }
+}
+
+fn missing(id: &TaskId) -> Node {
+    Node {
+        id: id.clone(),
+        subject: String::new(),
+        status: None,
+        state: "missing",
+        reason: "no such task".to_owned(),
+        owner: None,
+    }
+}

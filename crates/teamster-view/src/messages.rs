@@ -1,0 +1,29 @@
+//! What was sent, and whether it arrived.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use teamster_store::{Filed, Read, Result};
+use teamster_types::TeamName;
+
+/// A message that nobody has read for this long is shown as undelivered.
+pub const DELIVERY_DUE: Duration = Duration::from_secs(60);
+
+/// A message with its receipts, as `message list` shows it: everything it was sent with, where it lies, `sentAt`,
+/// `deliveredAt` and `ackedAt`.
+pub fn to_json(filed: &Filed) -> Value {
+    let mut object = filed.message.as_object().clone();
+    object.insert("box".into(), json!(filed.mailbox));
+    object.insert("sentAt".into(), json!(filed.message.timestamp()));
+    object.insert("deliveredAt".into(), json!(filed.delivered_at));
+    object.insert("ackedAt".into(), json!(filed.acked_at));
+    Value::Object(object)
+}
+
+/// Messages that should have been read by now and were not.
+pub fn overdue(read: &dyn Read, team: &TeamName) -> Result<Vec<Filed>> {
+    let now = read.now();
+    let due = i64::try_from(DELIVERY_DUE.as_millis()).unwrap_or(i64::MAX);
+    let before = teamster_types::Time::from_millis(now.as_millis().saturating_sub(due));
+    read.undelivered(team, before)
+}

@@ -1,0 +1,86 @@
+//! Who should get a task, with every worker's sum.
+
+use serde::Serialize;
+use teamster_store::{Read, Result};
+use teamster_types::health::{Limits, Verdict};
+use teamster_types::routing::{Candidate, Scored, default_capabilities, rank};
+use teamster_types::task::{Status, Task};
+use teamster_types::team::{Member, TeamConfig};
+use teamster_types::{TeamName, WorkerName};
+
+use crate::workers::{self, WorkerRow};
+
+/// One worker's place for a task, the best first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Route {
+    /// Who.
+    pub worker: WorkerName,
+    /// How much of what the task needs it can do.
+    pub fitness: f64,
+    /// How well the task would be placed there.
+    pub score: f64,
+    /// How many tasks it works on now.
+    pub in_progress: u32,
+    /// Whether it waits for work.
+    pub idle: bool,
+    /// Why it does not get the task at all.
+    pub out: Option<String>,
+    /// The sum in words.
+    pub sum: String,
+}
+
+/// Every worker of the team for this task, the best first, those that are out last.
+pub fn routes(
+    read: &dyn Read,
+    team: &TeamName,
+    config: &TeamConfig,
+    task: &Task,
+    limits: &Limits,
+) -> Result<Vec<Route>> {
+    let tasks = read.tasks(team)?.tasks;
+    let members = config.members();
+    let candidates: Vec<Candidate> = workers::list(read, team, config, limits)?
+        .rows
+        .iter()
+        .filter_map(|row| candidate(row, &members, &tasks))
+        .collect();
+    let ranked = rank(&task.capabilities(), &candidates);
+    Ok(ranked.into_iter().map(Route::from).collect())
+}
+
+/// A teammate whose name could not be a worker's is none that tasks are routed to.
+fn candidate(row: &WorkerRow, members: &[Member], tasks: &[Task]) -> Option<Candidate> {
+    let held = tasks.iter().filter(|task| {
+        task.status() == Status::InProgress && task.owner() == Some(row.name.as_str())
+    });
+    let in_progress = u32::try_from(held.count()).unwrap_or(u32::MAX);
+    let member = members.iter().find(|member| member.name == row.name);
+    Some(Candidate {
+        name: row.name.parse().ok()?,
+        capabilities: member
+            .and_then(|member| member.capabilities.clone())
+            .unwrap_or_else(|| {
+                let known = default_capabilities(&row.provider);
+                known.iter().map(|word| (*word).to_owned()).collect()
+            }),
+        in_progress,
+        idle: in_progress == 0 && row.is_idle(),
+        out: matches!(row.verdict, Verdict::Dead | Verdict::Quarantined)
+            .then(|| format!("{}: {}", row.verdict, row.evidence.join(", "))),
+    })
+}
+
+impl From<Scored> for Route {
+    fn from(scored: Scored) -> Self {
+        Self {
+            worker: scored.name,
+            fitness: scored.fitness,
+            score: scored.score,
+            in_progress: scored.in_progress,
+            idle: scored.idle,
+            out: scored.out,
+            sum: scored.sum,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A team in short: how far it is, how its workers are, what needs a person.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use teamster_store::{Filed, Read, Result, TeamEntry};
+use teamster_types::health::Limits;
+use teamster_types::progress::Progress;
+use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::time::say_span;
+use teamster_types::{TeamName, Time};
+
+use crate::messages;
+use crate::workers::{self, WorkerRow};
+
+/// A team as `status` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TeamStatus {
+    /// Its folder's name.
+    pub name: String,
+    /// The project it works on.
+    pub project: Option<String>,
+    /// Whose team; `None` when its registry cannot be read.
+    pub kind: Option<Kind>,
+    /// The stage of its run; `None` while it has no run.
+    pub stage: Option<String>,
+    /// How far it is.
+    pub progress: Progress,
+    /// Its workers.
+    pub workers: Vec<WorkerRow>,
+    /// What needs a person.
+    pub problems: Vec<Problem>,
+}
+
+/// Something that needs a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// What sort of problem.
+    pub kind: ProblemKind,
+    /// What it is about: a worker, a message's box, a file.
+    pub about: String,
+    /// What is the matter.
+    pub error: String,
+}
+
+/// What sort of problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProblemKind {
+    /// A file that cannot be understood.
+    Damaged,
+    /// A worker that is not healthy.
+    Worker,
+    /// A message that nobody has read in time.
+    Undelivered,
+}
+
+/// The status of one team that was found. A registry that cannot be read is a problem, not an error: it must not hide
+/// the other teams.
+pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<TeamStatus> {
+    match (&entry.config, entry.name.parse::<TeamName>()) {
+        (Ok(config), Ok(team)) => of_team(read, &team, config, limits),
+        (Ok(config), Err(error)) => {
+            // A foreign program may name its teams as it likes; such a name never becomes a path.
+            let mut status = empty(&entry.name);
+            status.project = config.project().map(str::to_owned);
+            status.kind = Some(config.kind());
+            status
+                .problems
+                .push(damaged(&entry.name, &error.to_string()));
+            Ok(status)
+        }
+        (Err(error), _) => {
+            let mut status = empty(&entry.name);
+            status.problems.push(damaged("config.json", error));
+            Ok(status)
+        }
+    }
+}
+
+/// The status of one team.
+pub fn of_team(
+    read: &dyn Read,
+    team: &TeamName,
+    config: &TeamConfig,
+    limits: &Limits,
+) -> Result<TeamStatus> {
+    let (progress, broken) = read.progress(team)?;
+    let workers = workers::list(read, team, config, limits)?;
+    let mut problems: Vec<Problem> = broken
+        .iter()
+        .chain(&workers.problems)
+        .map(|file| damaged(&file.file, &file.error))
+        .collect();
+    problems.extend(workers.rows.iter().filter_map(unwell));
+    problems.extend(undelivered(&messages::overdue(read, team)?, read.now()));
+    Ok(TeamStatus {
+        name: team.as_str().to_owned(),
+        project: config.project().map(str::to_owned),
+        kind: Some(config.kind()),
+        stage: None,
+        progress,
+        workers: workers.rows,
+        problems,
+    })
+}
+
+fn empty(name: &str) -> TeamStatus {
+    TeamStatus {
+        name: name.to_owned(),
+        project: None,
+        kind: None,
+        stage: None,
+        progress: Progress::default(),
+        workers: Vec::new(),
+        problems: Vec::new(),
+    }
+}
+
+fn damaged(file: &str, error: &str) -> Problem {
+    Problem {
+        kind: ProblemKind::Damaged,
+        about: file.to_owned(),
+        error: error.to_owned(),
+    }
+}
+
+fn unwell(row: &WorkerRow) -> Option<Problem> {
+    row.needs_a_person().then(|| Problem {
+        kind: ProblemKind::Worker,
+        about: row.name.clone(),
+        error: format!("{}: {}", row.verdict, row.evidence.join(", ")),
+    })
+}
+
+/// One problem for each box, however many messages wait in it.
+fn undelivered(overdue: &[Filed], now: Time) -> Vec<Problem> {
+    let mut boxes: BTreeMap<&str, Vec<&Filed>> = BTreeMap::new();
+    for filed in overdue {
+        boxes.entry(&filed.mailbox).or_default().push(filed);
+    }
+    let waits = |filed: &&Filed| filed.message.timestamp().map(|sent| now.since(sent));
+    boxes
+        .into_iter()
+        .map(|(mailbox, waiting)| {
+            let longest = waiting.iter().filter_map(waits).max();
+            let noun = match waiting.len() {
+                1 => "message is",
+                _ => "messages are",
+            };
+            Problem {
+                kind: ProblemKind::Undelivered,
+                about: mailbox.to_owned(),
+                error: format!(
+                    "{} {noun} not delivered after {}",
+                    waiting.len(),
+                    longest.map_or_else(|| "more than a minute".to_owned(), say_span),
+                ),
+            }
+        })
+        .collect()
+}

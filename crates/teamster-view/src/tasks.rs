@@ -1,0 +1,92 @@
+//! A task with where it stands and why.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use teamster_store::{Damaged, Read, Result};
+use teamster_types::graph::{Blocker, Standing, State, standing, standings};
+use teamster_types::progress::Progress;
+use teamster_types::task::Task;
+use teamster_types::{TaskId, TeamName};
+
+/// A task as it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskView {
+    task: Task,
+    standing: Standing,
+}
+
+impl TaskView {
+    /// The task itself.
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        self.standing.state
+    }
+
+    /// Why it stands there, in words.
+    pub fn reason(&self) -> &str {
+        &self.standing.reason
+    }
+
+    /// The task file without the claim's token, with `state` and `reason`.
+    pub fn to_json(&self) -> Value {
+        let mut object = self.task.public();
+        object.insert("state".into(), json!(self.state()));
+        object.insert("reason".into(), json!(self.reason()));
+        Value::Object(object)
+    }
+}
+
+/// All tasks of a team.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskListView {
+    /// Those that could be read, in the order of their numbers.
+    pub tasks: Vec<TaskView>,
+    /// Those that could not.
+    pub problems: Vec<Damaged>,
+    /// How far the team is.
+    pub progress: Progress,
+}
+
+/// One task, judged by those it waits for.
+pub fn task(read: &dyn Read, team: &TeamName, id: &TaskId) -> Result<TaskView> {
+    Ok(judged(read, team, read.task(team, id)?))
+}
+
+/// The same for a task that was just read or changed.
+pub fn judged(read: &dyn Read, team: &TeamName, task: Task) -> TaskView {
+    // A blocker that cannot be read blocks, like one that is missing.
+    let standing = standing(&task, read.now(), |id| {
+        Blocker::of(read.task(team, id).ok().as_ref())
+    });
+    TaskView { task, standing }
+}
+
+/// Every task of a team.
+pub fn list(read: &dyn Read, team: &TeamName) -> Result<TaskListView> {
+    let found = read.tasks(team)?;
+    let progress = Progress::of(&found.tasks);
+    let standings = standings(&found.tasks, read.now());
+    let tasks = found.tasks.into_iter().zip(standings);
+    Ok(TaskListView {
+        tasks: tasks
+            .map(|(task, standing)| TaskView { task, standing })
+            .collect(),
+        problems: found.problems,
+        progress,
+    })
+}
+
+/// The tasks among `views` that a worker could take now without naming one.
+pub fn is_offered(view: &TaskView) -> bool {
+    view.state() == State::Claimable && !view.task().is_internal()
+}
+
+impl Serialize for TaskView {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}

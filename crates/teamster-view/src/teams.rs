@@ -1,0 +1,225 @@
+//! Which teams there are, and whether anybody of them lives.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+use teamster_store::{Read, Result, TeamEntry};
+use teamster_types::TeamName;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::progress::Progress;
+use teamster_types::steps::HEARTBEAT_FRESH;
+use teamster_types::task::Status;
+use teamster_types::team::{Kind, TeamConfig};
+
+use crate::workers::{is_fresh, life_behind};
+
+/// Whether a team still does something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TeamState {
+    /// Somebody of it is proven alive: a fresh heartbeat, a living host or lead process, or a claim whose lease runs.
+    Live,
+    /// Nobody is proven alive, and work is left or was never given.
+    Stale,
+    /// Nobody is proven alive, and its run has finished or all its tasks are completed or failed for good.
+    Ended,
+}
+
+impl TeamState {
+    /// The word in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Stale => "stale",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// One team, as `team list` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TeamRow {
+    /// Its folder's name.
+    pub name: String,
+    /// Whose team; `None` when its registry cannot be read.
+    pub kind: Option<Kind>,
+    /// The project it works on.
+    pub project: Option<String>,
+    /// How many workers it has.
+    pub members: usize,
+    /// Whether it still does something.
+    pub state: TeamState,
+    /// What is wrong with its registry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// One row for a team that was found.
+pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamRow {
+    let config = entry.config.as_ref();
+    TeamRow {
+        name: entry.name.clone(),
+        kind: config.ok().map(TeamConfig::kind),
+        project: config
+            .ok()
+            .and_then(|config| config.project().map(str::to_owned)),
+        members: config.map_or(0, |config| config.members().len()),
+        state: state(read, entry),
+        problem: config.err().cloned(),
+    }
+}
+
+/// What is not readable proves no life and no end: such a team is stale.
+fn state(read: &dyn Read, entry: &TeamEntry) -> TeamState {
+    let (Ok(team), Ok(config)) = (entry.name.parse::<TeamName>(), &entry.config) else {
+        return TeamState::Stale;
+    };
+    if is_live(read, &team, config) {
+        return TeamState::Live;
+    }
+    let progress = read
+        .progress(&team)
+        .map_or_else(|_| Progress::default(), |(progress, _)| progress);
+    let left = progress.pending_tasks + progress.in_progress_tasks;
+    if (progress.total_tasks > 0 && left == 0) || has_finished(read, &team) {
+        TeamState::Ended
+    } else {
+        TeamState::Stale
+    }
+}
+
+fn is_live(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
+    let now = read.now();
+    let beats: Vec<Heartbeat> = read
+        .heartbeats(team)
+        .map_or_else(|_| Vec::new(), |(beats, _)| beats);
+    beats
+        .iter()
+        .any(|beat| is_fresh(beat, now, HEARTBEAT_FRESH))
+        || host_of(config).is_some_and(|host| read.life(&host) == Life::Alive)
+        || is_at_work(read, team) && holders(read, team).iter().any(|holder| holder.leased)
+}
+
+/// The counts are cheap; the tasks are read only when these say that one is being worked on.
+fn is_at_work(read: &dyn Read, team: &TeamName) -> bool {
+    read.progress(team)
+        .is_ok_and(|(progress, _)| progress.in_progress_tasks > 0)
+}
+
+fn has_finished(read: &dyn Read, team: &TeamName) -> bool {
+    // The end of a run is followed by the reports of those who stop, so it is among the last events, not the last.
+    const LAST: usize = 200;
+    read.last_events(team, LAST).is_ok_and(|page| {
+        let last = page.events.iter().rfind(|event| {
+            matches!(
+                event.kind.as_str(),
+                "run.started" | "run.resumed" | "run.finished"
+            )
+        });
+        last.is_some_and(|event| event.kind == "run.finished")
+    })
+}
+
+/// The process that hosts a team: the one we recorded, or the lead that newer Claude Code clients record.
+pub fn host_of(config: &TeamConfig) -> Option<ProcessId> {
+    config.host().or_else(|| {
+        let lead = config.as_object().get("leadProcess")?;
+        let space = lead.get("pidSpace").and_then(Value::as_str)?;
+        let (host, pid_ns) = space.split_once('#')?;
+        Some(ProcessId {
+            pid: lead.get("pid")?.as_u64()?.try_into().ok()?,
+            process_start_time: lead.get("procStart")?.as_str()?.parse().ok()?,
+            boot_id: String::new(),
+            pid_ns: pid_ns.to_owned(),
+            host: host.to_owned(),
+        })
+    })
+}
+
+/// Somebody of a team who is proven alive, and what proves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alive {
+    /// Who.
+    pub name: String,
+    /// What proves it, in words.
+    pub evidence: String,
+    /// Its process, where one is recorded.
+    pub pid: Option<u32>,
+}
+
+impl fmt::Display for Alive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.evidence)
+    }
+}
+
+/// Everyone of a team who is proven alive: the host by its process, a worker by a fresh heartbeat, by the process
+/// of its heartbeat, or by the process of its claim.
+pub fn alive(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> Result<Vec<Alive>> {
+    let now = read.now();
+    let (beats, _) = read.heartbeats(team)?;
+    let mut alive: Vec<Alive> = host_of(config)
+        .filter(|host| read.life(host) == Life::Alive)
+        .map(|host| Alive {
+            name: "host".to_owned(),
+            evidence: format!("pid {} runs", host.pid),
+            pid: Some(host.pid),
+        })
+        .into_iter()
+        .collect();
+    for beat in &beats {
+        let age = teamster_types::time::say_span(now.since(beat.last_poll_at));
+        let evidence = if is_fresh(beat, now, HEARTBEAT_FRESH) {
+            format!("heartbeat {age} old, pid {}", beat.pid)
+        } else if life_behind(read, beat) == Life::Alive {
+            format!("heartbeat {age} old, but pid {} runs", beat.pid)
+        } else {
+            continue;
+        };
+        alive.push(Alive {
+            name: beat.worker_name.as_str().to_owned(),
+            evidence,
+            pid: Some(beat.pid),
+        });
+    }
+    for holder in holders(read, team) {
+        let known = alive.iter().any(|one| one.name == holder.worker);
+        if !known && read.life(&holder.process) == Life::Alive {
+            alive.push(Alive {
+                evidence: format!("pid {} holds task {}", holder.process.pid, holder.task),
+                name: holder.worker,
+                pid: Some(holder.process.pid),
+            });
+        }
+    }
+    Ok(alive)
+}
+
+struct Holder {
+    worker: String,
+    task: String,
+    process: ProcessId,
+    leased: bool,
+}
+
+/// Who holds a task.
+fn holders(read: &dyn Read, team: &TeamName) -> Vec<Holder> {
+    let now = read.now();
+    let tasks = read.tasks(team).ok();
+    tasks
+        .into_iter()
+        .flat_map(|list| list.tasks)
+        .filter(|task| task.status() == Status::InProgress)
+        .filter_map(|task| {
+            let claim = task.claim()?;
+            Some(Holder {
+                worker: claim.worker.as_str().to_owned(),
+                task: task.id().as_str().to_owned(),
+                leased: claim.leased_until > now,
+                process: claim.process(),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,215 @@
+//! How each worker is, with the evidence.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use teamster_store::{Damaged, Read, Result};
+use teamster_types::health::{Limits, Verdict, assess};
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::process::Life;
+use teamster_types::team::{Member, TeamConfig};
+use teamster_types::{TaskId, TeamName, Time};
+
+/// One worker, as `worker list` and `status` show it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerRow {
+    /// Its name.
+    pub name: String,
+    /// Which client it drives.
+    pub provider: String,
+    /// How it runs.
+    pub backend_type: String,
+    /// What its bridge says it is doing; `None` when it has no heartbeat.
+    pub status: Option<&'static str>,
+    /// How it is.
+    pub verdict: Verdict,
+    /// What the verdict rests on, in words.
+    pub evidence: Vec<String>,
+    /// Its bridge's process.
+    pub pid: Option<u32>,
+    /// The task it works on.
+    pub current_task_id: Option<TaskId>,
+    /// When its bridge last looked for work.
+    pub last_poll_at: Option<Time>,
+    /// When its agent last said anything.
+    pub last_event_at: Option<Time>,
+    /// Errors since its last success.
+    pub consecutive_errors: u32,
+}
+
+/// Every worker of a team.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workers {
+    /// Members first, in the registry's order, then whoever else has a heartbeat, by name.
+    pub rows: Vec<WorkerRow>,
+    /// Heartbeats that could not be read.
+    pub problems: Vec<Damaged>,
+}
+
+/// The workers of a team.
+pub fn list(
+    read: &dyn Read,
+    team: &TeamName,
+    config: &TeamConfig,
+    limits: &Limits,
+) -> Result<Workers> {
+    let (beats, problems) = read.heartbeats(team)?;
+    let mut beats: BTreeMap<String, Heartbeat> = beats
+        .into_iter()
+        .map(|beat| (beat.worker_name.as_str().to_owned(), beat))
+        .collect();
+    let mut rows = Vec::new();
+    for member in config.members() {
+        let beat = beats.remove(&member.name);
+        rows.push(row(read, Some(&member), beat, limits));
+    }
+    for beat in beats.into_values() {
+        rows.push(row(read, None, Some(beat), limits));
+    }
+    Ok(Workers { rows, problems })
+}
+
+fn row(
+    read: &dyn Read,
+    member: Option<&Member>,
+    beat: Option<Heartbeat>,
+    limits: &Limits,
+) -> WorkerRow {
+    let now = read.now();
+    let life = match &beat {
+        Some(beat) if !is_fresh(beat, now, limits.stale) => life_behind(read, beat),
+        _ => Life::Unknown,
+    };
+    let assessment = assess(now, beat.as_ref(), life, limits);
+    let beating = beat.as_ref();
+    let named = member.map(|member| member.name.clone());
+    let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    WorkerRow {
+        name: named
+            .or_else(|| beating.map(|beat| beat.worker_name.as_str().to_owned()))
+            .unwrap_or_default(),
+        // The heartbeat tells what runs now; the registry only what was planned.
+        provider: beating
+            .and_then(|beat| said(&beat.provider))
+            .or_else(|| member.and_then(|member| said(&member.provider)))
+            .unwrap_or_default(),
+        backend_type: member.map_or_else(String::new, |member| member.backend.clone()),
+        status: beating.map(|beat| beat.status.as_str()),
+        verdict: assessment.verdict,
+        evidence: assessment.evidence,
+        pid: beating.map(|beat| beat.pid),
+        last_poll_at: beating.map(|beat| beat.last_poll_at),
+        last_event_at: beating.and_then(|beat| beat.last_event_at),
+        consecutive_errors: beating.map_or(0, |beat| beat.consecutive_errors),
+        current_task_id: beat.and_then(|beat| beat.current_task_id),
+    }
+}
+
+impl WorkerRow {
+    /// Whether a person should look at it. A member that was never started is no problem.
+    pub fn needs_a_person(&self) -> bool {
+        match self.verdict {
+            Verdict::Healthy => false,
+            Verdict::Unknown => self.status.is_some(),
+            _ => true,
+        }
+    }
+
+    /// Whether it beats and waits for work.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.verdict, Verdict::Healthy | Verdict::AtRisk) && self.current_task_id.is_none()
+    }
+}
+
+/// Whether a heartbeat is young enough to prove its worker alive by itself.
+pub(crate) fn is_fresh(beat: &Heartbeat, now: Time, stale: Duration) -> bool {
+    now.since(beat.last_poll_at) < stale
+}
+
+/// Whether the process behind a heartbeat lives. Asked only about a stale one: a look at a process costs more than
+/// everything else in a row, and a fresh heartbeat needs no second witness.
+pub(crate) fn life_behind(read: &dyn Read, beat: &Heartbeat) -> Life {
+    beat.process()
+        .map_or(Life::Unknown, |process| read.life(&process))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use teamster_store::clock::ManualClock;
+    use teamster_store::{MemStore, Store};
+    use teamster_types::heartbeat::WorkerStatus;
+    use teamster_types::process::ProcessId;
+    use teamster_types::team::{NewMember, NewTeam};
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_looked_at_only_when_its_heartbeat_is_stale() {
+        let clock = Arc::new(ManualClock::new(Time::from_millis(1_000_000)));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let store = MemStore::new(clock.clone(), process(1), move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Life::Gone
+        });
+        let team: TeamName = "fix-auth".parse().unwrap();
+        let member = NewMember {
+            name: "worker-1".parse().unwrap(),
+            provider: "codex".to_owned(),
+        };
+        let new = NewTeam {
+            name: team.clone(),
+            description: String::new(),
+            project: "/project".to_owned(),
+            members: vec![member],
+        };
+        let config = store.create_team(&new, None).unwrap();
+        store.beat(&beat(&team, store.now())).unwrap();
+        let rows = || {
+            list(&store, &team, &config, &Limits::default())
+                .unwrap()
+                .rows
+        };
+
+        assert_eq!(rows()[0].verdict, Verdict::Healthy);
+        assert_eq!(asked.load(Ordering::Relaxed), 0);
+        clock.advance(31_000);
+        assert_eq!(rows()[0].verdict, Verdict::Dead);
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+
+    fn process(pid: u32) -> ProcessId {
+        ProcessId {
+            pid,
+            process_start_time: 1,
+            boot_id: "boot".to_owned(),
+            pid_ns: String::new(),
+            host: String::new(),
+        }
+    }
+
+    fn beat(team: &TeamName, at: Time) -> Heartbeat {
+        let process = process(7);
+        Heartbeat {
+            worker_name: "worker-1".parse().unwrap(),
+            team_name: team.clone(),
+            provider: String::new(),
+            pid: process.pid,
+            last_poll_at: at,
+            current_task_id: None,
+            consecutive_errors: 0,
+            status: WorkerStatus::Polling,
+            process_start_time: Some(process.process_start_time),
+            boot_id: Some(process.boot_id),
+            pid_ns: None,
+            host: None,
+            agent_session_id: None,
+            last_event_at: None,
+        }
+    }
+}

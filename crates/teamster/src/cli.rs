@@ -1,0 +1,111 @@
+//! The command line as a whole: parsing, dispatch, and how a call ends.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind as ParseErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{
+    completions, config, doctor, journal, man, message, status, task, team, worker,
+};
+use crate::context::Context;
+use crate::error::{CommandError, ErrorKind, Result};
+use crate::output::Output;
+use crate::{env_vars, exit_codes};
+
+const EXAMPLES: &str = "\
+Examples:
+  teamster team create fix-login --members worker-1,worker-2
+  teamster task create --subject \"Fix the login form\"
+  teamster status";
+
+/// Runs, watches and cleans up teams of coding agents that work on one project.
+#[derive(Debug, Parser)]
+#[command(name = "teamster", version, after_help = EXAMPLES)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}\n\n{}", exit_codes::HELP, env_vars::HELP))]
+pub struct Cli {
+    /// Answer as JSON, for programs
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Status(status::Status),
+    Team(team::Team),
+    Task(task::Task),
+    Message(message::Message),
+    Worker(worker::Worker),
+    Journal(journal::Journal),
+    Doctor(doctor::Doctor),
+    Config(config::Config),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+/// Which team a command acts on.
+#[derive(Args, Debug)]
+pub struct TeamArg {
+    /// The team [default: `TEAMSTER_TEAM`, else the only team of this project]
+    #[arg(long, value_name = "TEAM")]
+    pub team: Option<String>,
+}
+
+/// Parses the words of a call, does it, and says how it ended.
+pub fn run(words: Vec<OsString>) -> ExitCode {
+    // A call that cannot be parsed must still be answered in the form it asks for.
+    let wants_json = words
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| word == "--json");
+    let code = match Cli::try_parse_from(words) {
+        Ok(cli) => match dispatch(cli) {
+            Ok(()) => exit_codes::DONE,
+            Err(error) => error.report(wants_json),
+        },
+        Err(error) => unparsed(&error, wants_json),
+    };
+    ExitCode::from(code)
+}
+
+fn dispatch(cli: Cli) -> Result {
+    let out = Output::new(cli.json);
+    match cli.command {
+        Command::Completions(command) => command.run(out),
+        Command::Man(command) => command.run(out),
+        // These two are for finding out what is wrong, so nothing wrong may stop them.
+        Command::Doctor(command) => command.run(out),
+        Command::Config(command) => command.run(&Context::find(out)?),
+        Command::Status(command) => command.run(&Context::find_checked(out)?),
+        Command::Team(command) => command.run(&Context::find_checked(out)?),
+        Command::Task(command) => command.run(&Context::find_checked(out)?),
+        Command::Message(command) => command.run(&Context::find_checked(out)?),
+        Command::Worker(command) => command.run(&Context::find_checked(out)?),
+        Command::Journal(command) => command.run(&Context::find_checked(out)?),
+    }
+}
+
+/// Help and version are answers; everything else is wrong usage.
+fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
+    let is_answer = matches!(
+        error.kind(),
+        ParseErrorKind::DisplayHelp | ParseErrorKind::DisplayVersion
+    );
+    if !is_answer && wants_json {
+        let text = error.render().to_string();
+        let first = text.lines().next().unwrap_or_default();
+        let message = first.strip_prefix("error: ").unwrap_or(first);
+        return CommandError::new(ErrorKind::Usage, message)
+            .hint("the same with --help shows how it is used")
+            .report(true);
+    }
+    match error.print() {
+        Ok(()) if is_answer => exit_codes::DONE,
+        Err(_) if is_answer => exit_codes::FAILED,
+        _ => exit_codes::USAGE,
+    }
+}

@@ -1,0 +1,153 @@
+//! Whether the folder that keeps the teams can keep them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use teamster_fs::layout::Layout;
+use teamster_fs::{Dir, FsError, Lock, Sync, Waited, random_hex};
+
+use super::Check;
+
+const NAME: &str = "teams folder";
+const LOCKS: &str = "file locks";
+const RENAME: &str = "rename";
+const FILE_SYSTEM: &str = "file system";
+
+/// Looks at the folder and tries what the store relies on, with files that are gone again afterwards. A folder that
+/// is not there yet is not made.
+pub(super) fn checks(layout: &Layout) -> Vec<Check> {
+    let folder = &layout.claude;
+    match Dir::open_root(folder) {
+        Ok(Some(dir)) => {
+            let mut checks = vec![file_system(folder)];
+            match try_out(&dir) {
+                Ok(tried) => {
+                    checks.insert(
+                        0,
+                        Check::fine(NAME, format!("{} can be written", folder.display())),
+                    );
+                    checks.extend(tried);
+                }
+                Err(error) => checks.insert(0, unusable(&error)),
+            }
+            checks
+        }
+        Ok(None) => vec![missing(folder)],
+        Err(error) => vec![unusable(&error)],
+    }
+}
+
+fn unusable(error: &FsError) -> Check {
+    Check::wrong(
+        NAME,
+        error.to_string(),
+        "check its rights, or set TEAMSTER_CLAUDE_DIR to a folder you may write",
+    )
+}
+
+/// Only its last part is ever made by us, so what it lies in must be there.
+fn missing(folder: &Path) -> Check {
+    let parent = folder.parent().map(PathBuf::from).unwrap_or_default();
+    if parent.is_dir() {
+        Check::fine(
+            NAME,
+            format!(
+                "{} is not there yet; the first team makes it",
+                folder.display()
+            ),
+        )
+    } else {
+        Check::wrong(
+            NAME,
+            format!("{} does not exist", parent.display()),
+            "check HOME, or set TEAMSTER_CLAUDE_DIR to a folder you may write",
+        )
+    }
+}
+
+fn try_out(dir: &Dir) -> Result<Vec<Check>, FsError> {
+    // Named like a temp file of ours, so that it is swept should we die here.
+    let name = |what: &str| format!(".doctor-{what}.{}.{}.tmp", std::process::id(), random_hex());
+    let (first, second) = (name("a"), name("b"));
+    dir.create_new(&first, b"", Sync::Fast)?;
+    let tried = try_rename(dir, &first, &second)
+        .and_then(|rename| Ok(vec![rename, try_lock(dir, &second)?]));
+    for left in [&first, &second] {
+        let removed = dir.remove(left);
+        if tried.is_ok() {
+            removed?;
+        }
+    }
+    tried
+}
+
+fn try_rename(dir: &Dir, from: &str, to: &str) -> Result<Check, FsError> {
+    dir.rename(from, dir, to)?;
+    let moved = dir.stamp(from)?.is_none() && dir.stamp(to)?.is_some();
+    Ok(if moved {
+        Check::fine(RENAME, "works")
+    } else {
+        Check::wrong(
+            RENAME,
+            "a renamed file is not where it should be",
+            "use a local disk",
+        )
+    })
+}
+
+fn try_lock(dir: &Dir, name: &str) -> Result<Check, FsError> {
+    let elsewhere = "use a local disk: set TEAMSTER_CLAUDE_DIR";
+    let Waited::Held(held) = Lock::wait(dir, name, Duration::ZERO, false)? else {
+        return Ok(Check::wrong(
+            LOCKS,
+            "a free lock cannot be taken",
+            elsewhere,
+        ));
+    };
+    let check = match Lock::wait(dir, name, Duration::ZERO, false)? {
+        Waited::TimedOut => Check::fine(LOCKS, "work"),
+        Waited::Held(_) => Check::wrong(LOCKS, "one lock can be held twice", elsewhere),
+    };
+    drop(held);
+    Ok(check)
+}
+
+/// Locks of a network file system look right from one machine; the kind of file system tells more than a test.
+fn file_system(folder: &Path) -> Check {
+    let Some(kind) = kind_of_file_system(folder) else {
+        return Check::fine(FILE_SYSTEM, "unknown").optional();
+    };
+    let is_remote = ["nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs"]
+        .iter()
+        .any(|remote| kind.starts_with(remote));
+    if is_remote {
+        return Check::wrong(
+            FILE_SYSTEM,
+            format!("{kind}, over a network"),
+            "teams on a network file system are not safe; set TEAMSTER_CLAUDE_DIR to a local disk",
+        );
+    }
+    match kind.as_str() {
+        "tmpfs" | "ramfs" => {
+            Check::fine(FILE_SYSTEM, format!("{kind}: gone when the machine stops"))
+        }
+        _ => Check::fine(FILE_SYSTEM, kind),
+    }
+}
+
+fn kind_of_file_system(folder: &Path) -> Option<String> {
+    let folder = folder.canonicalize().ok()?;
+    let system = Dir::open_root(Path::new("/proc/self")).ok()??;
+    let (mounts, _) = system.read("mounts").ok()??;
+    String::from_utf8_lossy(&mounts)
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let place = words.next()?.replace("\\040", " ");
+            Some((PathBuf::from(place), words.next()?.to_owned()))
+        })
+        .filter(|(place, _)| folder.starts_with(place))
+        // The last of the longest: a later mount hides an earlier one.
+        .max_by_key(|(place, _)| place.as_os_str().len())
+        .map(|(_, kind)| kind)
+}

@@ -1,0 +1,162 @@
+//! `teamster doctor`
+
+mod folder;
+mod programs;
+mod teams;
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::{CommandError, ErrorKind, Result};
+use crate::output::Output;
+use crate::shown::{redacted, viewed_line};
+use crate::table::{Cell, Table, Tone};
+use programs::Client;
+
+/// Check that everything teamster needs is there and in order
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit code 0: everything required is in order. Exit code 1: something is not.
+
+Examples:
+  teamster doctor
+  teamster doctor --json")]
+pub struct Doctor {}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Check {
+    name: &'static str,
+    ok: bool,
+    /// Whether teamster cannot do its work without it.
+    required: bool,
+    detail: String,
+    hint: Option<String>,
+}
+
+impl Check {
+    fn fine(name: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            name,
+            ok: true,
+            required: true,
+            detail: detail.into(),
+            hint: None,
+        }
+    }
+
+    fn wrong(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            name,
+            ok: false,
+            required: true,
+            detail: detail.into(),
+            hint: Some(hint.into()),
+        }
+    }
+
+    fn optional(self) -> Self {
+        Self {
+            required: false,
+            ..self
+        }
+    }
+
+    fn from_error(name: &'static str, error: &CommandError) -> Self {
+        Self {
+            name,
+            ok: false,
+            required: true,
+            detail: error.message().to_owned(),
+            hint: error.advice().map(str::to_owned),
+        }
+    }
+}
+
+impl Doctor {
+    pub fn run(self, out: Output) -> Result {
+        let mut checks = Vec::new();
+        match Context::find(out) {
+            Ok(context) => {
+                checks.push(settings(&context));
+                checks.extend(folder::checks(&context.layout));
+                checks.extend(teams::checks(&context));
+            }
+            Err(error) => checks.push(Check::from_error("home", &error)),
+        }
+        let (programs, clients) = programs::checks();
+        checks.extend(programs);
+        out.answer(
+            || redacted(json!({ "checks": checks, "clients": clients })),
+            || text(&checks, &clients, out.has_colour()),
+        )?;
+        let failed: Vec<&str> = checks
+            .iter()
+            .filter(|check| check.required && !check.ok)
+            .map(|check| check.name)
+            .collect();
+        match failed.as_slice() {
+            [] => Ok(()),
+            some => Err(CommandError::new(
+                ErrorKind::Failed,
+                format!("not in order: {}", some.join(", ")),
+            )
+            .hint("each line above says what to do")),
+        }
+    }
+}
+
+fn settings(context: &Context) -> Check {
+    let problems: Vec<String> = context
+        .config
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if problems.is_empty() {
+        return Check::fine("settings", "understood");
+    }
+    let check = Check::wrong(
+        "settings",
+        problems.join("; "),
+        "correct them; `teamster config show` lists all settings",
+    );
+    match context.config.check() {
+        Ok(()) => check.optional(),
+        Err(_) => check,
+    }
+}
+
+fn text(checks: &[Check], clients: &[Client], colour: bool) -> String {
+    let mut table = Table::new(["CHECK", "", "DETAIL"]);
+    for check in checks {
+        let (word, tone) = match (check.ok, check.required) {
+            (true, _) => ("ok", Tone::Good),
+            (false, false) => ("note", Tone::Notable),
+            (false, true) => ("wrong", Tone::Bad),
+        };
+        let mut detail = viewed_line(&check.detail);
+        if let Some(hint) = &check.hint {
+            let _ = write!(detail, " — {}", viewed_line(hint));
+        }
+        table.row([check.name.into(), Cell::new(word, tone), detail.into()]);
+    }
+    let mut text = table.render(colour);
+    if !clients.is_empty() {
+        let mut table = Table::new(["CLIENT", "VERSION", "PATH"]);
+        for client in clients {
+            table.row([
+                client.name.into(),
+                viewed_line(client.version.as_deref().unwrap_or("unknown")).into(),
+                viewed_line(&client.path.to_string_lossy()).into(),
+            ]);
+        }
+        text.push('\n');
+        text.push_str(&table.render(colour));
+    }
+    text
+}

@@ -1,0 +1,169 @@
+//! Whether the teams' files are in order, and what dead processes left behind.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use teamster_fs::layout::{TASKS, TEAMS, staged, temp_owner};
+use teamster_fs::{Dir, FileKind, FsError};
+use teamster_store::Read;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::{TaskId, TeamName, Time};
+
+use super::Check;
+use crate::context::Context;
+
+/// A claim lock is judged only when it is older than any claim takes.
+const LOCK_AGE_MS: i64 = 30_000;
+const HEALS: &str = "nothing to do: the next change of the team takes care of it";
+
+/// Everything that can be said about the teams. Nothing is changed.
+pub(super) fn checks(context: &Context) -> Vec<Check> {
+    let found = context.read().and_then(|read| Ok((read, read.teams()?)));
+    let (read, teams) = match found {
+        Ok(found) => found,
+        Err(error) => return vec![Check::from_error("teams", &error)],
+    };
+    let mut registries = Vec::new();
+    let mut files = Vec::new();
+    let mut locks = Vec::new();
+    let mut leftovers = Vec::new();
+    for entry in &teams {
+        if let Err(error) = &entry.config {
+            registries.push(format!("{}: {error}", entry.name));
+        }
+        let Ok(team) = entry.name.parse::<TeamName>() else {
+            continue;
+        };
+        files.extend(damaged_files(read, &team));
+        let left = left_behind(&context.layout.claude, read, &team);
+        match left {
+            Ok(left) => {
+                locks.extend(left.locks);
+                leftovers.extend(left.files);
+            }
+            Err(error) => files.push(error.to_string()),
+        }
+    }
+    vec![
+        verdict(
+            "registries",
+            &registries,
+            "repair or remove these teams' config.json; other teams are not affected",
+        ),
+        verdict(
+            "team files",
+            &files,
+            "repair or remove these files; other tasks are not affected",
+        ),
+        verdict("claim locks", &locks, HEALS).optional(),
+        verdict("temp files", &leftovers, HEALS).optional(),
+    ]
+}
+
+fn verdict(name: &'static str, wrong: &[String], hint: &str) -> Check {
+    const SHOWN: usize = 10;
+    match wrong.len() {
+        0 => Check::fine(name, "in order"),
+        count => {
+            let mut detail = wrong[..count.min(SHOWN)].join("; ");
+            if count > SHOWN {
+                let _ = write!(detail, "; and {} more", count - SHOWN);
+            }
+            Check::wrong(name, detail, hint)
+        }
+    }
+}
+
+fn damaged_files(read: &dyn Read, team: &TeamName) -> Vec<String> {
+    let tasks = read.tasks(team).map(|list| list.problems);
+    let beats = read.heartbeats(team).map(|(_, problems)| problems);
+    let mut found = Vec::new();
+    for part in [tasks, beats] {
+        match part {
+            Ok(problems) => {
+                let named = |file: &teamster_store::Damaged| {
+                    format!("{team}/{}: {}", file.file, file.error)
+                };
+                found.extend(problems.iter().map(named));
+            }
+            Err(error) => found.push(format!("{team}: {error}")),
+        }
+    }
+    found
+}
+
+#[derive(Default)]
+struct Left {
+    locks: Vec<String>,
+    files: Vec<String>,
+}
+
+/// What dead processes left in a team's two folders.
+fn left_behind(
+    claude: &std::path::Path,
+    read: &dyn Read,
+    team: &TeamName,
+) -> Result<Left, FsError> {
+    let mut left = Left::default();
+    let Some(root) = Dir::open_root(claude)? else {
+        return Ok(left);
+    };
+    for parent in [TEAMS, TASKS] {
+        let folder = root.child(parent)?.map(|dir| dir.child(team.as_str()));
+        let Some(folder) = folder.transpose()?.flatten() else {
+            continue;
+        };
+        for entry in folder.entries()? {
+            let name = &entry.name;
+            let abandoned =
+                temp_owner(name).is_some_and(|pid| is_gone(read, pid)) || staged(name).is_some();
+            if abandoned {
+                left.files.push(format!("{parent}/{team}/{name}"));
+            } else if parent == TASKS && is_stale_lock(&folder, name, read)? {
+                left.locks.push(format!("{parent}/{team}/{name}"));
+            }
+        }
+    }
+    Ok(left)
+}
+
+fn is_gone(read: &dyn Read, pid: u32) -> bool {
+    read.life(&ProcessId {
+        pid,
+        process_start_time: 0,
+        boot_id: String::new(),
+        pid_ns: String::new(),
+        host: String::new(),
+    }) == Life::Gone
+}
+
+/// Old, and its process is proven gone. What cannot be judged is not called stale.
+fn is_stale_lock(folder: &Dir, name: &str, read: &dyn Read) -> Result<bool, FsError> {
+    let is_claim_lock = name
+        .strip_suffix(".lock")
+        .is_some_and(|id| id.parse::<TaskId>().is_ok());
+    if !is_claim_lock {
+        return Ok(false);
+    }
+    // Claude Code's own locks are folders; they are none of ours to judge.
+    if folder
+        .stamp(name)?
+        .is_none_or(|stamp| stamp.kind != FileKind::File)
+    {
+        return Ok(false);
+    }
+    let Some((bytes, _)) = folder.read(name)? else {
+        return Ok(false);
+    };
+    let lock: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let made = lock
+        .get("timestamp")
+        .and_then(Value::as_i64)
+        .map(Time::from_millis);
+    let process: Option<ProcessId> = serde_json::from_value(lock).ok();
+    let (Some(made), Some(process)) = (made, process) else {
+        return Ok(false);
+    };
+    let is_old = read.now().as_millis() - made.as_millis() >= LOCK_AGE_MS;
+    Ok(is_old && read.life(&process) == Life::Gone)
+}

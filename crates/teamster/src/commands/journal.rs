@@ -1,0 +1,268 @@
+//! `teamster journal`
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use teamster_store::{Change, Damaged, Read};
+use teamster_types::TeamName;
+use teamster_types::event::Event;
+
+use crate::cli::TeamArg;
+use crate::context::Context;
+use crate::error::Result;
+use crate::shown::{moment, redacted, viewed_line};
+use crate::table::{Tone, fit};
+
+/// Events are taken from the journal in pages of this size, so that its length does not matter.
+const PAGE: usize = 1_000;
+/// How long one wait for a change lasts. Nothing depends on it: a longer one would only wake up less often.
+const PATIENCE: Duration = Duration::from_secs(30);
+const DETAIL_WIDTH: usize = 100;
+/// Lines are gathered up to this size before they are written, unless somebody waits for them.
+const GATHERED: usize = 64 * 1024;
+
+/// What tells a person nothing.
+const HIDDEN: [&str; 7] = [
+    "metadata",
+    "activeForm",
+    "blocks",
+    "also",
+    "messageId",
+    "messageIds",
+    "messageType",
+];
+const OPENING: &str = "{\"events\":[";
+
+/// Show what happened in a team, event by event
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster journal
+  teamster journal --last 5 --type task.
+  teamster journal --from 3 --json
+  teamster journal --follow --json   # until Ctrl-C")]
+pub struct Journal {
+    #[command(flatten)]
+    team: TeamArg,
+    /// Go on with new events until interrupted
+    #[arg(long)]
+    follow: bool,
+    /// Begin at this position
+    #[arg(long, value_name = "SEQ", conflicts_with = "last")]
+    from: Option<u64>,
+    /// Only the last so many
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+    /// Only events whose type begins like this
+    #[arg(
+        long = "type",
+        value_name = "PREFIX",
+        default_value = "",
+        hide_default_value = true
+    )]
+    kind: String,
+}
+
+impl Journal {
+    pub fn run(self, context: &Context) -> Result {
+        let team = context.team(self.team.team.as_deref())?;
+        let read = context.read()?;
+        // A team that does not exist is an error even where an empty journal would not be.
+        read.team(&team)?;
+        let mut sink = Sink::new(context, self.follow);
+        // Taken before the first page: what is written meanwhile comes from the watch, once.
+        let end = read.position(&team)?;
+        match self.last {
+            Some(count) => self.last_events(read, &team, count, &mut sink)?,
+            None => self.events_up_to(read, &team, end, &mut sink)?,
+        }
+        if self.follow {
+            return self.go_on(read, &team, end, &mut sink);
+        }
+        sink.end()
+    }
+
+    fn events_up_to(
+        &self,
+        read: &dyn Read,
+        team: &TeamName,
+        end: u64,
+        sink: &mut Sink<'_>,
+    ) -> Result {
+        let mut from = self.from.unwrap_or(1);
+        while from <= end {
+            let page = read.events(team, from, PAGE)?;
+            sink.damaged.extend(page.damaged);
+            let Some(last) = page.events.last() else {
+                break;
+            };
+            from = last.seq + 1;
+            for event in page
+                .events
+                .iter()
+                .filter(|event| event.seq <= end && self.fits(event))
+            {
+                sink.put(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last `count` that fit. Which those are is only known from the end, so more and more of it is read.
+    fn last_events(
+        &self,
+        read: &dyn Read,
+        team: &TeamName,
+        count: usize,
+        sink: &mut Sink<'_>,
+    ) -> Result {
+        let mut reach = count;
+        loop {
+            let page = read.last_events(team, reach)?;
+            let fitting: Vec<&Event> = page
+                .events
+                .iter()
+                .filter(|event| self.fits(event))
+                .collect();
+            let all = page.events.len() < reach;
+            if fitting.len() >= count || all {
+                sink.damaged.extend(page.damaged);
+                for event in &fitting[fitting.len().saturating_sub(count)..] {
+                    sink.put(event)?;
+                }
+                return Ok(());
+            }
+            reach = reach.saturating_mul(8).max(PAGE);
+        }
+    }
+
+    fn go_on(&self, read: &dyn Read, team: &TeamName, end: u64, sink: &mut Sink<'_>) -> Result {
+        let mut watch = read.watch(team, end)?;
+        loop {
+            for change in watch.wait(PATIENCE)? {
+                if let Change::Event(event) = change
+                    && self.fits(&event)
+                    && self.from.is_none_or(|from| event.seq >= from)
+                {
+                    sink.put(&event)?;
+                }
+            }
+        }
+    }
+
+    fn fits(&self, event: &Event) -> bool {
+        event.kind.starts_with(&self.kind)
+    }
+}
+
+/// Where events go: as text one line each; as JSON one object a line when following, else one object for all, written
+/// piece by piece.
+struct Sink<'a> {
+    context: &'a Context,
+    follow: bool,
+    count: usize,
+    damaged: Vec<Damaged>,
+    gathered: String,
+}
+
+impl<'a> Sink<'a> {
+    fn new(context: &'a Context, follow: bool) -> Self {
+        Self {
+            context,
+            follow,
+            count: 0,
+            damaged: Vec::new(),
+            gathered: String::new(),
+        }
+    }
+
+    fn put(&mut self, event: &Event) -> Result {
+        let out = self.context.out;
+        let text = if !out.is_json() {
+            line(event, out.has_colour()) + "\n"
+        } else if self.follow {
+            redacted(json!(event)).to_string() + "\n"
+        } else {
+            let before = if self.count == 0 { OPENING } else { "," };
+            format!("{before}{}", redacted(json!(event)))
+        };
+        self.count += 1;
+        self.gathered.push_str(&text);
+        if self.follow || self.gathered.len() > GATHERED {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result {
+        self.context.out.write(&std::mem::take(&mut self.gathered))
+    }
+
+    fn end(mut self) -> Result {
+        let out = self.context.out;
+        if out.is_json() {
+            let before = if self.count == 0 { OPENING } else { "" };
+            let damaged = redacted(json!(self.damaged));
+            let _ = writeln!(self.gathered, "{before}],\"problems\":{damaged}}}");
+        } else {
+            for damaged in &self.damaged {
+                let words = format!(
+                    "{}: {}",
+                    viewed_line(&damaged.file),
+                    viewed_line(&damaged.error)
+                );
+                self.gathered
+                    .push_str(&Tone::Bad.paint(&words, out.has_colour()));
+                self.gathered.push('\n');
+            }
+        }
+        self.flush()
+    }
+}
+
+/// `17  2026-02-07 12:00:00  task.claimed  worker-1  task 3  pending → in_progress …`
+fn line(event: &Event, colour: bool) -> String {
+    let mut parts = vec![
+        format!("{:>6}", event.seq),
+        moment(event.ts),
+        format!("{:<18}", viewed_line(&event.kind)),
+        format!("{:<12}", viewed_line(&event.actor)),
+    ];
+    if let Some(task) = &event.task_id {
+        parts.push(format!("task {task}"));
+    }
+    let mut data = event.data.clone();
+    if event.task_id.is_some()
+        && let (Some(from), Some(to)) = (data.shift_remove("from"), data.shift_remove("to"))
+    {
+        parts.push(format!("{} → {}", word(&from), word(&to)));
+    }
+    // The new state of a task as a whole is for programs; `--json` has it.
+    data.retain(|key, value| !HIDDEN.contains(&key.as_str()) && !is_empty(value));
+    if !data.is_empty() {
+        let detail = redacted(Value::Object(data)).to_string();
+        let detail = fit(&viewed_line(&detail), DETAIL_WIDTH);
+        parts.push(Tone::Faint.paint(&detail, colour));
+    }
+    parts.join("  ")
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(object) => object.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn word(value: &Value) -> String {
+    match value {
+        Value::String(text) => viewed_line(text),
+        Value::Null => "nothing".to_owned(),
+        other => viewed_line(&other.to_string()),
+    }
+}

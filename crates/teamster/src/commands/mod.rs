@@ -1,0 +1,23 @@
+//! One file for each subcommand.
+
+pub mod completions;
+pub mod config;
+pub mod doctor;
+pub mod journal;
+pub mod man;
+pub mod message;
+pub mod status;
+pub mod task;
+pub mod team;
+pub mod worker;
+
+use std::time::Duration;
+
+use teamster_types::time::parse_span;
+
+/// A span of time as an argument.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    parse_span(text)
+        .filter(|span| !span.is_zero())
+        .ok_or_else(|| "expected a time such as 5s, 10m or 24h".to_owned())
+}

@@ -1,0 +1,192 @@
+//! `teamster task graph`
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use clap::{Args, ValueEnum};
+use teamster_types::TaskId;
+use teamster_view::graph::{self, GraphView, Node};
+
+use crate::cli::TeamArg;
+use crate::context::Context;
+use crate::error::Result;
+use crate::shown::viewed_line;
+
+/// Show which task waits for which
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster task graph
+  teamster task graph --format mermaid
+  teamster task graph --format dot > tasks.dot")]
+pub struct Graph {
+    #[command(flatten)]
+    team: TeamArg,
+    /// How to write it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Dot,
+    Mermaid,
+    Json,
+}
+
+impl Graph {
+    pub fn run(self, context: &Context) -> Result {
+        let team = context.team(self.team.team.as_deref())?;
+        let mut graph = graph::graph(context.read()?, &team)?;
+        for node in &mut graph.nodes {
+            node.subject = viewed_line(&node.subject);
+            node.reason = viewed_line(&node.reason);
+        }
+        match self.format {
+            Format::Json => context.out.object(&graph),
+            Format::Text => context.out.answer(|| &graph, || text(&graph)),
+            Format::Dot => context.out.answer(|| &graph, || dot(&graph)),
+            Format::Mermaid => context.out.answer(|| &graph, || mermaid(&graph)),
+        }
+    }
+}
+
+/// Each task below the last of those it waits for, so that reading downwards is an order to work in.
+fn text(graph: &GraphView) -> String {
+    if graph.nodes.is_empty() {
+        return "no tasks".to_owned();
+    }
+    let mut blockers: HashMap<&TaskId, Vec<&TaskId>> = HashMap::new();
+    for edge in &graph.edges {
+        blockers.entry(&edge.to).or_default().push(&edge.from);
+    }
+    let mut text = String::new();
+    for (node, depth) in layers(graph, &blockers) {
+        let waits: Vec<&str> = blockers
+            .get(&node.id)
+            .into_iter()
+            .flatten()
+            .map(|id| id.as_str())
+            .collect();
+        let after = match waits.as_slice() {
+            [] => String::new(),
+            some => format!("  ← {}", some.join(", ")),
+        };
+        let _ = writeln!(
+            text,
+            "{:indent$}{} [{}] {}{after}",
+            "",
+            node.id,
+            node.state,
+            node.subject,
+            indent = depth * 2
+        );
+    }
+    if !graph.critical_path.is_empty() {
+        let path: Vec<&str> = graph.critical_path.iter().map(TaskId::as_str).collect();
+        let _ = writeln!(text, "\nlongest chain left: {}", path.join(" → "));
+    }
+    text
+}
+
+/// Nodes by how many steps they are from the start, then by number. What a foreign cycle holds comes last.
+fn layers<'a>(
+    graph: &'a GraphView,
+    blockers: &HashMap<&TaskId, Vec<&TaskId>>,
+) -> Vec<(&'a Node, usize)> {
+    let mut depth: HashMap<&TaskId, usize> = HashMap::new();
+    let mut left: Vec<&Node> = graph.nodes.iter().collect();
+    let mut layer = 0;
+    while !left.is_empty() {
+        let (ready, rest): (Vec<&Node>, Vec<&Node>) = left.iter().partition(|node| {
+            let waits = blockers.get(&node.id);
+            waits
+                .into_iter()
+                .flatten()
+                .all(|id| depth.contains_key(*id))
+        });
+        let placed = if ready.is_empty() {
+            rest.clone()
+        } else {
+            ready
+        };
+        left = if placed.len() == left.len() {
+            Vec::new()
+        } else {
+            rest
+        };
+        for node in placed {
+            depth.insert(&node.id, layer);
+        }
+        layer += 1;
+    }
+    let mut nodes: Vec<(&Node, usize)> = graph
+        .nodes
+        .iter()
+        .map(|node| (node, depth.get(&node.id).copied().unwrap_or(0)))
+        .collect();
+    nodes.sort_by_key(|(node, depth)| (*depth, &node.id));
+    nodes
+}
+
+fn dot(graph: &GraphView) -> String {
+    let mut text =
+        String::from("digraph tasks {\n  rankdir=LR;\n  node [shape=box, style=filled];\n");
+    for node in &graph.nodes {
+        let label = format!("{} {}", node.id, node.subject)
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"");
+        let _ = writeln!(
+            text,
+            "  \"{}\" [label=\"{label}\", fillcolor=\"{}\"];",
+            node.id,
+            colour(node.state)
+        );
+    }
+    for edge in &graph.edges {
+        let _ = writeln!(text, "  \"{}\" -> \"{}\";", edge.from, edge.to);
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn mermaid(graph: &GraphView) -> String {
+    let mut text = String::from("graph LR\n");
+    for node in &graph.nodes {
+        // Mermaid knows entities, and nothing else that is safe inside a label.
+        let label: String = format!("{} {}", node.id, node.subject)
+            .chars()
+            .map(|character| match character {
+                '"' | '#' | '<' | '>' | '&' | '`' => format!("#{};", u32::from(character)),
+                other => other.to_string(),
+            })
+            .collect();
+        let _ = writeln!(text, "  t{}[\"{label}\"]:::{}", node.id, node.state);
+    }
+    for edge in &graph.edges {
+        let _ = writeln!(text, "  t{} --> t{}", edge.from, edge.to);
+    }
+    for state in [
+        "claimable",
+        "waiting",
+        "blocked",
+        "in_progress",
+        "completed",
+        "failed",
+        "missing",
+    ] {
+        let _ = writeln!(text, "  classDef {state} fill:{}", colour(state));
+    }
+    text
+}
+
+fn colour(state: &str) -> &'static str {
+    match state {
+        "completed" => "#d9ead3",
+        "in_progress" => "#cfe2f3",
+        "claimable" => "#ffffff",
+        "waiting" => "#eeeeee",
+        _ => "#f4cccc",
+    }
+}

@@ -1,0 +1,114 @@
+//! `teamster team create`
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use teamster_types::TeamName;
+use teamster_types::team::{NewMember, NewTeam};
+
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::{CommandError, Result};
+
+/// Git answers from its own files; if it does not in this time, the team starts without a commit.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Make a team that works on this project
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster team create fix-login --members worker-1,worker-2
+  teamster team create fix-login --description \"Accessible login\" --project .")]
+pub struct Create {
+    /// The team's name: 1 to 50 of a-z, 0-9 and `-`
+    name: String,
+    /// What the team is for
+    #[arg(long, default_value = "", hide_default_value = true)]
+    description: String,
+    /// The project it works on [default: the one of the current folder]
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// Its first workers
+    #[arg(long, value_name = "WORKERS", value_delimiter = ',')]
+    members: Vec<String>,
+}
+
+impl Create {
+    pub fn run(self, context: &Context) -> Result {
+        let name: TeamName = self.name.parse()?;
+        let mut members: Vec<NewMember> = Vec::new();
+        for member in &self.members {
+            let name = member.parse()?;
+            if members.iter().any(|known| known.name == name) {
+                return Err(CommandError::refused(format!("{name} is named twice"))
+                    .hint("each worker has a name of its own"));
+            }
+            members.push(NewMember {
+                name,
+                provider: String::new(),
+            });
+        }
+        let project = self.project_folder(context)?;
+        let new = NewTeam {
+            name,
+            description: self.description,
+            project: project.display().to_string(),
+            members,
+        };
+        let base = head_commit(&project);
+        let config = context.store()?.create_team(&new, base.as_deref())?;
+        context.out.answer(
+            || json!({ "team": config.as_object() }),
+            || {
+                let members: Vec<&str> = new.members.iter().map(|m| m.name.as_str()).collect();
+                let with = match members.as_slice() {
+                    [] => String::new(),
+                    some => format!(" with {}", some.join(", ")),
+                };
+                format!("made team {} for {}{with}", new.name, new.project)
+            },
+        )
+    }
+
+    fn project_folder(&self, context: &Context) -> Result<PathBuf> {
+        let Some(named) = &self.project else {
+            return Ok(context.layout.project.clone());
+        };
+        let missing = || {
+            CommandError::not_found(format!("there is no folder {}", named.display()))
+                .hint("--project takes the folder that the team works on")
+        };
+        let folder = context
+            .absolute(named)
+            .canonicalize()
+            .map_err(|_| missing())?;
+        if folder.is_dir() {
+            Ok(folder)
+        } else {
+            Err(missing())
+        }
+    }
+}
+
+/// The commit that is checked out, from which the team's work starts. Without git or without a commit there is none.
+fn head_commit(project: &Path) -> Option<String> {
+    let git = teamster_isolate::find_program("git", &env_vars::get(env_vars::PATH)?)?;
+    let args: [&OsStr; 9] = [
+        "-c".as_ref(),
+        "core.hooksPath=/dev/null".as_ref(),
+        "-c".as_ref(),
+        "core.fsmonitor=false".as_ref(),
+        "-C".as_ref(),
+        project.as_os_str(),
+        "rev-parse".as_ref(),
+        "--verify".as_ref(),
+        "HEAD".as_ref(),
+    ];
+    let answer = teamster_isolate::ask(&git, args, PATIENCE).ok()?;
+    let commit = answer.first_line()?;
+    let is_hash = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (answer.ok && is_hash).then(|| commit.to_owned())
+}

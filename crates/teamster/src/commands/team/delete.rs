@@ -1,0 +1,92 @@
+//! `teamster team delete`
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde_json::json;
+use teamster_types::TeamName;
+use teamster_types::team::Kind;
+use teamster_view::teams::{Alive, alive};
+
+use crate::context::Context;
+use crate::error::{CommandError, ErrorKind, Result};
+
+/// Remove a team that nobody works in any more
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A team is never removed under a living process. Its files are kept in the trash for 7 days, and
+its journal with the project's reports.
+
+Examples:
+  teamster team delete fix-auth")]
+pub struct Delete {
+    /// The team
+    #[arg(value_name = "TEAM")]
+    name: String,
+    /// Accepted, but workers that are alive are not stopped yet: it is refused like without it, and says how to stop
+    /// them
+    #[arg(long)]
+    force: bool,
+}
+
+impl Delete {
+    pub fn run(self, context: &Context) -> Result {
+        let team: TeamName = self.name.parse()?;
+        context.identity.must_be_person("removing a team")?;
+        let store = context.store()?;
+        let config = store.team(&team)?;
+        if config.kind() == Kind::Claude {
+            return Err(CommandError::refused(format!(
+                "team {team} belongs to Claude Code and is not ours to remove"
+            ))
+            .hint("its own session removes it when it ends"));
+        }
+        let living = alive(store, &team, &config)?;
+        if !living.is_empty() {
+            return Err(still_alive(&team, &living, self.force));
+        }
+        let deleted = store.delete_team(&team, context.identity.actor())?;
+        context.out.answer(
+            || {
+                json!({
+                    "team": config.as_object(),
+                    "trash": deleted.trash,
+                    "journal": deleted.journal,
+                })
+            },
+            || {
+                let mut text = format!("removed team {team}");
+                if let Some(trash) = &deleted.trash {
+                    let _ = write!(text, "\nits files are kept for 7 days in {trash}");
+                }
+                if let Some(journal) = &deleted.journal {
+                    let _ = write!(text, "\nits journal is kept in {journal}");
+                }
+                text
+            },
+        )
+    }
+}
+
+fn still_alive(team: &TeamName, living: &[Alive], force: bool) -> CommandError {
+    let who: Vec<String> = living.iter().map(Alive::to_string).collect();
+    let pids: Vec<String> = living
+        .iter()
+        .filter_map(|one| one.pid)
+        .map(|pid| pid.to_string())
+        .collect();
+    let stop = format!(
+        "end them first (`kill {}`), wait until `teamster worker list --team {team}` calls nobody alive, and try again",
+        pids.join(" ")
+    );
+    let hint = if force {
+        format!("--force does not stop workers yet; {stop}")
+    } else {
+        stop
+    };
+    CommandError::new(
+        ErrorKind::Conflict,
+        format!("team {team} is still alive: {}", who.join(", ")),
+    )
+    .hint(hint)
+}

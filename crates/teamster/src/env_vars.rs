@@ -1,0 +1,47 @@
+//! Every environment variable that the command reads, declared once.
+//!
+//! Those that only name a folder (`TEAMSTER_CLAUDE_DIR`, `CLAUDE_CONFIG_DIR`, `TEAMSTER_PROJECT`,
+//! `CLAUDE_PROJECT_DIR`, `HOME`, `XDG_CONFIG_HOME`) are read by `teamster_fs::layout`, the one table of paths.
+
+use std::ffi::OsString;
+
+/// The team to act on when `--team` is not given.
+pub const TEAM: &str = "TEAMSTER_TEAM";
+
+/// The worker that the caller is. Set by a bridge for its agent; whoever has it can act for nobody else.
+pub const WORKER: &str = "TEAMSTER_WORKER";
+
+/// Any value but an empty one turns colours off (<https://no-color.org>).
+pub const NO_COLOR: &str = "NO_COLOR";
+
+/// Where programs are looked for.
+pub const PATH: &str = "PATH";
+
+/// Setting `claim.lease`.
+pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
+/// Setting `store.durable`.
+pub const STORE_DURABLE: &str = "TEAMSTER_STORE_DURABLE";
+/// Setting `store.patience`.
+pub const STORE_PATIENCE: &str = "TEAMSTER_STORE_PATIENCE";
+/// Setting `health.silent_after`.
+pub const HEALTH_SILENT_AFTER: &str = "TEAMSTER_HEALTH_SILENT_AFTER";
+
+/// The table as `teamster --help` shows it.
+pub const HELP: &str = "\
+Environment:
+  TEAMSTER_TEAM        the team to act on when --team is not given
+  TEAMSTER_WORKER      the worker that the caller is; it can then act for nobody else
+  TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
+  TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
+  NO_COLOR             no colours
+  Settings have variables of their own: see `teamster config show`";
+
+/// The value of a variable; an empty one counts as not set.
+pub fn get(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The same as text. What is not UTF-8 is no valid name or setting, and its replacement will be refused as such.
+pub fn text(name: &str) -> Option<String> {
+    get(name).map(|value| value.to_string_lossy().into_owned())
+}

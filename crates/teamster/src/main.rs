@@ -1,0 +1,35 @@
+//! The `teamster` command: argument parsing, one file for each subcommand, exit codes.
+//!
+//! There is no logic here. What happens to a team is decided by `teamster-store`, what a person sees of it by
+//! `teamster-view`; a subcommand turns its arguments into one call of these and its answer into text or JSON.
+
+#![allow(
+    clippy::unused_self,
+    reason = "every command is run in the same way, whether it has options or not"
+)]
+#![allow(
+    unreachable_pub,
+    reason = "nothing of a binary can be reached from outside; `pub` means: for the rest of the command"
+)]
+
+mod cli;
+mod commands;
+mod config;
+mod context;
+mod env_vars;
+mod error;
+mod exit_codes;
+mod files;
+mod identity;
+mod output;
+mod plan;
+mod shown;
+mod table;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // `teamster hook EVENT` will be dispatched here, on the second word and before any parser is built: it runs at
+    // every step of an agent, and building the parser would cost more than its whole work.
+    cli::run(std::env::args_os().collect())
+}

@@ -1,0 +1,83 @@
+//! Texts from files, made fit to be seen.
+//!
+//! Two things are kept apart. Cleaning takes out what would drive a terminal; everything that is printed as text
+//! is cleaned. Redacting takes out secrets; that happens where people watch, not where a task or a message is
+//! delivered to whoever must act on it.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use teamster_types::Time;
+use teamster_types::progress::Progress;
+use teamster_types::redact::{clean, redact, redact_json};
+use teamster_types::time::say_span;
+
+/// No text is cut for its length here; a table cuts by columns where it must.
+const WHOLE: usize = usize::MAX;
+
+/// A text as it was written, without what would drive a terminal. Its lines stay.
+pub fn plain(text: &str) -> String {
+    let lines: Vec<String> = text
+        .split('\n')
+        .map(|line| clean(&line.replace('\t', "    "), WHOLE).into_owned())
+        .collect();
+    lines.join("\n")
+}
+
+/// The same on one line.
+pub fn line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    plain(&words.join(" "))
+}
+
+/// A text for people who watch: redacted and cleaned.
+pub fn viewed(text: &str) -> String {
+    plain(&redact(text))
+}
+
+/// The same on one line.
+pub fn viewed_line(text: &str) -> String {
+    line(&redact(text))
+}
+
+/// Every text in a value, redacted. JSON's own escapes make it harmless to a terminal.
+pub fn redacted(mut value: Value) -> Value {
+    redact_json(&mut value);
+    value
+}
+
+/// A moment in short, in UTC: `2026-02-07 12:00:00`.
+pub fn moment(time: Time) -> String {
+    let iso = time.to_string();
+    iso.split('.').next().unwrap_or(&iso).replace('T', " ")
+}
+
+/// How long ago, as a person would say it.
+pub fn ago(now: Time, then: Option<Time>) -> String {
+    match then {
+        None => String::new(),
+        Some(then) => format!("{} ago", say_span(now.since(then))),
+    }
+}
+
+/// Counts of tasks in words.
+pub fn say_progress(progress: &Progress) -> String {
+    if progress.total_tasks == 0 {
+        return "no tasks".to_owned();
+    }
+    let mut text = format!(
+        "{} of {} tasks completed",
+        progress.completed_tasks, progress.total_tasks
+    );
+    let others = [
+        (progress.in_progress_tasks, "in progress"),
+        (progress.pending_tasks, "pending"),
+        (progress.failed_tasks, "failed for good"),
+    ];
+    for (count, what) in others {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    text
+}

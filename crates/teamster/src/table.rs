@@ -1,0 +1,174 @@
+//! Tables for people: columns aligned by what a terminal shows, whatever the script.
+
+use unicode_width::UnicodeWidthStr;
+
+const GAP: &str = "  ";
+const RESET: &str = "\u{1b}[0m";
+
+/// How a cell is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing to say about it.
+    Plain,
+    /// As it should be.
+    Good,
+    /// On its way, or worth a look.
+    Notable,
+    /// Wrong.
+    Bad,
+    /// Less important than the rest.
+    Faint,
+}
+
+impl Tone {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Good => "\u{1b}[32m",
+            Self::Notable => "\u{1b}[33m",
+            Self::Bad => "\u{1b}[31m",
+            Self::Faint => "\u{1b}[2m",
+        }
+    }
+
+    /// The text in this tone.
+    pub fn paint(self, text: &str, colour: bool) -> String {
+        if colour && self != Self::Plain && !text.is_empty() {
+            format!("{}{text}{RESET}", self.code())
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// One cell. Its text has been cleaned: it holds no line end and no control character.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    /// A cell in a tone.
+    pub fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self {
+            text: text.into(),
+            tone,
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+}
+
+/// A table with one line for its headings.
+#[derive(Clone, Debug)]
+pub struct Table {
+    lines: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// A table with these headings and no rows.
+    pub fn new<const N: usize>(headings: [&str; N]) -> Self {
+        let headings = headings.map(|heading| Cell::new(heading, Tone::Faint));
+        Self {
+            lines: vec![headings.into()],
+        }
+    }
+
+    /// One more row.
+    pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+        self.lines.push(cells.into());
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.lines.len() == 1
+    }
+
+    /// The table as text. The last column is as long as it is; the others are padded to their widest cell.
+    pub fn render(&self, colour: bool) -> String {
+        let mut widths: Vec<usize> = Vec::new();
+        for line in &self.lines {
+            for (column, cell) in line.iter().enumerate() {
+                if column == widths.len() {
+                    widths.push(0);
+                }
+                widths[column] = widths[column].max(cell.text.width());
+            }
+        }
+        let mut text = String::new();
+        for line in &self.lines {
+            let mut blank = 0;
+            for (cell, width) in line.iter().zip(&widths) {
+                if !cell.text.is_empty() {
+                    text.extend(std::iter::repeat_n(' ', blank));
+                    blank = 0;
+                    text.push_str(&cell.tone.paint(&cell.text, colour));
+                }
+                blank += width - cell.text.width() + GAP.len();
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Cuts a text to what fits into `width` columns.
+pub fn fit(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    for character in text.chars() {
+        cut.push(character);
+        if cut.width() > width.saturating_sub(1) {
+            cut.pop();
+            break;
+        }
+    }
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_by_what_a_terminal_shows() {
+        let mut table = Table::new(["NAME", "STATE", "SUBJECT"]);
+        table.row(["작업자".into(), "live".into(), "고치다".into()]);
+        table.row(["w".into(), "".into(), "🦀 crab".into()]);
+        table.row(["worker-1".into(), "stale".into(), "".into()]);
+        insta::assert_snapshot!(table.render(false), @r"
+        NAME      STATE  SUBJECT
+        작업자    live   고치다
+        w                🦀 crab
+        worker-1  stale
+        ");
+    }
+
+    #[test]
+    fn colours_take_no_room_and_no_colour_leaves_no_trace() {
+        let mut table = Table::new(["A", "B"]);
+        table.row([Cell::new("x", Tone::Bad), "y".into()]);
+        assert!(table.render(true).contains("\u{1b}[31mx\u{1b}[0m  y\n"));
+        assert!(!table.render(false).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(fit("short", 5), "short");
+        assert_eq!(fit("longer", 5), "long…");
+        assert_eq!(fit("고치다고", 6), "고치…");
+        assert_eq!(
+            fit("고치다고", 6).width(),
+            5,
+            "half a character is never shown"
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! Settings and where they come from.
+
+use serde_json::{Value, json};
+
+use crate::kit::{Ran, TestProject};
+
+fn setting(ran: &Ran, key: &str) -> Value {
+    let shown = ran.json();
+    let settings = shown["settings"].as_array().unwrap().clone();
+    settings
+        .into_iter()
+        .find(|setting| setting["key"] == key)
+        .unwrap()
+}
+
+#[test]
+fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
+    let project = TestProject::new();
+    let show = || project.call(["config", "show", "--json"]);
+    insta::assert_snapshot!(project.run(["config", "show"]).succeeds().shown(), @r"
+    SETTING              VALUE  FROM     VARIABLE
+    claim.lease          2m     default  TEAMSTER_CLAIM_LEASE
+    store.durable        true   default  TEAMSTER_STORE_DURABLE
+    store.patience       5s     default  TEAMSTER_STORE_PATIENCE
+    health.silent_after  5m     default  TEAMSTER_HEALTH_SILENT_AFTER
+    ");
+
+    let user = project.home().join(".config/teamster");
+    std::fs::create_dir_all(&user).unwrap();
+    std::fs::write(
+        user.join("config.toml"),
+        "[claim]\nlease = \"10m\"\n[store]\ndurable = false\n",
+    )
+    .unwrap();
+    assert_eq!(setting(&show().run(), "claim.lease")["value"], "10m");
+    assert_eq!(setting(&show().run(), "store.durable")["source"], "user");
+
+    project.write(".teamster/config.toml", "# ours\nclaim.lease = \"5m\"\n");
+    let lease = setting(&show().run(), "claim.lease");
+    assert_eq!(lease["value"], "5m");
+    assert!(
+        lease["from"]
+            .as_str()
+            .unwrap()
+            .ends_with(".teamster/config.toml, line 2"),
+        "{lease}"
+    );
+    assert_eq!(
+        setting(&show().run(), "store.durable")["value"],
+        json!(false)
+    );
+
+    let lease = setting(
+        &show().env("TEAMSTER_CLAIM_LEASE", "90s").run(),
+        "claim.lease",
+    );
+    assert_eq!(lease["value"], "90s");
+    assert_eq!(lease["from"], "TEAMSTER_CLAIM_LEASE");
+}
+
+#[test]
+fn a_setting_is_used() {
+    let project = TestProject::with_team();
+    project.task("a", &[]);
+    let claimed = project
+        .call(["task", "claim", "--worker", "worker-1", "--json"])
+        .env("TEAMSTER_CLAIM_LEASE", "24h")
+        .run()
+        .succeeds();
+    let until: teamster_types::Time = claimed.json()["leasedUntil"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let hours = until.since(crate::kit::now()).as_secs() / 3_600;
+    assert_eq!(hours, 23);
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_an_error_with_its_place() {
+    let project = TestProject::with_team();
+    project.write(".teamster/config.toml", "[claim]\nlease = \"soon\"\n");
+    insta::assert_snapshot!(project.run(["task", "list"]).fails(2).shown(), @r#"
+    error: [root]/project/.teamster/config.toml, line 2: `claim.lease` is "soon", expected a time such as "5s", "10m" or "24h"
+    hint: `teamster config show` lists every setting and where it comes from
+    "#);
+    project.write(".teamster/config.toml", "[claim]\nlease = 120\n");
+    insta::assert_snapshot!(project.run(["task", "list"]).fails(2).shown(), @r#"
+    error: [root]/project/.teamster/config.toml, line 2: `claim.lease` is integer, expected a time such as "5s", "10m" or "24h"
+    hint: `teamster config show` lists every setting and where it comes from
+    "#);
+    project.write(".teamster/config.toml", "[claim\n");
+    insta::assert_snapshot!(project.run(["task", "list"]).fails(2).shown(), @r"
+    error: [root]/project/.teamster/config.toml, line 1: not valid TOML: unclosed table, expected `]`
+    hint: `teamster config show` lists every setting and where it comes from
+    ");
+    // What shows what is wrong works all the same.
+    let shown = project.run(["config", "show", "--json"]).succeeds().json();
+    assert_eq!(shown["problems"][0]["fatal"], true);
+    let doctor = project.run(["doctor", "--json"]).exits(1);
+    assert!(
+        doctor.stdout.contains("not valid TOML"),
+        "{}",
+        doctor.stdout
+    );
+    std::fs::remove_file(project.folder().join(".teamster/config.toml")).unwrap();
+    project
+        .call(["task", "list"])
+        .env("TEAMSTER_STORE_DURABLE", "maybe")
+        .run()
+        .fails(2);
+    project
+        .call(["task", "list"])
+        .env("TEAMSTER_STORE_DURABLE", "false")
+        .run()
+        .succeeds();
+}
+
+#[test]
+fn a_setting_that_nobody_knows_is_remarked_on_and_stops_nothing() {
+    let project = TestProject::with_team();
+    project.write(
+        ".teamster/config.toml",
+        "[claim]\nleese = \"5s\"\n\n[providers.mine]\nkind = \"command\"\n",
+    );
+    insta::assert_snapshot!(project.run(["task", "list"]).exits(0).shown(), @r"
+    no tasks
+    warning: [root]/project/.teamster/config.toml, line 2: nobody knows the setting `claim.leese`; did you mean `claim.lease`?
+    warning: [root]/project/.teamster/config.toml, line 4: nobody knows the setting `providers.mine`
+    ");
+    project.run(["task", "list", "--json"]).succeeds();
+}
+
+#[test]
+fn a_project_cannot_point_its_settings_elsewhere_but_a_user_can() {
+    let project = TestProject::with_team();
+    let target = project.home().join("real.toml");
+    std::fs::write(&target, "[claim]\nlease = \"7m\"\n").unwrap();
+    let user = project.home().join(".config/teamster");
+    std::fs::create_dir_all(&user).unwrap();
+    std::os::unix::fs::symlink(&target, user.join("config.toml")).unwrap();
+    let show = project.run(["config", "show", "--json"]);
+    assert_eq!(setting(&show, "claim.lease")["value"], "7m");
+    std::fs::create_dir(project.folder().join(".teamster")).unwrap();
+    std::os::unix::fs::symlink(&target, project.folder().join(".teamster/config.toml")).unwrap();
+    project.run(["task", "list"]).fails(2);
+}

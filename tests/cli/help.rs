@@ -1,0 +1,282 @@
+//! The help is true: every example in it does what it says.
+
+use std::os::unix::process::ExitStatusExt;
+
+use crate::kit::{Follower, TestProject};
+
+/// Every command and every group of commands, by its words.
+fn commands() -> Vec<Vec<String>> {
+    let project = TestProject::new();
+    let mut found = Vec::new();
+    let mut open: Vec<Vec<String>> = vec![Vec::new()];
+    while let Some(words) = open.pop() {
+        let help = help_of(&project, &words);
+        let inner = subcommands(&help).into_iter();
+        open.extend(inner.map(|word| [words.clone(), vec![word]].concat()));
+        found.push(words);
+    }
+    found.sort();
+    found
+}
+
+fn help_of(project: &TestProject, words: &[String]) -> String {
+    let flag = ["--help".to_owned()];
+    project.run(words.iter().chain(&flag)).succeeds().stdout
+}
+
+fn subcommands(help: &str) -> Vec<String> {
+    help.lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| *word != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The lines below `Examples:`.
+fn examples(help: &str) -> Vec<String> {
+    help.lines()
+        .skip_while(|line| *line != "Examples:")
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
+/// What the examples take for granted: a team with a task in every state, a message, a plan, a result.
+fn prepared() -> (TestProject, String, String) {
+    let project = TestProject::with_team();
+    project.task("Read the code", &[]);
+    let token = project.claim("worker-1", "1");
+    project
+        .run(["task", "complete", "1", "--token", &token])
+        .succeeds();
+    project.task("Find the cause", &[]);
+    let token = project.claim("worker-1", "2");
+    project.task("Fix the login form", &[]);
+    project.task("Look at the logs", &[]);
+    let failed = project.claim("worker-2", "4");
+    project
+        .run([
+            "task", "fail", "4", "--token", &failed, "--error", "no logs",
+        ])
+        .succeeds();
+    project.task("Test the login form", &["--blocked-by", "3"]);
+    let sent = project
+        .run(["message", "send", "--to", "worker-1", "hello", "--json"])
+        .json();
+    project.write("plan.toml", "[[tasks]]\nid = 'a'\nsubject = 'A'\n");
+    project.write("result.json", "{}");
+    let message = sent["message"]["id"].as_str().unwrap().to_owned();
+    (project, token, message)
+}
+
+#[test]
+fn every_command_has_examples_that_work() {
+    let mut tried = 0;
+    for words in commands() {
+        let help = help_of(&TestProject::new(), &words);
+        let examples = examples(&help);
+        assert!(!examples.is_empty(), "{words:?} has no example");
+        assert!(help.contains("--json"), "{words:?} has no --json");
+        for example in examples {
+            let name = [vec!["teamster".to_owned()], words.clone()]
+                .concat()
+                .join(" ");
+            assert!(example.contains(&name), "{words:?}: {example}");
+            assert!(example.len() <= 78, "too long for a terminal: {example}");
+            try_example(&example);
+            tried += 1;
+        }
+    }
+    assert!(tried > 50, "only {tried} examples were found");
+}
+
+/// An example ends with 0, unless a comment behind it says otherwise.
+fn try_example(example: &str) {
+    let (project, token, message) = prepared();
+    let call = |line: &str| {
+        project
+            .shell(line)
+            .env("TOKEN", &token)
+            .env("MESSAGE", &message)
+    };
+    let (line, comment) = example.split_once("   # ").unwrap_or((example, ""));
+    if comment == "until Ctrl-C" {
+        // The shell is replaced, so that the signal reaches teamster.
+        interrupt(call(&format!("exec {line}")).follow(), example);
+        return;
+    }
+    let code = comment.strip_prefix("exits ").unwrap_or("0");
+    assert!(
+        comment.is_empty() || comment.starts_with("exits "),
+        "{example}"
+    );
+    call(line).run().exits(code.parse().unwrap());
+}
+
+/// It must say something, go on, and end at an interrupt.
+fn interrupt(mut follower: Follower, example: &str) {
+    follower.line();
+    assert!(follower.is_running(), "{example} ended by itself");
+    assert_eq!(follower.interrupt().signal(), Some(2), "{example}");
+}
+
+#[test]
+fn the_help_of_the_whole_is_a_map() {
+    let project = TestProject::new();
+    insta::assert_snapshot!(project.run(["--help"]).succeeds().stdout, @r#"
+    Runs, watches and cleans up teams of coding agents that work on one project
+
+    Usage: teamster [OPTIONS] <COMMAND>
+
+    Commands:
+      status       Show how far the teams of this project are and what needs a person
+      team         Make, show and remove teams
+      task         Make, claim, finish and show tasks
+      message      Send, read and follow messages
+      worker       Show workers
+      journal      Show what happened in a team, event by event
+      doctor       Check that everything teamster needs is there and in order
+      config       Show settings
+      completions  Print a script that lets a shell complete commands
+      man          Print the manual page, or write one for each command
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+          --json
+              Answer as JSON, for programs
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      teamster team create fix-login --members worker-1,worker-2
+      teamster task create --subject "Fix the login form"
+      teamster status
+
+    Exit codes:
+      0  done
+      1  failed
+      2  wrong usage
+      3  not found
+      4  conflict: taken, stale token, illegal step, still alive
+      5  nothing to do
+      6  refused: invalid name, limit, unsafe path, not allowed for this identity
+      7  the store cannot be reached
+
+    Environment:
+      TEAMSTER_TEAM        the team to act on when --team is not given
+      TEAMSTER_WORKER      the worker that the caller is; it can then act for nobody else
+      TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
+      TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
+      NO_COLOR             no colours
+      Settings have variables of their own: see `teamster config show`
+    "#);
+    insta::assert_snapshot!(project.run(["task", "--help"]).succeeds().stdout, @r#"
+    Make, claim, finish and show tasks
+
+    Usage: teamster task [OPTIONS] <COMMAND>
+
+    Commands:
+      create    Make a task; prints its id
+      list      Show all tasks and where they stand
+      show      Show one task as it was written
+      update    Change a task
+      claim     Take a task to work on; prints it with the token that finishes it
+      renew     Make a claim last longer, from now on
+      complete  Finish a task that was claimed
+      fail      Record that an attempt failed; the fifth one is the last
+      release   Give a claimed task back without finishing it
+      retry     Let a task that failed begin anew
+      delete    Remove a task that nobody works on; those that waited for it do so no longer
+      graph     Show which task waits for which
+      import    Make all tasks of a plan, or none
+      route     Show which worker a task would suit best
+      help      Print this message or the help of the given subcommand(s)
+
+    Options:
+          --json  Answer as JSON, for programs
+      -h, --help  Print help
+
+    Examples:
+      teamster task create --subject "Fix the login form"
+      teamster task claim --worker worker-1
+      teamster task list
+    "#);
+    insta::assert_snapshot!(project.run(["task", "claim", "--help"]).succeeds().stdout, @r"
+    Take a task to work on; prints it with the token that finishes it
+
+    Usage: teamster task claim [OPTIONS] [ID]
+
+    Arguments:
+      [ID]  A certain task instead of the next one
+
+    Options:
+          --json             Answer as JSON, for programs
+          --team <TEAM>      The team [default: `TEAMSTER_TEAM`, else the only team of this project]
+          --worker <WORKER>  Who asks [default: `TEAMSTER_WORKER`]
+          --lease <TIME>     How long the claim lasts unless renewed [default: the setting
+                             `claim.lease`, 120s]
+      -h, --help             Print help
+
+    Without an id the worker gets its own tasks first, then free ones that it can do, the lowest
+    number first. Exit code 5: nothing is claimable now. Exit code 4: that task is taken.
+
+    Examples:
+      teamster task claim --worker worker-1
+      teamster task claim --worker worker-2 3 --lease 10m --json
+      teamster task claim --worker worker-2 2   # exits 4
+    ");
+    let bare = project.run([] as [&str; 0]).fails(2);
+    assert!(bare.stderr.contains("Usage: teamster"));
+}
+
+#[test]
+fn the_version_is_one_line() {
+    let project = TestProject::new();
+    let ran = project.run(["--version"]).succeeds();
+    assert_eq!(
+        ran.stdout,
+        format!("teamster {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn help_and_completions_need_no_home() {
+    let project = TestProject::new();
+    for args in [
+        &["--version"][..],
+        &["task", "--help"],
+        &["completions", "zsh"],
+        &["man"],
+    ] {
+        project.call(args).without_env("HOME").run().succeeds();
+    }
+}
+
+#[test]
+fn there_is_a_manual_page_for_every_command() {
+    let project = TestProject::new();
+    let made = project
+        .run(["man", "--dir", "man1", "--json"])
+        .succeeds()
+        .json();
+    let files: Vec<&str> = made["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file.as_str().unwrap())
+        .collect();
+    for words in commands() {
+        let page = [vec!["teamster".to_owned()], words].concat().join("-") + ".1";
+        assert!(files.contains(&page.as_str()), "{page}: {files:?}");
+        assert!(project.folder().join("man1").join(page).exists());
+    }
+    project.run(["completions", "nonsense"]).fails(2);
+}

@@ -1,0 +1,15 @@
+//! The command line, one file for each thing that people do with it.
+
+mod config;
+mod doctor;
+mod errors;
+mod help;
+mod identity;
+mod journal;
+mod messages;
+mod names;
+mod plans;
+mod status;
+mod tasks;
+mod teams;
+mod viewing;

@@ -1,0 +1,55 @@
+//! The one integration test binary: one link instead of many, and one place where a forgotten file is noticed.
+//!
+//! Tests act with the real binary, as a user would, in a project and a home of their own ([`kit`]).
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests arrange and look at files and processes as any other program would"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot be arranged should fail at once"
+)]
+#![allow(
+    unreachable_pub,
+    reason = "nothing of a test binary can be reached from outside"
+)]
+
+mod cli;
+mod kit;
+mod store;
+
+/// A test file that is not declared would be silently skipped.
+#[test]
+fn every_test_file_is_declared_as_a_module() {
+    let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests");
+    let mut forgotten = Vec::new();
+    check_folder(&tests, &tests.join("runner.rs"), &mut forgotten);
+    assert!(
+        forgotten.is_empty(),
+        "not declared with `mod …;`: {forgotten:?}"
+    );
+}
+
+fn check_folder(
+    folder: &std::path::Path,
+    parent: &std::path::Path,
+    forgotten: &mut Vec<std::path::PathBuf>,
+) {
+    let declared = std::fs::read_to_string(parent).unwrap_or_default();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let is_module = path.is_dir() || path.extension().is_some_and(|ext| ext == "rs");
+        if !is_module || path == parent {
+            continue;
+        }
+        let names_it = |line: &str| line.trim_start_matches("pub ") == format!("mod {stem};");
+        if !declared.lines().any(names_it) {
+            forgotten.push(path);
+        } else if path.is_dir() {
+            check_folder(&path, &path.join("mod.rs"), forgotten);
+        }
+    }
+}
