@@ -1,0 +1,201 @@
+//! Ratios of speed, each measured in one interleaved run against something that does the least that is possible.
+//!
+//! A time on a shared machine means nothing; how many times longer than the floor, the raw loop or the same command on
+//! a small team, means something. Every row takes its two sides by turns and compares their medians.
+
+mod commands;
+mod recipe;
+mod store;
+mod table;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::docs;
+use crate::product::{Answer, Place, Product, cargo, must, target};
+use table::Row;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// Samples of a command.
+    commands: usize,
+    /// Samples of a workload.
+    workloads: usize,
+    /// Operations in one sample of a workload.
+    operations: usize,
+    /// Tasks and workers of the team that `status` shows.
+    tasks: usize,
+    workers: usize,
+    /// Tasks that processes drain.
+    drained: usize,
+    /// Tasks in the largest team that is claimed from.
+    largest: usize,
+    /// Events in the long journal.
+    events: usize,
+}
+
+const FULL: Size = Size {
+    commands: 41,
+    workloads: 11,
+    operations: 60,
+    tasks: 1_000,
+    workers: 100,
+    drained: 500,
+    largest: 10_000,
+    events: 200_000,
+};
+
+const QUICK: Size = Size {
+    commands: 5,
+    workloads: 3,
+    operations: 10,
+    tasks: 1_000,
+    workers: 100,
+    drained: 100,
+    largest: 2_000,
+    events: 20_000,
+};
+
+/// Measures all rows and prints them; a full run writes them down.
+pub(crate) fn run(quick: bool, check: bool, limits: &[String]) -> Result<()> {
+    let size = if quick { QUICK } else { FULL };
+    let programs = Programs::build()?;
+    let mut rows = commands::measure(&programs, size)?;
+    rows.extend(store::measure(&programs, size)?);
+    for limit in limits {
+        tighten(&mut rows, limit)?;
+    }
+    println!("{}", table::aligned(&rows));
+    if !quick && limits.is_empty() {
+        let text = format!(
+            "Measured by `cargo xtask bench` on {}.\n\n{}",
+            docs::stamp(),
+            table::markdown(&rows)
+        );
+        let path = docs::put_between("docs/performance.md", "bench", &text)?;
+        println!("written to {}", path.display());
+    }
+    let beyond: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.is_beyond())
+        .map(|row| row.key)
+        .collect();
+    if check && !beyond.is_empty() {
+        bail!("beyond 1.5 times the limit: {}", beyond.join(", "));
+    }
+    Ok(())
+}
+
+/// `ROW=VALUE` from the command line.
+fn tighten(rows: &mut [Row], limit: &str) -> Result<()> {
+    let (key, value) = limit.split_once('=').context("a limit is ROW=VALUE")?;
+    let value: f64 = value.parse().context("the value of a limit is a number")?;
+    let keys: Vec<&str> = rows.iter().map(|row| row.key).collect();
+    let keys = keys.join(", ");
+    let row = rows.iter_mut().find(|row| row.key == key);
+    let row = row.with_context(|| format!("there is no row {key}; there are {keys}"))?;
+    row.limit = Some(match row.limit {
+        Some(table::Limit::AtLeast(_)) => table::Limit::AtLeast(value),
+        _ => table::Limit::AtMost(value),
+    });
+    Ok(())
+}
+
+/// What is measured, all of it built for release.
+struct Programs {
+    product: Product,
+    /// xtask itself, whose workloads use the library.
+    workloads: PathBuf,
+    floor: PathBuf,
+}
+
+impl Programs {
+    fn build() -> Result<Self> {
+        let product = Product::build()?;
+        must(&mut cargo([
+            "build",
+            "--quiet",
+            "--release",
+            "--package",
+            "xtask",
+        ]))?;
+        // Static, as the product is; the flag reaches this one program only.
+        must(&mut cargo([
+            "rustc",
+            "--quiet",
+            "--release",
+            "--package",
+            "floor",
+            "--",
+            "-C",
+            "target-feature=+crt-static",
+        ]))?;
+        let release = target().join("release");
+        Ok(Self {
+            product,
+            workloads: release.join("xtask"),
+            floor: release.join("floor"),
+        })
+    }
+
+    /// A workload in a place, not started yet.
+    fn workload(&self, place: &Place, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.workloads);
+        command.arg("workload").args(words);
+        place.dress(&mut command);
+        command
+            .arg("--claude")
+            .arg(place.claude())
+            .arg("--project")
+            .arg(place.project());
+        command
+    }
+
+    /// The figures of a workload.
+    fn figures(&self, place: &Place, words: &[&str]) -> Result<Value> {
+        let answer = Answer::of(&mut self.workload(place, words))?;
+        if !answer.status.success() {
+            bail!("the workload {words:?} failed: {}", answer.said());
+        }
+        answer
+            .json()
+            .with_context(|| format!("the workload {words:?} printed no figures"))
+    }
+
+    /// How long a workload took.
+    fn seconds(&self, place: &Place, words: &[&str]) -> Result<f64> {
+        self.figures(place, words)?["seconds"]
+            .as_f64()
+            .context("a workload printed no time")
+    }
+}
+
+/// The middle one.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Takes samples of both sides by turns; their medians.
+fn by_turns(
+    samples: usize,
+    mut one: impl FnMut() -> Result<f64>,
+    mut other: impl FnMut() -> Result<f64>,
+) -> Result<(f64, f64)> {
+    let (mut ones, mut others) = (Vec::new(), Vec::new());
+    for turn in 0..samples {
+        if turn % 2 == 0 {
+            ones.push(one()?);
+            others.push(other()?);
+        } else {
+            others.push(other()?);
+            ones.push(one()?);
+        }
+    }
+    Ok((median(&ones), median(&others)))
+}

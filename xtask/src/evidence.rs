@@ -1,0 +1,170 @@
+//! The figures behind the guarantees, written to a document by this command and by nobody else.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::docs;
+use crate::inject::{self, Size, Tally};
+use crate::product::{Product, workspace};
+use crate::race::{self, RACERS, Races};
+
+const HEAD: &str = "\
+# Evidence
+
+Written by `cargo xtask evidence`. Do not edit it by hand.
+";
+
+/// Runs everything and writes the document; an error when any guarantee was broken.
+pub(crate) fn run(quick: bool, out: &Path) -> Result<()> {
+    let product = Product::build()?;
+    let start = Instant::now();
+    let mut report = Report {
+        text: HEAD.to_owned(),
+        failures: Vec::new(),
+    };
+    let _ = writeln!(report.text, "\nRun on {}.", docs::stamp());
+    let (runs, tasks, size) = if quick {
+        (2, 100, Size::Sample)
+    } else {
+        (20, 500, Size::Every)
+    };
+    report.races(&product, runs, tasks)?;
+    report.kills(&product, size)?;
+    report.errors(&product, size)?;
+    let _ = writeln!(
+        report.text,
+        "\nAll of it took {}.",
+        minutes(start.elapsed())
+    );
+    if out == Path::new("-") {
+        println!("{}", report.text);
+    } else {
+        let path = workspace().join(out);
+        std::fs::write(&path, &report.text)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        println!("written to {}", path.display());
+    }
+    if !report.failures.is_empty() {
+        bail!(
+            "{} failures:\n{}",
+            report.failures.len(),
+            report.failures.join("\n")
+        );
+    }
+    Ok(())
+}
+
+struct Report {
+    text: String,
+    failures: Vec<String>,
+}
+
+impl Report {
+    fn heading(&mut self, title: &str, words: &str) {
+        println!("== {title}");
+        let _ = write!(self.text, "\n## {title}\n\n{words}\n\n");
+    }
+
+    fn races(&mut self, product: &Product, runs: usize, tasks: usize) -> Result<()> {
+        self.heading(
+            "Races",
+            &format!(
+                "{RACERS} workers at a time, every step a process of its own. *Stale locks*: each task carries a lock \
+                 of a process that is gone; 20 locks more are alive (half of them empty and fresh, half old and held \
+                 by a living process) and must not be touched."
+            ),
+        );
+        let _ = writeln!(
+            self.text,
+            "| race | runs | tasks | claimed twice | not completed once | left over | live locks taken | took |\n\
+             |---|---|---|---|---|---|---|---|"
+        );
+        self.race(
+            "claim and complete",
+            &race::for_tasks(product, runs, tasks)?,
+        );
+        self.race("stale locks", &race::for_stale_locks(product, runs, tasks)?);
+        Ok(())
+    }
+
+    fn race(&mut self, what: &str, races: &Races) {
+        println!("{}", races.line(what));
+        let _ = writeln!(
+            self.text,
+            "| {what} | {} | {} | {} | {} | {} | {} | {} |",
+            races.runs,
+            races.tasks,
+            races.claimed_twice,
+            races.not_completed_once,
+            races.left_over,
+            races.live_taken,
+            minutes(races.took)
+        );
+        self.failures.extend(races.failures(what));
+    }
+
+    fn kills(&mut self, product: &Product, size: Size) -> Result<()> {
+        self.heading(
+            "SIGKILL before every system call",
+            "The release binary, killed by strace before the N-th call of each name it uses. Afterwards: every file \
+             whole, the operation happened or did not, the journal says the same and rebuilds the same tasks, \
+             somebody else's next operation succeeds within a second, and nothing temporary is left after it.",
+        );
+        let start = Instant::now();
+        let tallies = inject::kills(product, size)?;
+        self.tallies(&tallies, start.elapsed());
+        Ok(())
+    }
+
+    fn errors(&mut self, product: &Product, size: Size) -> Result<()> {
+        self.heading(
+            "ENOSPC, EIO, EACCES and EINTR at every system call",
+            "The same, with the call failing instead. The command ends with exit code 0 and has happened, or ends \
+             with one clear error and has not. *Seen late*: it ended well, but readers were told so only after the \
+             next write.",
+        );
+        let start = Instant::now();
+        let tallies = inject::errors(product, size)?;
+        self.tallies(&tallies, start.elapsed());
+        Ok(())
+    }
+
+    fn tallies(&mut self, tallies: &[Tally], took: Duration) {
+        let _ = writeln!(
+            self.text,
+            "| operation | names | calls | tried | hit | happened | did not | seen late | longest next operation | violations |\n\
+             |---|---|---|---|---|---|---|---|---|---|"
+        );
+        for tally in tallies {
+            println!("{}", tally.line());
+            let _ = writeln!(
+                self.text,
+                "| `{}` | {} | {} | {} | {} | {} | {} | {} | {} ms | {} |",
+                tally.operation,
+                tally.names,
+                tally.calls,
+                tally.tried,
+                tally.hit,
+                tally.happened,
+                tally.did_not,
+                tally.late,
+                tally.slowest_next.as_millis(),
+                tally.violations.len()
+            );
+            self.failures.extend(tally.violations.iter().cloned());
+        }
+        let _ = writeln!(self.text, "\nTook {}.", minutes(took));
+    }
+}
+
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs();
+    if seconds < 60 {
+        format!("{:.1} s", time.as_secs_f64())
+    } else {
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    }
+}

@@ -1,0 +1,103 @@
+//! Checks, evidence and benchmarks: everything that is run on the product and is no part of it.
+//!
+//! - `ci` is what a change must pass ([`ci`]);
+//! - `evidence` makes the figures behind the guarantees and writes them to `docs/evidence.md` ([`evidence`]);
+//! - `bench` measures ratios and writes them to `docs/performance.md` ([`bench`]);
+//! - `docs` writes what is generated from the command line ([`docs`]).
+//!
+//! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`].
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this program works on files and processes from the outside, and talks to a person"
+)]
+
+mod bench;
+mod ci;
+mod docs;
+mod evidence;
+mod inject;
+mod kit;
+mod product;
+mod race;
+mod workload;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use product::Product;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Checks, evidence and benchmarks of teamster"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Everything a change must pass
+    Ci {
+        /// Only these steps, by their names
+        #[arg(long, value_name = "STEP", value_delimiter = ',')]
+        only: Vec<String>,
+    },
+    /// The figures behind the guarantees, at nightly size, into a document
+    Evidence {
+        /// Small sizes, to see that it works
+        #[arg(long)]
+        quick: bool,
+        /// Where the figures go; `-` prints them
+        #[arg(long, value_name = "FILE", default_value = "docs/evidence.md")]
+        out: PathBuf,
+    },
+    /// Ratios of speed, measured in one run, into docs/performance.md
+    Bench {
+        /// Few samples, to see that it works; writes nothing
+        #[arg(long)]
+        quick: bool,
+        /// Exit 1 where a row is beyond 1.5 times its limit
+        #[arg(long)]
+        check: bool,
+        /// Another limit for a row, to see that the check can fail; writes nothing
+        #[arg(long, value_name = "ROW=VALUE")]
+        limit: Vec<String>,
+    },
+    /// The documents that are generated from the command line
+    Docs {
+        /// Only say whether they are fresh
+        #[arg(long)]
+        check: bool,
+    },
+    /// One side of a benchmark, in a process of its own
+    #[command(hide = true)]
+    Workload(workload::Workload),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Ci { only } => ci::run(&only),
+        Command::Evidence { quick, out } => evidence::run(quick, &out),
+        Command::Bench {
+            quick,
+            check,
+            limit,
+        } => bench::run(quick, check, &limit),
+        Command::Docs { check } => Product::build().and_then(|product| docs::run(&product, check)),
+        Command::Workload(workload) => workload.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
