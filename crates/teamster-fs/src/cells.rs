@@ -41,7 +41,7 @@ impl Cells {
     /// Writes all of `bytes` at `offset`.
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<(), FsError> {
         fail::step().map_err(|error| FsError::io("write", &self.path, error))?;
-        let length = fail::torn(bytes.len()).unwrap_or(bytes.len());
+        let length = fail::torn_in_place(offset, bytes.len()).unwrap_or(bytes.len());
         let mut done = 0;
         while done < length {
             let position = offset + done as u64;

@@ -37,12 +37,20 @@ mod armed {
     pub(crate) fn torn(length: usize) -> Option<usize> {
         (LEFT.get() == Some(0)).then_some(length / 2)
     }
+
+    /// The same for a write in place: the kernel copies it page by page, and a process is killed between two pages.
+    pub(crate) fn torn_in_place(offset: u64, length: usize) -> Option<usize> {
+        const PAGE: u64 = 4096;
+        let half = offset + length as u64 / 2;
+        let whole_pages = (half / PAGE * PAGE).saturating_sub(offset);
+        (LEFT.get() == Some(0)).then(|| usize::try_from(whole_pages).unwrap_or(0))
+    }
 }
 
 #[cfg(debug_assertions)]
 pub use armed::{die_after, revive};
 #[cfg(debug_assertions)]
-pub(crate) use armed::{step, torn};
+pub(crate) use armed::{step, torn, torn_in_place};
 
 #[cfg(not(debug_assertions))]
 #[inline]
@@ -57,5 +65,11 @@ pub(crate) fn step() -> std::io::Result<()> {
 #[cfg(not(debug_assertions))]
 #[inline]
 pub(crate) fn torn(_length: usize) -> Option<usize> {
+    None
+}
+
+#[cfg(not(debug_assertions))]
+#[inline]
+pub(crate) fn torn_in_place(_offset: u64, _length: usize) -> Option<usize> {
     None
 }

@@ -24,6 +24,8 @@ pub mod fail;
 pub mod layout;
 mod lock;
 pub mod proc;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use cells::Cells;

@@ -1,6 +1,6 @@
 //! Who this process is, and whether another one still lives.
 
-use std::path::Path;
+use std::io::Read as _;
 
 use teamster_types::process::{Life, ProcessId};
 
@@ -8,6 +8,8 @@ use teamster_types::process::{Life, ProcessId};
 #[derive(Clone, Debug)]
 pub struct Machine {
     me: ProcessId,
+    /// Whether the system tells about processes in /proc.
+    has_proc: bool,
 }
 
 impl Machine {
@@ -22,15 +24,18 @@ impl Machine {
             .nodename()
             .to_string_lossy()
             .into_owned();
-        let process_start_time = stat_of(pid).map_or(0, |stat| stat.start_time);
+        let stat = stat_of(pid);
+        let process_start_time = stat.as_ref().map_or(0, |stat| stat.start_time);
+        let me = ProcessId {
+            pid,
+            process_start_time,
+            boot_id,
+            pid_ns,
+            host,
+        };
         Self {
-            me: ProcessId {
-                pid,
-                process_start_time,
-                boot_id,
-                pid_ns,
-                host,
-            },
+            me,
+            has_proc: stat.is_some(),
         }
     }
 
@@ -58,7 +63,7 @@ impl Machine {
         if process.pid == 0 {
             return Life::Unknown;
         }
-        if !Path::new("/proc/self/stat").exists() {
+        if !self.has_proc {
             return signal_zero(process.pid);
         }
         match stat_of(process.pid) {
@@ -104,8 +109,11 @@ struct Stat {
 
 /// The two fields of `/proc/PID/stat` that matter, read behind the command name, which may hold anything.
 fn stat_of(pid: u32) -> Option<Stat> {
-    let bytes = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
+    // The command name has at most 64 bytes, so what matters lies well within the first 512.
+    let mut bytes = [0; 512];
+    let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
+    let filled = file.read(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..filled]);
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     // Field 22, and the first one behind the name is field 3.

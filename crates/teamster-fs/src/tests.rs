@@ -1,0 +1,195 @@
+//! What a writer may rely on, tried on a real folder.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::{Dir, Lock, Problem, Sync, Waited, fail, random_hex, remove_tree};
+
+struct Temp(PathBuf);
+
+impl Temp {
+    fn new() -> (Self, Dir) {
+        let path = std::env::temp_dir().join(format!("teamster-fs-{}", random_hex()));
+        let dir = Dir::open_or_create_root(&path).unwrap();
+        (Self(path), dir)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+#[test]
+fn a_replaced_file_is_whole_and_leaves_no_temp_file() {
+    let (temp, dir) = Temp::new();
+    for round in 0..3_u8 {
+        dir.replace("a.json", &[round; 100], Sync::Durable).unwrap();
+        assert_eq!(dir.read("a.json").unwrap().unwrap().0, [round; 100]);
+    }
+    assert_eq!(temp.names(), ["a.json"]);
+}
+
+#[test]
+fn a_writer_that_dies_anywhere_leaves_the_old_file_or_the_new_one() {
+    let (_temp, dir) = Temp::new();
+    dir.replace("a", b"old old", Sync::Durable).unwrap();
+    let mut deaths = 0;
+    for steps in 0.. {
+        fail::die_after(steps);
+        let written = dir.replace("a", b"new", Sync::Durable);
+        let died = fail::revive();
+        let content = dir.read("a").unwrap().unwrap().0;
+        assert!(content == b"old old" || content == b"new", "{content:?}");
+        if written.is_ok() && !died {
+            break;
+        }
+        deaths += 1;
+        dir.replace("a", b"old old", Sync::Durable).unwrap();
+    }
+    assert!(deaths >= 5, "only {deaths} places to die in were found");
+}
+
+#[test]
+fn an_append_that_dies_is_seen_as_a_torn_tail_at_worst() {
+    let (_temp, dir) = Temp::new();
+    dir.append("log", b"one\n", Sync::Fast).unwrap();
+    let mut torn = false;
+    for steps in 0..8 {
+        fail::die_after(steps);
+        let _ = dir.append("log", b"second line\n", Sync::Durable);
+        fail::revive();
+        let content = dir.read("log").unwrap().unwrap().0;
+        assert!(content.starts_with(b"one\n"), "what was there stays");
+        torn |= content.len() > 4 && !content.ends_with(b"\n");
+        dir.truncate("log", 4).unwrap();
+    }
+    assert!(torn, "the fail-point tears a write");
+}
+
+#[test]
+fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
+    let (temp, dir) = Temp::new();
+    let outside = Temp::new().0;
+    let target = outside.0.join("target");
+    std::fs::write(&target, "precious").unwrap();
+    std::os::unix::fs::symlink(&target, temp.0.join("link")).unwrap();
+    std::os::unix::fs::symlink(&outside.0, temp.0.join("linked-folder")).unwrap();
+    dir.make_dir("folder").unwrap();
+    let is_link = |problem: Problem| matches!(problem, Problem::Link);
+    assert!(is_link(dir.read("link").unwrap_err().problem));
+    assert!(is_link(
+        dir.append("link", b"x", Sync::Fast).unwrap_err().problem
+    ));
+    assert!(is_link(
+        dir.replace("link", b"x", Sync::Fast).unwrap_err().problem
+    ));
+    assert!(is_link(dir.truncate("link", 0).unwrap_err().problem));
+    assert!(is_link(dir.open_cells("link").unwrap_err().problem));
+    assert!(is_link(dir.child("linked-folder").unwrap_err().problem));
+    assert!(is_link(
+        dir.child_or_create("linked-folder").unwrap_err().problem
+    ));
+    assert!(!dir.create_new("link", b"x", Sync::Fast).unwrap());
+    assert!(matches!(
+        dir.read("folder").unwrap_err().problem,
+        Problem::NotA(_)
+    ));
+    assert!(matches!(
+        dir.append("folder", b"x", Sync::Fast).unwrap_err().problem,
+        Problem::NotA(_)
+    ));
+    assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+}
+
+#[test]
+fn a_name_cannot_lead_out_of_its_folder() {
+    let (_temp, dir) = Temp::new();
+    let long = "x".repeat(300);
+    for name in ["", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", &long] {
+        assert!(
+            matches!(dir.read(name).unwrap_err().problem, Problem::Name),
+            "{name:?}"
+        );
+        assert!(
+            matches!(dir.child(name).unwrap_err().problem, Problem::Name),
+            "{name:?}"
+        );
+        assert!(
+            matches!(dir.remove(name).unwrap_err().problem, Problem::Name),
+            "{name:?}"
+        );
+    }
+}
+
+#[test]
+fn a_lock_is_held_by_one_and_waiting_ends() {
+    let (_temp, dir) = Temp::new();
+    let Waited::Held(first) = Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap() else {
+        panic!("a free lock is given at once");
+    };
+    let start = Instant::now();
+    let second = Lock::wait(&dir, "lock", Duration::from_millis(50), false).unwrap();
+    assert!(matches!(second, Waited::TimedOut));
+    assert!(start.elapsed() >= Duration::from_millis(50));
+    drop(first);
+    assert!(matches!(
+        Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap(),
+        Waited::Held(_)
+    ));
+}
+
+#[test]
+fn whoever_waited_for_a_lock_file_that_was_replaced_gets_the_new_one() {
+    let (_temp, dir) = Temp::new();
+    let Waited::Held(old) = Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap() else {
+        panic!("a free lock is given at once");
+    };
+    let waiting = std::thread::scope(|scope| {
+        let waiter =
+            scope.spawn(|| Lock::wait(&dir, "lock", Duration::from_secs(10), false).unwrap());
+        dir.remove("lock").unwrap();
+        drop(old);
+        waiter.join().unwrap()
+    });
+    let Waited::Held(lock) = waiting else {
+        panic!("it was freed")
+    };
+    let there = dir.stamp("lock").unwrap().unwrap();
+    assert_eq!(
+        lock.notes().stamp().inode,
+        there.inode,
+        "it locks the file that others will open"
+    );
+}
+
+#[test]
+fn a_tree_is_removed_without_following_what_leads_out() {
+    let (temp, dir) = Temp::new();
+    let outside = Temp::new().0;
+    std::fs::write(outside.0.join("precious"), "x").unwrap();
+    std::fs::create_dir_all(temp.0.join("tree/deep/deeper")).unwrap();
+    std::fs::write(temp.0.join("tree/deep/file"), "x").unwrap();
+    std::os::unix::fs::symlink(&outside.0, temp.0.join("tree/deep/out")).unwrap();
+    remove_tree(&dir, "tree").unwrap();
+    assert_eq!(temp.names(), Vec::<String>::new());
+    assert_eq!(outside.names(), ["precious"]);
+}
+
+#[test]
+fn a_home_that_is_missing_is_not_invented() {
+    let (temp, _dir) = Temp::new();
+    let error = Dir::open_or_create_root(&temp.0.join("missing/.claude")).unwrap_err();
+    assert_eq!(error.io_kind(), Some(std::io::ErrorKind::NotFound));
+    assert_eq!(temp.names(), Vec::<String>::new());
+}
