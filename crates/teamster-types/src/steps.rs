@@ -112,6 +112,20 @@ pub enum Takeover {
     Restarted,
 }
 
+/// Why a task in progress is free again: its lease ran out and its worker is dead.
+pub fn abandoned(task: &Task, process: Life, heartbeat_fresh: bool, now: Time) -> Option<String> {
+    let claim = task
+        .claim()
+        .filter(|_| task.status() == Status::InProgress)?;
+    let dead = process == Life::Gone && !heartbeat_fresh;
+    (dead && claim.leased_until <= now).then(|| {
+        format!(
+            "worker {} died: its lease ran out at {}, pid {} is gone and no heartbeat is fresh",
+            claim.worker, claim.leased_until, claim.pid
+        )
+    })
+}
+
 /// Judges whether `worker` may take `task` over from its holder.
 pub fn takeover(
     task: &Task,
@@ -121,22 +135,16 @@ pub fn takeover(
     heartbeat_fresh: bool,
     now: Time,
 ) -> Takeover {
-    let Some(claim) = task.claim() else {
-        return Takeover::No;
-    };
-    if process != Life::Gone {
-        return Takeover::No;
-    }
-    if by_id && claim.worker == *worker && task.owner() == Some(worker.as_str()) {
+    let own = task
+        .claim()
+        .is_some_and(|claim| claim.worker == *worker && task.owner() == Some(worker.as_str()));
+    if by_id && own && process == Life::Gone {
         return Takeover::Restarted;
     }
-    if claim.leased_until <= now && !heartbeat_fresh {
-        return Takeover::WorkerDead(format!(
-            "worker {} died: its lease ran out at {}, pid {} is gone and no heartbeat is fresh",
-            claim.worker, claim.leased_until, claim.pid
-        ));
+    match abandoned(task, process, heartbeat_fresh, now) {
+        Some(reason) => Takeover::WorkerDead(reason),
+        None => Takeover::No,
     }
-    Takeover::No
 }
 
 /// Checks that `worker` may claim a pending task now.

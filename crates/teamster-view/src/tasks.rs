@@ -1,10 +1,14 @@
 //! A task with where it stands and why.
 
+use std::cell::OnceCell;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 use teamster_store::{Damaged, Read, Result};
 use teamster_types::graph::{Blocker, Standing, State, standing, standings};
+use teamster_types::heartbeat::Heartbeat;
 use teamster_types::progress::Progress;
+use teamster_types::steps::{HEARTBEAT_FRESH, abandoned};
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};
 
@@ -62,7 +66,30 @@ pub fn judged(read: &dyn Read, team: &TeamName, task: Task) -> TaskView {
     let standing = standing(&task, read.now(), |id| {
         Blocker::of(read.task(team, id).ok().as_ref())
     });
+    let standing = free_again(read, team, &task, &OnceCell::new()).unwrap_or(standing);
     TaskView { task, standing }
+}
+
+/// Where a task stands whose worker died: a claim would get it, although its file still says `in_progress`.
+fn free_again(
+    read: &dyn Read,
+    team: &TeamName,
+    task: &Task,
+    beats: &OnceCell<Vec<Heartbeat>>,
+) -> Option<Standing> {
+    let claim = task
+        .claim()
+        .filter(|claim| claim.leased_until <= read.now())?;
+    let life = read.life(&claim.process());
+    let read_beats = || read.heartbeats(team).map(|(beats, _)| beats);
+    let beats = beats.get_or_init(|| read_beats().unwrap_or_default());
+    let beat = beats.iter().find(|beat| beat.worker_name == claim.worker);
+    let fresh = beat.is_some_and(|beat| read.now().since(beat.last_poll_at) < HEARTBEAT_FRESH);
+    let reason = abandoned(task, life, fresh, read.now())?;
+    Some(Standing {
+        state: State::Claimable,
+        reason: format!("free again: {reason}"),
+    })
 }
 
 /// Every task of a team.
@@ -70,10 +97,14 @@ pub fn list(read: &dyn Read, team: &TeamName) -> Result<TaskListView> {
     let found = read.tasks(team)?;
     let progress = Progress::of(&found.tasks);
     let standings = standings(&found.tasks, read.now());
+    let beats = OnceCell::new();
     let tasks = found.tasks.into_iter().zip(standings);
     Ok(TaskListView {
         tasks: tasks
-            .map(|(task, standing)| TaskView { task, standing })
+            .map(|(task, standing)| TaskView {
+                standing: free_again(read, team, &task, &beats).unwrap_or(standing),
+                task,
+            })
             .collect(),
         problems: found.problems,
         progress,
