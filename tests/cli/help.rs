@@ -69,6 +69,9 @@ fn prepared() -> (TestProject, String, String) {
         .json();
     project.write("plan.toml", "[[tasks]]\nid = 'a'\nsubject = 'A'\n");
     project.write("result.json", "{}");
+    let init = ["state-file", "init", "--team", "fix-auth", "--feature", "login"];
+    project.run(init).succeeds();
+    project.run(["state-file", "add", "worker-1"]).succeeds();
     let message = sent["message"]["id"].as_str().unwrap().to_owned();
     (project, token, message)
 }

@@ -217,6 +217,20 @@ impl Call {
         self
     }
 
+    /// Gives it something to read.
+    pub fn input(mut self, bytes: impl AsRef<[u8]>) -> Self {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = self.root.join(format!("input-{number}"));
+        std::fs::write(&path, bytes).unwrap();
+        self.command.stdin(std::fs::File::open(path).unwrap());
+        self
+    }
+
+    pub fn stdin(mut self, stdin: Stdio) -> Self {
+        self.command.stdin(stdin);
+        self
+    }
+
     pub fn stdout(mut self, stdout: Stdio) -> Self {
         self.command.stdout(stdout);
         self
@@ -226,6 +240,12 @@ impl Call {
         let line = format!("{:?}", self.command.get_args().collect::<Vec<_>>());
         let output = self.command.output().unwrap();
         Ran::new(line, &output, &self.root)
+    }
+
+    /// Begins it without waiting for its end; what it prints is lost.
+    pub fn spawn(mut self) -> std::process::Child {
+        let quiet = self.command.stdout(Stdio::null()).stderr(Stdio::null());
+        quiet.spawn().unwrap()
     }
 
     /// Begins it without waiting for its end.

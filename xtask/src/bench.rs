@@ -14,8 +14,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::docs;
-use crate::product::{Answer, Place, Product, cargo, must, target};
+use crate::product::{Answer, Place, Product, build_workloads, cargo, must, target};
+use crate::{docs, drain};
 use table::Row;
 
 /// How much is measured.
@@ -116,13 +116,7 @@ struct Programs {
 impl Programs {
     fn build() -> Result<Self> {
         let product = Product::build()?;
-        must(&mut cargo([
-            "build",
-            "--quiet",
-            "--release",
-            "--package",
-            "xtask",
-        ]))?;
+        let workloads = build_workloads()?;
         // Static, as the product is; the flag reaches this one program only.
         must(&mut cargo([
             "rustc",
@@ -137,22 +131,14 @@ impl Programs {
         let release = target().join("release");
         Ok(Self {
             product,
-            workloads: release.join("xtask"),
+            workloads,
             floor: release.join("floor"),
         })
     }
 
     /// A workload in a place, not started yet.
     fn workload(&self, place: &Place, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.workloads);
-        command.arg("workload").args(words);
-        place.dress(&mut command);
-        command
-            .arg("--claude")
-            .arg(place.claude())
-            .arg("--project")
-            .arg(place.project());
-        command
+        drain::command(&self.workloads, place, words)
     }
 
     /// The figures of a workload.

@@ -111,7 +111,7 @@ fn fresh_docs() -> Result<()> {
 }
 
 fn kills() -> Result<()> {
-    judged(&inject::kills(&Product::build()?, Size::Sample)?)
+    judged(&inject::kills(&Product::build()?, Size::Every)?)
 }
 
 fn errors() -> Result<()> {

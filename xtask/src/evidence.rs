@@ -8,14 +8,43 @@ use anyhow::{Context, Result, bail};
 
 use crate::docs;
 use crate::inject::{self, Size, Tally};
-use crate::product::{Product, workspace};
+use crate::product::{Product, build_workloads, workspace};
 use crate::race::{self, RACERS, Races};
+use crate::suites;
 
 const HEAD: &str = "\
 # Evidence
 
 Written by `cargo xtask evidence`. Do not edit it by hand.
 ";
+
+/// How much is run.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Runs of each race through the command line, and tasks in each.
+    runs: usize,
+    tasks: usize,
+    /// Runs of the stale-lock race through the library.
+    fast_runs: usize,
+    histories: usize,
+    cases: usize,
+}
+
+const NIGHTLY: Sizes = Sizes {
+    runs: 20,
+    tasks: 500,
+    fast_runs: 2_000,
+    histories: 10_000,
+    cases: 5_000,
+};
+
+const QUICK: Sizes = Sizes {
+    runs: 2,
+    tasks: 100,
+    fast_runs: 20,
+    histories: 100,
+    cases: 50,
+};
 
 /// Runs everything and writes the document; an error when any guarantee was broken.
 pub(crate) fn run(quick: bool, out: &Path) -> Result<()> {
@@ -26,14 +55,15 @@ pub(crate) fn run(quick: bool, out: &Path) -> Result<()> {
         failures: Vec::new(),
     };
     let _ = writeln!(report.text, "\nRun on {}.", docs::stamp());
-    let (runs, tasks, size) = if quick {
-        (2, 100, Size::Sample)
+    let (sizes, strikes) = if quick {
+        (QUICK, Size::Sample)
     } else {
-        (20, 500, Size::Every)
+        (NIGHTLY, Size::Every)
     };
-    report.races(&product, runs, tasks)?;
-    report.kills(&product, size)?;
-    report.errors(&product, size)?;
+    report.races(&product, sizes)?;
+    report.kills(&product, strikes)?;
+    report.errors(&product, strikes)?;
+    report.suites(sizes);
     let _ = writeln!(
         report.text,
         "\nAll of it took {}.",
@@ -68,13 +98,15 @@ impl Report {
         let _ = write!(self.text, "\n## {title}\n\n{words}\n\n");
     }
 
-    fn races(&mut self, product: &Product, runs: usize, tasks: usize) -> Result<()> {
+    fn races(&mut self, product: &Product, sizes: Sizes) -> Result<()> {
+        let Sizes { runs, tasks, .. } = sizes;
         self.heading(
             "Races",
             &format!(
                 "{RACERS} workers at a time, every step a process of its own. *Stale locks*: each task carries a lock \
                  of a process that is gone; 20 locks more are alive (half of them empty and fresh, half old and held \
-                 by a living process) and must not be touched."
+                 by a living process) and must not be touched. *At speed*: {RACERS} processes that claim through the \
+                 library and do not wait for the disk."
             ),
         );
         let _ = writeln!(
@@ -87,6 +119,11 @@ impl Report {
             &race::for_tasks(product, runs, tasks)?,
         );
         self.race("stale locks", &race::for_stale_locks(product, runs, tasks)?);
+        let workloads = build_workloads()?;
+        self.race(
+            "stale locks at speed",
+            &race::for_stale_locks_at_speed(&workloads, sizes.fast_runs, tasks)?,
+        );
         Ok(())
     }
 
@@ -130,6 +167,36 @@ impl Report {
         let tallies = inject::errors(product, size)?;
         self.tallies(&tallies, start.elapsed());
         Ok(())
+    }
+
+    fn suites(&mut self, sizes: Sizes) {
+        self.heading(
+            "Histories and state machines",
+            "Concurrent histories judged for linearizability, and sequences of operations against a model while \
+             processes die at any file operation. Each suite tells its own figures.",
+        );
+        let start = Instant::now();
+        let sizes = suites::Sizes {
+            histories: sizes.histories,
+            cases: sizes.cases,
+        };
+        match suites::run(sizes) {
+            Ok(all) => {
+                for figures in all {
+                    let _ = writeln!(self.text, "`{}`:\n", figures.test);
+                    for line in figures.lines {
+                        println!("  {line}");
+                        let _ = writeln!(self.text, "    {line}");
+                    }
+                    let _ = writeln!(self.text);
+                }
+            }
+            Err(error) => {
+                let _ = writeln!(self.text, "FAILED; see the output of the command.");
+                self.failures.push(format!("{error:#}"));
+            }
+        }
+        let _ = writeln!(self.text, "Took {}.", minutes(start.elapsed()));
     }
 
     fn tallies(&mut self, tallies: &[Tally], took: Duration) {

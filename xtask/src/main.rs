@@ -5,7 +5,8 @@
 //! - `bench` measures ratios and writes them to `docs/performance.md` ([`bench`]);
 //! - `docs` writes what is generated from the command line ([`docs`]).
 //!
-//! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`].
+//! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`], the larger
+//! sizes of the test suites in [`suites`].
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,11 +18,13 @@
 mod bench;
 mod ci;
 mod docs;
+mod drain;
 mod evidence;
 mod inject;
 mod kit;
 mod product;
 mod race;
+mod suites;
 mod workload;
 
 use std::path::PathBuf;

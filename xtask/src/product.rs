@@ -102,6 +102,18 @@ impl Drop for Product {
     }
 }
 
+/// Builds xtask as the product is built, for work that goes through the library.
+pub(crate) fn build_workloads() -> Result<PathBuf> {
+    must(&mut cargo([
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "xtask",
+    ]))?;
+    Ok(target().join("release").join("xtask"))
+}
+
 /// How a call ended.
 #[derive(Debug)]
 pub(crate) struct Answer {

@@ -1,15 +1,16 @@
-//! Processes that race for tasks through the command line, as real workers do.
+//! Processes that race for tasks, through the command line as real workers do, and through the library for numbers.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use teamster_store::Read;
+use teamster_store::{FileStore, Read};
 use teamster_types::task::{Status, Task};
 
-use crate::kit;
 use crate::product::{Place, Product};
+use crate::{drain, kit};
 
 /// Processes at a time.
 pub(crate) const RACERS: usize = 4;
@@ -86,29 +87,57 @@ pub(crate) fn for_stale_locks(product: &Product, runs: usize, tasks: usize) -> R
     repeat(runs, tasks, |races| {
         let place = Place::temporary()?;
         let store = kit::team_of(&place, RACERS)?;
-        kit::free_tasks(&store, tasks + LIVE_LOCKS)?;
-        let dead = dead_process()?;
-        for number in 1..=tasks {
-            plant(&place, number, &stale_lock(&dead, number)?)?;
-        }
-        for number in tasks + 1..=tasks + LIVE_LOCKS {
-            let lock = if number % 2 == 0 {
-                Vec::new()
-            } else {
-                stale_lock(&std::process::id().to_string(), number)?
-            };
-            plant(&place, number, &lock)?;
-        }
+        plant_all(&place, &store, tasks)?;
         let claims = race(product, &place, false)?;
-        races.live_taken += (tasks + 1..=tasks + LIVE_LOCKS)
-            .filter(|number| claims.contains_key(&number.to_string()))
-            .count();
-        count(&claims, tasks, races);
-        let list = store.tasks(&kit::team()?)?;
-        let is_held = |task: &&Task| task.status() == Status::InProgress && task.fence() != 1;
-        races.claimed_twice += list.tasks.iter().filter(is_held).count();
-        Ok(())
+        count_locked(&claims, &store, tasks, races)
     })
+}
+
+/// The same through the library, by processes that do nothing else and do not wait for the disk: many more races.
+pub(crate) fn for_stale_locks_at_speed(
+    workloads: &Path,
+    runs: usize,
+    tasks: usize,
+) -> Result<Races> {
+    repeat(runs, tasks, |races| {
+        let place = Place::temporary()?;
+        let store = kit::team_of(&place, RACERS)?;
+        plant_all(&place, &store, tasks)?;
+        let drained = drain::run(workloads, &place, RACERS, &["--fast"])?;
+        count_locked(&given(drained.ids), &store, tasks, races)
+    })
+}
+
+/// Tasks with a stale lock each, and some more whose locks are alive.
+fn plant_all(place: &Place, store: &FileStore, tasks: usize) -> Result<()> {
+    kit::free_tasks(store, tasks + LIVE_LOCKS)?;
+    let dead = dead_process()?;
+    for number in 1..=tasks + LIVE_LOCKS {
+        let lock = match number {
+            stale if stale <= tasks => old_lock(dead, number)?,
+            empty if empty % 2 == 0 => Vec::new(),
+            _ => old_lock(std::process::id(), number)?,
+        };
+        let file = place.tasks().join(format!("{number}.lock"));
+        std::fs::write(file, lock).context("cannot plant a lock")?;
+    }
+    Ok(())
+}
+
+fn count_locked(
+    claims: &BTreeMap<String, usize>,
+    store: &FileStore,
+    tasks: usize,
+    races: &mut Races,
+) -> Result<()> {
+    races.live_taken += (tasks + 1..=tasks + LIVE_LOCKS)
+        .filter(|number| claims.contains_key(&number.to_string()))
+        .count();
+    count(claims, tasks, races);
+    let list = store.tasks(&kit::team()?)?;
+    let is_torn = |task: &&Task| task.status() == Status::InProgress && task.fence() != 1;
+    races.claimed_twice += list.tasks.iter().filter(is_torn).count();
+    Ok(())
 }
 
 fn repeat(
@@ -140,11 +169,15 @@ fn race(product: &Product, place: &Place, complete: bool) -> Result<BTreeMap<Str
             .map(|racer| racer.join().unwrap_or_else(|_| bail!("a racer panicked")))
             .collect::<Result<Vec<_>>>()
     })?;
+    Ok(given(claims.into_iter().flatten().collect()))
+}
+
+fn given(ids: Vec<String>) -> BTreeMap<String, usize> {
     let mut given = BTreeMap::new();
-    for id in claims.into_iter().flatten() {
+    for id in ids {
         *given.entry(id).or_insert(0) += 1;
     }
-    Ok(given)
+    given
 }
 
 /// One worker: claims until nothing is left, each time in a new process.
@@ -193,24 +226,19 @@ fn journalled(store: &impl Read, kind: &str) -> Result<BTreeMap<String, usize>> 
 }
 
 /// The pid of a process that has ended.
-fn dead_process() -> Result<String> {
+fn dead_process() -> Result<u32> {
     let mut child = std::process::Command::new("true").spawn()?;
     child.wait()?;
-    Ok(child.id().to_string())
+    Ok(child.id())
 }
 
 /// A claim lock of this process, a minute old, as another program writes it.
-fn stale_lock(pid: &str, number: usize) -> Result<Vec<u8>> {
+fn old_lock(pid: u32, number: usize) -> Result<Vec<u8>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     let lock = json!({
-        "pid": pid.parse::<u32>()?,
-        "workerName": format!("gone-{number}"),
+        "pid": pid,
+        "workerName": format!("other-{number}"),
         "timestamp": u64::try_from(now)? - 60_000,
     });
     Ok(lock.to_string().into_bytes())
-}
-
-fn plant(place: &Place, number: usize, lock: &[u8]) -> Result<()> {
-    let file = place.tasks().join(format!("{number}.lock"));
-    std::fs::write(file, lock).context("cannot plant a lock")
 }

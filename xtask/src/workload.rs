@@ -53,6 +53,9 @@ pub(crate) struct Workload {
     count: usize,
     #[arg(long, default_value_t = 1)]
     worker: usize,
+    /// Do not wait for the disk, where the work would
+    #[arg(long)]
+    fast: bool,
     /// The writes of the product, in order
     #[arg(long)]
     recipe: Option<PathBuf>,
@@ -126,7 +129,8 @@ impl Workload {
     }
 
     fn drain(&self) -> Result<Value> {
-        let (store, team) = (self.store(Sync::Durable)?, kit::team()?);
+        let sync = if self.fast { Sync::Fast } else { Sync::Durable };
+        let (store, team) = (self.store(sync)?, kit::team()?);
         let request = teamster_store::ClaimRequest {
             worker: kit::worker(self.worker)?,
             id: None,

@@ -103,6 +103,10 @@ impl Dir {
         &self.path
     }
 
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
     /// The path of a name in it, for messages and for watching.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
@@ -274,11 +278,21 @@ impl Dir {
 
     /// Creates a file that must not be there yet (`O_EXCL`, 0600) and writes it once; false when the name is taken.
     pub fn create_new(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<bool, FsError> {
+        self.create_new_with_mode(name, bytes, sync, Mode::RUSR | Mode::WUSR)
+    }
+
+    /// The same with another mode, less what the caller's mask takes away.
+    pub(crate) fn create_new_with_mode(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        sync: Sync,
+        mode: Mode,
+    ) -> Result<bool, FsError> {
         let path = self.checked("create", name)?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = match retry(|| rustix::fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR))
-        {
+        let fd = match retry(|| rustix::fs::openat(&self.fd, name, flags, mode)) {
             Ok(fd) => fd,
             Err(Errno::EXIST) => return Ok(false),
             Err(error) => return Err(FsError::io("create", &path, error)),
@@ -420,6 +434,14 @@ impl Dir {
         };
         retry(|| rustix::fs::utimensat(&self.fd, name, &times, AtFlags::SYMLINK_NOFOLLOW))
             .map_err(|error| FsError::io("touch", &path, error))
+    }
+
+    /// The user who owns the folder.
+    pub fn owner(&self) -> Result<u32, FsError> {
+        step("look at", &self.path)?;
+        let stat = retry(|| rustix::fs::fstat(&self.fd))
+            .map_err(|error| FsError::io("look at", &self.path, error))?;
+        Ok(stat.st_uid)
     }
 
     /// The device the folder is on; a removal never crosses to another.

@@ -1,10 +1,14 @@
 //! Every path, in one place. Nothing else builds one.
 
+mod visible;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use teamster_types::message::Mailbox;
-use teamster_types::{TaskId, TeamName, WorkerName};
+use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+pub use visible::*;
 
 /// Folder of all teams, below the Claude folder.
 pub const TEAMS: &str = "teams";
@@ -12,6 +16,12 @@ pub const TEAMS: &str = "teams";
 pub const TASKS: &str = "tasks";
 /// Removed teams, kept for seven days.
 pub const TRASH: &str = ".teamster-trash";
+/// Whoever moves teams into the trash or out of it holds this, in the trash.
+pub const TRASH_LOCK: &str = ".lock";
+/// What an entry of the trash was, beside the folders in it.
+pub const TRASH_NOTE: &str = "reaped.json";
+/// In a team that was taken out of the trash: somebody wants it, whoever of it is dead.
+pub const RESTORED: &str = ".teamster-restored";
 
 /// A team's registry.
 pub const CONFIG: &str = "config.json";
@@ -29,6 +39,9 @@ pub const NATIVE_INBOXES: &str = "inboxes";
 pub const SIGNALS: &str = "signals";
 /// Lock folders of ours, waiting to be moved to where Claude Code looks for them.
 pub const LOCK_FOLDERS: &str = ".teamster-locks";
+
+/// Held by the process that hosts a team's run, in the team's folder.
+pub const HOST_LOCK: &str = "host.lock";
 
 /// The team's write lock, in its task folder.
 pub const TEAM_LOCK: &str = ".teamster.lock";
@@ -92,6 +105,45 @@ pub fn temp_owner(name: &str) -> Option<u32> {
     rest.rsplit_once('.')?.1.parse().ok()
 }
 
+/// Whether a name is that of a temp file for `file`.
+pub fn is_temp_of(name: &str, file: &str) -> bool {
+    temp_owner(name).is_some()
+        && name
+            .strip_prefix('.')
+            .and_then(|rest| rest.strip_prefix(file))
+            .and_then(|rest| rest.strip_suffix(".tmp"))
+            .is_some_and(|rest| rest.split('.').count() == 3)
+}
+
+/// Claude Code's settings, in its own folder and in [`PROJECT_CLAUDE`].
+pub const SETTINGS: &str = "settings.json";
+/// A project's settings that are not shared with others.
+pub const LOCAL_SETTINGS: &str = "settings.local.json";
+/// Claude Code's folder in a project.
+pub const PROJECT_CLAUDE: &str = ".claude";
+/// What git leaves alone, in a project.
+pub const GITIGNORE: &str = ".gitignore";
+/// What a backup's name has between the name of the file and the time.
+const BACKUP: &str = ".teamster-backup-";
+/// Every backup of settings, as git writes it.
+pub const BACKUPS_IGNORED: &str = ".claude/settings*.teamster-backup-*";
+
+/// A copy of `file` as it was at `time`.
+pub fn backup_file(file: &str, time: Time) -> String {
+    let time: String = time
+        .to_string()
+        .chars()
+        .filter(|c| !matches!(c, '-' | ':'))
+        .collect();
+    format!("{file}{BACKUP}{time}")
+}
+
+/// Whether a name is that of a copy of `file`.
+pub fn is_backup_of(name: &str, file: &str) -> bool {
+    name.strip_prefix(file)
+        .is_some_and(|rest| rest.starts_with(BACKUP))
+}
+
 /// The live file of a mailbox.
 pub fn mail_file(mailbox: &Mailbox) -> String {
     format!("{}.jsonl", mailbox.owner())
@@ -134,14 +186,30 @@ pub fn worker_of_heartbeat(name: &str) -> Option<WorkerName> {
     name.strip_suffix(".heartbeat.json")?.parse().ok()
 }
 
+/// Whether a file is held by the bridge of a worker.
+pub fn is_bridge_lock(name: &str) -> bool {
+    let worker = name.strip_prefix("bridge-");
+    worker.is_some_and(|worker| worker.strip_suffix(".lock").is_some())
+}
+
 /// A stop signal: `{worker}.shutdown` or `{worker}.drain`.
 pub fn signal_file(worker: &WorkerName, drain: bool) -> String {
     format!("{worker}.{}", if drain { "drain" } else { "shutdown" })
 }
 
+/// Folders on the way from a project to the heartbeats of all its teams.
+pub const BRIDGES: [&str; 3] = [".omc", "state", "team-bridge"];
+/// Folders on the way from a project to the work trees of its workers, by team.
+pub const WORKTREES: [&str; 2] = [".omc", "worktrees"];
+
 /// Folders on the way from a project to its heartbeats of one team.
 pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
     [".omc", "state", "team-bridge", team.as_str()]
+}
+
+/// The socket of the project's own tmux server.
+pub fn tmux_socket(project: &Path) -> PathBuf {
+    project.join(".omc").join("state").join("tmux.sock")
 }
 
 /// Folders on the way from a project to the kept journal and report of one team.
@@ -195,6 +263,23 @@ impl Layout {
             project,
         })
     }
+}
+
+/// The file in which git keeps what it leaves alone in `project` without telling others; `None` outside a work tree.
+pub fn git_exclude(project: &Path) -> Option<PathBuf> {
+    let dot_git = project.join(".git");
+    let repository = if dot_git.is_dir() {
+        dot_git
+    } else {
+        // In a linked work tree it is a file that says where the rest is, and that says what all of them share.
+        let text = std::fs::read_to_string(&dot_git).ok()?;
+        let own = project.join(text.strip_prefix("gitdir:")?.trim());
+        match std::fs::read_to_string(own.join("commondir")) {
+            Ok(common) => own.join(common.trim()),
+            Err(_) => own,
+        }
+    };
+    Some(repository.join("info").join("exclude"))
 }
 
 /// The git work tree that `current` lies in, or `current` itself. A worktree of one of our workers belongs to the

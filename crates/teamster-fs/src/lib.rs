@@ -10,6 +10,8 @@
 //! - [`Lock`] is held by one process at a time and freed by the kernel when that process dies;
 //! - with [`Sync::Durable`] what was written is on the disk before the call returns.
 //!
+//! A file that is the user's own, such as the client's settings, is a [`UserFile`]: it keeps its mode and its owner.
+//!
 //! [`layout`] is the one table of paths, [`proc`] tells who is alive, [`fail`] kills us on purpose in tests.
 
 #![allow(
@@ -24,21 +26,24 @@ pub mod fail;
 pub mod layout;
 mod lock;
 pub mod proc;
+pub mod stdin;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod user_file;
 
 pub use cells::Cells;
 pub use dir::{Dir, Entry, FileKind, Stamp, Sync};
 pub use error::{FsError, Problem};
 pub use lock::{Lock, Waited};
-pub use tree::remove_tree;
+pub use tree::{remove_tree, remove_tree_while};
+pub use user_file::{FolderLock, Owner, UserFile, Was};
 
 /// Sixteen random bytes as 32 hexadecimal digits.
 pub fn random_hex() -> String {
     use std::fmt::Write as _;
     let mut bytes = [0_u8; 16];
-    if getrandom::fill(&mut bytes).is_err() {
+    if !fill(&mut bytes) {
         // Without a random source there is no safe way on: a token that can be guessed is no token.
         std::process::abort();
     }
@@ -48,4 +53,18 @@ pub fn random_hex() -> String {
             let _ = write!(text, "{byte:02x}");
             text
         })
+}
+
+/// Straight from the kernel: a library that looks for the C function at run time finds none in a static binary and
+/// falls back to reading `/dev/urandom`, which may be missing or fail.
+#[cfg(target_os = "linux")]
+fn fill(bytes: &mut [u8; 16]) -> bool {
+    let wanted = bytes.len();
+    dir::retry(|| rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty()))
+        == Ok(wanted)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn fill(bytes: &mut [u8; 16]) -> bool {
+    getrandom::fill(bytes).is_ok()
 }

@@ -80,6 +80,22 @@ impl Machine {
     }
 }
 
+/// The user who runs this process.
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The words that a process was started with; `None` when they cannot be seen.
+pub fn arguments(pid: u32) -> Option<Vec<String>> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = bytes.split(|byte| *byte == 0);
+    Some(
+        words
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect(),
+    )
+}
+
 /// Milliseconds since the machine started; no clock that somebody sets.
 pub fn uptime() -> i64 {
     #[cfg(target_os = "linux")]

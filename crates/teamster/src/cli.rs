@@ -7,7 +7,8 @@ use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, doctor, journal, man, message, status, task, team, worker,
+    completions, config, doctor, hook, install, journal, man, message, plugin, state_file, status,
+    task, team, uninstall, worker, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -40,7 +41,13 @@ enum Command {
     Task(task::Task),
     Message(message::Message),
     Worker(worker::Worker),
+    Zombies(zombies::Zombies),
     Journal(journal::Journal),
+    Install(install::Install),
+    Uninstall(uninstall::Uninstall),
+    Plugin(plugin::Plugin),
+    Hook(hook::Hook),
+    StateFile(state_file::StateFile),
     Doctor(doctor::Doctor),
     Config(config::Config),
     Completions(completions::Completions),
@@ -77,6 +84,8 @@ fn dispatch(cli: Cli) -> Result {
     match cli.command {
         Command::Completions(command) => command.run(out),
         Command::Man(command) => command.run(out),
+        Command::Hook(command) => command.run(),
+        Command::StateFile(command) => command.run(&Context::find(out)?),
         // These two are for finding out what is wrong, so nothing wrong may stop them.
         Command::Doctor(command) => command.run(out),
         Command::Config(command) => command.run(&Context::find(out)?),
@@ -85,7 +94,11 @@ fn dispatch(cli: Cli) -> Result {
         Command::Task(command) => command.run(&Context::find_checked(out)?),
         Command::Message(command) => command.run(&Context::find_checked(out)?),
         Command::Worker(command) => command.run(&Context::find_checked(out)?),
+        Command::Zombies(command) => command.run(&Context::find_checked(out)?),
         Command::Journal(command) => command.run(&Context::find_checked(out)?),
+        Command::Install(command) => command.run(&Context::find_checked(out)?),
+        Command::Uninstall(command) => command.run(&Context::find_checked(out)?),
+        Command::Plugin(command) => command.run(&Context::find_checked(out)?),
     }
 }
 

@@ -74,7 +74,7 @@ impl Context {
 
     /// A folder for teams may be missing; what it would be made in may not. Without this a home that is not mounted
     /// would look like one without teams.
-    fn check_home(&self) -> Result {
+    pub fn check_home(&self) -> Result {
         match self.layout.claude.parent() {
             Some(home) if !home.is_dir() => Err(CommandError::new(
                 ErrorKind::Unreachable,

@@ -17,6 +17,11 @@ pub const NO_COLOR: &str = "NO_COLOR";
 /// Where programs are looked for.
 pub const PATH: &str = "PATH";
 
+/// Set by tmux for what runs in it: `socket,pid,session`.
+pub const TMUX: &str = "TMUX";
+/// Where tmux keeps the sockets of its servers.
+pub const TMUX_TMPDIR: &str = "TMUX_TMPDIR";
+
 /// Setting `claim.lease`.
 pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
 /// Setting `store.durable`.
@@ -26,6 +31,18 @@ pub const STORE_PATIENCE: &str = "TEAMSTER_STORE_PATIENCE";
 /// Setting `health.silent_after`.
 pub const HEALTH_SILENT_AFTER: &str = "TEAMSTER_HEALTH_SILENT_AFTER";
 
+/// Setting `team.enabled`.
+pub const TEAM_ENABLED: &str = "TEAMSTER_TEAM_ENABLED";
+
+/// Any value but an empty one and `0` makes hooks say what they do.
+pub const DEBUG: &str = "TEAMSTER_DEBUG";
+/// Where they say it, besides the error stream.
+pub const LOG: &str = "TEAMSTER_LOG";
+/// Set by tmux: the pane that the client runs in.
+pub const TMUX_PANE: &str = "TMUX_PANE";
+/// Set by Claude Code for its hooks: the client's process.
+pub const CLAUDE_PID: &str = "CLAUDE_PID";
+
 /// The table as `teamster --help` shows it.
 pub const HELP: &str = "\
 Environment:
@@ -33,6 +50,8 @@ Environment:
   TEAMSTER_WORKER      the worker that the caller is; it can then act for nobody else
   TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
   TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
+  TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
+                       (else .bkit/hook.log)
   NO_COLOR             no colours
   Settings have variables of their own: see `teamster config show`";
 

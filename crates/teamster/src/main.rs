@@ -29,7 +29,9 @@ mod table;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // `teamster hook EVENT` will be dispatched here, on the second word and before any parser is built: it runs at
-    // every step of an agent, and building the parser would cost more than its whole work.
+    // It runs at every step of an agent, and building the parser would cost more than its whole work.
+    if let Some(event) = commands::hook::event_of(std::env::args_os()) {
+        return commands::hook::run(&event);
+    }
     cli::run(std::env::args_os().collect())
 }

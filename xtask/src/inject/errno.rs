@@ -14,10 +14,9 @@ const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EACCES", "EINTR"];
 
 /// Calls that set the process up or give it memory. The kernel does not answer them with these errors; where it is
 /// made to, the process may die, as it may when memory runs out. What it leaves must then be as whole as after a kill.
-const RUNTIME: [&str; 20] = [
+const RUNTIME: [&str; 19] = [
     "arch_prctl",
     "brk",
-    "execve",
     "exit_group",
     "futex",
     "getrandom",

@@ -33,7 +33,7 @@ pub(super) trait Scenario: Sync {
     /// What somebody else does next. It must succeed.
     fn next(&self) -> Vec<String>;
 
-    /// Whether it counts as done only when the caller got the answer.
+    /// Whether the answer is what it is about: nothing may be taken for handed out that the caller never got.
     fn hands_out(&self) -> bool {
         false
     }

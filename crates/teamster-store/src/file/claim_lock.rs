@@ -129,7 +129,12 @@ pub(super) fn remove_ours(held: &Held, claim: &MadeClaim) -> Result<()> {
 }
 
 fn is_ours(held: &Held, claim: &MadeClaim) -> Result<bool> {
-    let there = held.folders.tasks.read(&format!("{}.lock", claim.id))?;
+    let there = match held.folders.tasks.read(&format!("{}.lock", claim.id)) {
+        Ok(there) => there,
+        // Whatever stands there now, we did not make it.
+        Err(error) if error.is_unsafe() => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
     let content = there.and_then(|(bytes, _)| serde_json::from_slice::<Content>(&bytes).ok());
     Ok(content.is_some_and(|content| content.nonce == claim.nonce))
 }

@@ -4,6 +4,8 @@ use teamster_fs::{Sync, layout};
 use teamster_types::event::Event;
 use teamster_types::task::Task;
 
+use super::index::Index;
+use super::note::ChangedTask;
 use super::staged::{self, Places, Staged};
 use super::txn::FileTxn;
 use super::{journal, mailbox, rescan};
@@ -25,7 +27,7 @@ impl FileTxn<'_> {
         }
         self.claim_locks.verify(&self.held)?;
         let staged = self.staged();
-        self.held.note.tasks = self.tasks.keys().map(ToString::to_string).collect();
+        self.held.note.tasks = changed_tasks(&staged);
         let events = std::mem::take(&mut self.events);
         let events = staged::numbered(&self.held, events, self.name.as_str(), self.now);
         self.held.announce()?;
@@ -88,6 +90,9 @@ impl FileTxn<'_> {
     fn finish(&mut self, staged: &[Staged]) -> Result<()> {
         Places::open(&self.held, staged)?.finish(staged, self.held.note.seq)?;
         let tasks = std::mem::take(&mut self.tasks);
+        let noticed = std::mem::take(&mut self.noticed).into_iter();
+        self.touched
+            .extend(noticed.filter(|found| !tasks.contains_key(found.id())));
         self.touched.extend(
             tasks
                 .into_iter()
@@ -97,9 +102,12 @@ impl FileTxn<'_> {
     }
 
     fn end(&mut self) -> Result<()> {
+        // The stamps of files are taken while foreign programs are still locked out, that of the folder when no lock
+        // of ours is left in it.
+        let index = self.follow_touched()?;
         self.claim_locks.release_all(&self.held)?;
         self.folder_locks.release(&self.held)?;
-        self.settle_index()?;
+        self.settle_index(index)?;
         self.held.all_clean()
     }
 
@@ -108,21 +116,28 @@ impl FileTxn<'_> {
         let _ = self.end();
     }
 
-    /// Brings the index up to date with what we did, so that only what others do makes anybody look again.
-    fn settle_index(&mut self) -> Result<()> {
+    /// Brings the index up to date with what we did; `None` when there is nothing to say, or no index to say it to.
+    fn follow_touched(&mut self) -> Result<Option<Index>> {
         if !self.stirred {
-            return Ok(());
+            return Ok(None);
         }
         let mut index = self.take_index()?;
-        if index.valid {
-            let undisturbed = index.folder == self.held.folder_before || self.rescanned;
-            rescan::follow(&self.held, &mut index, std::mem::take(&mut self.touched))?;
-            if undisturbed {
-                index.folder = self.held.folders.tasks.own_stamp()?.modified;
-            }
-            index.save()?;
+        if !index.valid {
+            return Ok(None);
         }
-        Ok(())
+        rescan::follow(&self.held, &mut index, std::mem::take(&mut self.touched))?;
+        Ok(Some(index))
+    }
+
+    /// Lets only what others do make anybody look again.
+    fn settle_index(&mut self, index: Option<Index>) -> Result<()> {
+        let Some(mut index) = index else {
+            return Ok(());
+        };
+        if index.folder == self.held.folder_before || self.rescanned {
+            index.folder = self.held.folders.tasks.own_stamp()?.modified;
+        }
+        index.save()
     }
 
     /// What the change writes and removes.
@@ -154,4 +169,15 @@ impl FileTxn<'_> {
         }
         staged
     }
+}
+
+/// The tasks among staged files, for the note.
+fn changed_tasks(staged: &[Staged]) -> Vec<ChangedTask> {
+    let of_tasks = staged.iter().filter(|file| file.folder.is_none());
+    of_tasks
+        .filter_map(|file| {
+            let id = layout::task_of_file(&file.name)?;
+            Some(ChangedTask::new(&id, file.bytes.as_deref()))
+        })
+        .collect()
 }

@@ -51,26 +51,29 @@ impl Index {
         let boot = hash_of(boot);
         let size = cells.stamp().size;
         let count = get(&header, 16);
-        let whole = HEADER as u64 + count.saturating_mul(RECORD as u64) <= size;
+        let records = count.saturating_mul(RECORD as u64);
+        let whole = records.saturating_add(HEADER as u64) <= size;
         let valid = filled == HEADER
             && get(&header, 0) == MAGIC
             && get(&header, 8) == boot
             && whole
             && get(&header, HEADER - 8) == checksum(&header[..HEADER - 8]);
+        // Garbage must not even be counted with.
+        let header = if valid { header } else { [0; HEADER] };
         let length = usize::from(header[MAX_ID]);
         let max_id = header
             .get(MAX_ID + 1..=MAX_ID + length)
             .and_then(|id| std::str::from_utf8(id).ok()?.parse().ok());
         Ok(Self {
             cells,
-            count: if valid { count } else { 0 },
+            count: get(&header, 16),
             first_open: get(&header, 24),
             folder: get(&header, 32).cast_signed(),
             scanned: get(&header, 40).cast_signed(),
             generation: get(&header, 48),
             judged: get(&header, 56),
-            assigned: if valid { get(&header, 64) } else { 0 },
-            max_id: if valid { max_id } else { None },
+            assigned: get(&header, 64),
+            max_id,
             boot,
             valid,
         })
@@ -103,6 +106,17 @@ impl Index {
         self.cells.write(&header, 0)?;
         self.valid = true;
         Ok(())
+    }
+
+    /// Counts anew what the header says about its records: a process may have been killed between the two.
+    pub(super) fn recount(&mut self, records: &[Record]) {
+        self.assigned = records.iter().filter(|record| record.is_assigned()).count() as u64;
+        self.first_open = 0;
+    }
+
+    /// Lets every blocked task be judged again, as if something had changed.
+    pub(super) fn doubt_blocked(&mut self) {
+        self.judged = self.generation.wrapping_sub(1);
     }
 
     /// The highest id it has seen.

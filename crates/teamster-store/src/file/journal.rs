@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use teamster_fs::{Dir, Sync, layout};
+use teamster_fs::{Dir, FileKind, Sync, layout};
 use teamster_types::event::{Event, LINE_LIMIT};
 use teamster_types::json::{self, Object};
 
@@ -20,7 +20,14 @@ const CHUNK: usize = 64 * 1024;
 
 /// The size of the live segment.
 pub(super) fn size(team: &Dir) -> Result<u64> {
-    Ok(team.stamp(layout::JOURNAL)?.map_or(0, |stamp| stamp.size))
+    let Some(stamp) = team.stamp(layout::JOURNAL)? else {
+        return Ok(0);
+    };
+    if stamp.kind != FileKind::File {
+        // Opening it gives the error that says what it is. An empty pipe is no empty journal.
+        team.read_at(layout::JOURNAL, &mut [], 0)?;
+    }
+    Ok(stamp.size)
 }
 
 /// Appends events with one write; the new size of the live segment.

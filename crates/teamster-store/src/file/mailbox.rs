@@ -342,10 +342,7 @@ fn mend_tail(dir: &Dir, name: &str) -> Result<u64> {
 }
 
 /// Finishes a send that was killed: who has the line, has the message, and then everyone it was for gets it.
-pub(super) fn roll_forward(store: &FileStore, held: &mut Held, rebooted: bool) -> Result<()> {
-    if rebooted {
-        return journal_unknown(store, held);
-    }
+pub(super) fn roll_forward(store: &FileStore, held: &mut Held) -> Result<()> {
     let open_boxes = held.note.mail.clone();
     if open_boxes.is_empty() {
         return Ok(());
@@ -394,7 +391,7 @@ pub(super) fn roll_forward(store: &FileStore, held: &mut Held, rebooted: bool) -
 }
 
 /// After the machine went down: lines whose events did not reach the disk are journalled again.
-fn journal_unknown(store: &FileStore, held: &mut Held) -> Result<()> {
+pub(super) fn journal_unknown(store: &FileStore, held: &mut Held) -> Result<()> {
     let mut lost: Vec<(u64, NewEvent)> = Vec::new();
     for mailbox in all(&held.folders.team)? {
         let Some(dir) = folder(&held.folders.team, &mailbox)? else {

@@ -5,6 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 use teamster_fs::{Cells, FsError};
+use teamster_types::TaskId;
+
+use super::record::hash_of;
 
 /// Longer than any note but a huge broadcast's.
 const USUAL: usize = 4096;
@@ -27,7 +30,7 @@ pub(super) struct Note {
     pub(super) what: String,
     /// Tasks whose files are being changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tasks: Vec<String>,
+    pub(super) tasks: Vec<ChangedTask>,
     /// Lock folders that were put beside files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) folders: Vec<PlacedFolder>,
@@ -37,6 +40,29 @@ pub(super) struct Note {
     /// Mailboxes that are being appended to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) mail: Vec<OpenMailbox>,
+}
+
+/// A task file of ours, told from a foreign one by its content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct ChangedTask {
+    /// The task.
+    pub(super) id: String,
+    /// Of the new content; 0 when the file is removed.
+    pub(super) hash: u64,
+    /// Known to be committed: somebody who was mending the team found that out, and was killed in turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) committed: bool,
+}
+
+impl ChangedTask {
+    /// A task that gets this content, or none.
+    pub(super) fn new(id: &TaskId, bytes: Option<&[u8]>) -> Self {
+        Self {
+            id: id.to_string(),
+            hash: bytes.map_or(0, hash_of),
+            committed: false,
+        }
+    }
 }
 
 /// A lock folder of ours, told from a foreign one by its exact modification time.

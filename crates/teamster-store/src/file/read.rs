@@ -14,8 +14,8 @@ use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
-use super::index;
 use super::held::Held;
+use super::index;
 use super::note::Note;
 use super::record::{Record, flag};
 use super::{FileStore, heartbeat, journal, mailbox, native, watch};
@@ -203,7 +203,11 @@ impl FileStore {
     /// Reads something that several files make up: again while a writer is at work, in the end under the lock.
     ///
     /// A writer that was killed is not at work: taking the lock finishes what it left.
-    fn at_one_moment<T>(&self, team: &TeamName, mut read: impl FnMut(&Dir) -> Result<T>) -> Result<Option<T>> {
+    fn at_one_moment<T>(
+        &self,
+        team: &TeamName,
+        mut read: impl FnMut(&Dir) -> Result<T>,
+    ) -> Result<Option<T>> {
         let Some(tasks) = self.folders_to_read(team)?.1 else {
             return Ok(None);
         };
@@ -280,7 +284,9 @@ impl Read for FileStore {
     }
 
     fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>> {
-        Ok(self.at_one_moment(team, |tasks| failure(tasks, id))?.flatten())
+        Ok(self
+            .at_one_moment(team, |tasks| failure(tasks, id))?
+            .flatten())
     }
 
     fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {

@@ -1,15 +1,15 @@
 //! Making a team whole after a holder of its lock was killed, or the machine went down.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use teamster_fs::{Dir, layout};
-use teamster_types::event::Event;
+use teamster_fs::{Dir, FileKind, layout};
 use teamster_types::message::Mailbox;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, TeamName};
 
 use super::held::Held;
 use super::index::Index;
+use super::note::ChangedTask;
 use super::{FileStore, claim_lock, folder_lock, journal, mailbox, rescan, team};
 use crate::error::Result;
 
@@ -22,43 +22,50 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut Held) -> Re
     // What the note says stays said until it is done: a process may be killed here, too.
     let rebooted = held.note.boot != store.machine.boot_id();
     let last = tail.events.last();
-    if held.note.seq != last.map_or(0, |event| event.seq) {
+    let seq = last.map_or(0, |event| event.seq);
+    if held.note.seq == seq {
+        // Nothing was committed: what is gone now was not removed by us.
+        let tasks = &mut held.note.tasks;
+        tasks.retain(|task| task.committed || task.hash != 0);
+    } else {
         held.note.mail.clear();
+        let tasks = &mut held.note.tasks;
+        tasks.iter_mut().for_each(|task| task.committed = true);
     }
     store.machine.boot_id().clone_into(&mut held.note.boot);
-    held.note.seq = last.map_or(0, |event| event.seq);
+    held.note.seq = seq;
     held.note.journal = tail.size;
     if last.is_some_and(|event| event.kind == "team.deleted") {
         return team::finish_delete(store, name, held);
     }
-    finish_staged(store, held)?;
+    if rebooted {
+        finish_staged(store, held)?;
+        mailbox::journal_unknown(store, held)?;
+    } else {
+        // A message that arrived commits the files that belong to it.
+        mailbox::roll_forward(store, held)?;
+        finish_staged(store, held)?;
+    }
+    held.note.mail.clear();
     for folder in std::mem::take(&mut held.note.folders) {
         folder_lock::put_back(held, &folder, "0")?;
     }
     for claim in std::mem::take(&mut held.note.claims) {
         claim_lock::remove_ours(held, &claim)?;
     }
-    mailbox::roll_forward(store, held, rebooted)?;
-    held.note.mail.clear();
-    let own = own_tasks(&held.note.tasks, &tail.events);
+    let own = own_tasks(&held.note.tasks);
     let mut index = Index::open(&held.folders.tasks, store.machine.boot_id())?;
+    index.doubt_blocked();
     rescan::rescan(store, held, &mut index, &own)?;
     held.announce()?;
     held.all_clean()
 }
 
-/// Tasks that the killed process was changing.
-fn own_tasks(noted: &[String], events: &[Event]) -> HashSet<TaskId> {
-    let also = events
-        .iter()
-        .filter_map(|event| event.data.get("also")?.as_object());
-    let others = also.flat_map(|also| also.keys().cloned());
+/// Tasks that the killed process was changing, with the hashes of what it wrote.
+fn own_tasks(noted: &[ChangedTask]) -> HashMap<TaskId, u64> {
+    let noted = noted.iter();
     noted
-        .iter()
-        .cloned()
-        .chain(others)
-        .filter_map(|id| id.parse().ok())
-        .chain(events.iter().filter_map(|event| event.task_id.clone()))
+        .filter_map(|task| Some((task.id.parse().ok()?, task.hash)))
         .collect()
 }
 
@@ -80,26 +87,27 @@ fn finish_staged(store: &FileStore, held: &Held) -> Result<()> {
     Ok(())
 }
 
+/// Finishes the files of the last commit; any other name of ours never came to be. What is no plain file is not ours.
 fn sweep(store: &FileStore, held: &Held, dir: &Dir) -> Result<()> {
-    let mut staged: Vec<(u64, String, String, bool)> = Vec::new();
     for entry in dir.entries()? {
-        if let Some((file, seq, gone)) = layout::staged(&entry.name) {
-            staged.push((seq, file.to_owned(), entry.name.clone(), gone));
-        } else if let Some(pid) = layout::temp_owner(&entry.name)
-            && is_gone(store, pid)
-        {
-            dir.remove(&entry.name)?;
+        let name = &entry.name;
+        let staged = layout::staged(name);
+        let dead = layout::temp_owner(name).is_some_and(|pid| is_gone(store, pid));
+        if staged.is_none() && !dead {
+            continue;
         }
-    }
-    staged.sort_unstable();
-    for (seq, file, name, gone) in staged {
-        if seq > held.note.seq {
-            dir.remove(&name)?;
-        } else if gone {
-            dir.remove(&file)?;
-            dir.remove(&name)?;
-        } else {
-            dir.rename(&name, dir, &file)?;
+        let kind = dir.stamp(name)?.map(|stamp| stamp.kind);
+        match staged {
+            _ if kind == Some(FileKind::Folder) => {}
+            Some((file, seq, gone)) if seq == held.note.seq && kind == Some(FileKind::File) => {
+                if gone {
+                    dir.remove(file)?;
+                    dir.remove(name)?;
+                } else {
+                    dir.rename(name, dir, file)?;
+                }
+            }
+            _ => drop(dir.remove(name)?),
         }
     }
     Ok(())

@@ -57,20 +57,22 @@ fn read(held: &Held, id: &TaskId) -> Result<Option<Found>> {
 
 /// Compares every task file with the index; journals what foreign programs did. True when anything was new.
 ///
-/// `own` are tasks that a killed process of ours was changing: a difference there is no foreign change.
+/// `own` are tasks that a killed process of ours was changing, with the hash of what it wrote (0: it removed the file).
+/// Who finds just that there finds no foreign change.
 pub(super) fn rescan(
     store: &FileStore,
     held: &mut Held,
     index: &mut Index,
-    own: &HashSet<TaskId>,
+    own: &HashMap<TaskId, u64>,
 ) -> Result<bool> {
     if !index.valid {
         return rebuild_index(store, held, index).map(|()| true);
     }
     // Taken before the listing: what is made during it is found by the next one.
     let folder = held.folders.tasks.own_stamp()?.modified;
-    let mut known: HashMap<TaskId, Record> = index
-        .all()?
+    let records = index.all()?;
+    index.recount(&records);
+    let mut known: HashMap<TaskId, Record> = records
         .into_iter()
         .map(|record| (record.id.clone(), record))
         .collect();
@@ -91,10 +93,9 @@ pub(super) fn rescan(
             continue;
         };
         let before = record.filter(|record| !record.has(flag::REMOVED));
-        let same = before
-            .as_ref()
-            .is_some_and(|before| before.hash == hash_of(&found.bytes[..]));
-        if !same && !own.contains(&id) {
+        let hash = hash_of(&found.bytes[..]);
+        let same = before.as_ref().is_some_and(|before| before.hash == hash);
+        if !same && own.get(&id) != Some(&hash) {
             events.extend(foreign_event(&found, before.as_ref()));
         }
         changed.push(found);
@@ -104,7 +105,7 @@ pub(super) fn rescan(
         .filter(|record| !record.has(flag::REMOVED))
         .collect();
     for record in &gone {
-        if !own.contains(&record.id) {
+        if own.get(&record.id) != Some(&0) {
             events.push(
                 NewEvent::new("task.deleted", "foreign")
                     .task(&record.id)
@@ -222,22 +223,23 @@ fn rebuild_index(store: &FileStore, held: &mut Held, index: &mut Index) -> Resul
 /// What a foreign program made of a task file, as an event.
 fn foreign_event(found: &Found, before: Option<&Record>) -> Option<NewEvent> {
     let task = found.task.as_ref().ok()?;
-    match before {
-        Some(before) => Some(foreign_change(task, before)),
-        None => Some(
-            NewEvent::new("task.created", "foreign")
-                .task(&found.id)
-                .changed(None, Some(task)),
-        ),
-    }
+    Some(foreign_change(task, before))
 }
 
-/// A task that a foreign program changed. What it was before is not known, so the event holds the whole of it.
-pub(super) fn foreign_change(task: &Task, before: &Record) -> NewEvent {
-    let mut event = NewEvent::new("task.updated", "foreign")
+/// A task that a foreign program made or changed. What it was before is not known, so the event holds the whole of it.
+pub(super) fn foreign_change(task: &Task, before: Option<&Record>) -> NewEvent {
+    let kind = if before.is_some() {
+        "task.updated"
+    } else {
+        "task.created"
+    };
+    let mut event = NewEvent::new(kind, "foreign")
         .task(task.id())
-        .changed(None, Some(task))
-        .with("whole", true);
+        .changed(None, Some(task));
+    let Some(before) = before else {
+        return event;
+    };
+    event = event.with("whole", true);
     event
         .data
         .insert("from".into(), serde_json::json!(status_of(before)));
@@ -314,13 +316,23 @@ fn judge_blocked(held: &Held, index: &mut Index) -> Result<()> {
     Ok(())
 }
 
-/// Reads one task again and records it.
+/// Judges anew whether one task is blocked. What others made of its file meanwhile is left for a rescan to journal.
 fn refresh(held: &Held, index: &mut Index, id: &TaskId) -> Result<()> {
-    if let Some(found) = read(held, id)? {
-        let record = record_of(index, &found)?;
-        if index.get(id)?.is_none_or(|(_, known)| known != record) {
-            index.put(&record)?;
+    let (Some((_, known)), Some(found)) = (index.get(id)?, read(held, id)?) else {
+        return Ok(());
+    };
+    let now = record_of(index, &found)?;
+    let record = if now.hash == known.hash {
+        now
+    } else {
+        let flags = (known.flags & !flag::BLOCKED) | (now.flags & flag::BLOCKED);
+        Record {
+            flags,
+            ..known.clone()
         }
+    };
+    if known != record {
+        index.put(&record)?;
     }
     Ok(())
 }
@@ -330,8 +342,8 @@ pub(super) struct Touched {
     id: TaskId,
     /// `None`: removed.
     task: Option<Task>,
-    /// What the file holds, where another program wrote it.
-    bytes: Option<Vec<u8>>,
+    /// What the file held when it was read, where another program wrote it.
+    found: Option<(Vec<u8>, Stamp)>,
 }
 
 impl Touched {
@@ -340,17 +352,21 @@ impl Touched {
         Self {
             id,
             task,
-            bytes: None,
+            found: None,
         }
     }
 
     /// Found as another program wrote it.
-    pub(super) fn by_others(id: TaskId, task: Task, bytes: Vec<u8>) -> Self {
+    pub(super) fn by_others(task: Task, bytes: Vec<u8>, stamp: Stamp) -> Self {
         Self {
-            id,
+            id: task.id().clone(),
             task: Some(task),
-            bytes: Some(bytes),
+            found: Some((bytes, stamp)),
         }
+    }
+
+    pub(super) fn id(&self) -> &TaskId {
+        &self.id
     }
 }
 
@@ -358,10 +374,17 @@ impl Touched {
 pub(super) fn follow(held: &Held, index: &mut Index, touched: Vec<Touched>) -> Result<()> {
     let ids: Vec<TaskId> = touched.iter().map(|change| change.id.clone()).collect();
     let mut freed: Vec<TaskId> = Vec::new();
-    for Touched { id, task, bytes } in touched {
+    for Touched { id, task, found } in touched {
         let known = index.get(&id)?.map(|(_, record)| record);
-        let stamp = held.folders.tasks.stamp(&layout::task_file(&id))?;
-        let (Some(task), Some(stamp)) = (task, stamp) else {
+        let content = match (&task, found) {
+            (Some(_), Some(found)) => Some(found),
+            (Some(task), None) => {
+                let stamp = held.folders.tasks.stamp(&layout::task_file(&id))?;
+                stamp.map(|stamp| (task.to_file(), stamp))
+            }
+            (None, _) => None,
+        };
+        let (Some(task), Some((bytes, stamp))) = (task, content) else {
             if let Some(record) = known {
                 index.put(&Record {
                     flags: flag::REMOVED,
@@ -370,7 +393,6 @@ pub(super) fn follow(held: &Held, index: &mut Index, touched: Vec<Touched>) -> R
             }
             continue;
         };
-        let bytes = bytes.unwrap_or_else(|| task.to_file());
         let found = Found {
             id,
             bytes,
@@ -387,9 +409,7 @@ pub(super) fn follow(held: &Held, index: &mut Index, touched: Vec<Touched>) -> R
         index.put(&record)?;
     }
     for id in freed {
-        if index.get(&id)?.is_some() {
-            refresh(held, index, &id)?;
-        }
+        refresh(held, index, &id)?;
     }
     Ok(())
 }

@@ -9,8 +9,9 @@ use teamster_types::json;
 use teamster_types::team::{Kind, NewTeam, TeamConfig};
 
 use super::held::Held;
-use super::{FileStore, staged};
+use super::{FileStore, journal, staged};
 use crate::error::{Result, StoreError};
+use crate::rules;
 use crate::store::DeletedTeam;
 
 /// Builds the team's folder under another name and then gives it its own.
@@ -72,24 +73,17 @@ fn build(
         dir.make_dir(folder)?;
     }
     dir.create_new(layout::CONFIG, &config.to_file(), sync)?;
-    let members: Vec<&str> = new
-        .members
-        .iter()
-        .map(|member| member.name.as_str())
-        .collect();
+    let created = rules::created(new);
     let event = Event {
         seq: 1,
         id: teamster_fs::random_hex(),
         ts: store.clock.now(),
         team: new.name.to_string(),
-        kind: "team.created".to_owned(),
-        actor: "user".to_owned(),
+        kind: created.kind.to_owned(),
+        actor: created.actor,
         task_id: None,
         more: false,
-        data: NewEvent::new("team.created", "user")
-            .with("members", members)
-            .with("project", &new.project)
-            .data,
+        data: created.data,
     };
     dir.create_new(layout::JOURNAL, &json::to_line(&event), sync)?;
     Ok(())
@@ -144,19 +138,14 @@ fn move_aside(store: &FileStore, team: &TeamName, held: &Held) -> Result<Deleted
             .flatten()
     });
     let root = Dir::open_or_create_root(&store.claude)?;
-    let stamp: String = store
-        .clock
-        .now()
-        .to_string()
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
-    let trash = root
-        .child_or_create(layout::TRASH)?
-        .child_or_create(&format!("{stamp}-{team}"))?;
+    let trash = trash_for(&root, team, held)?;
     // The registry goes last: as long as it is there the team is there, and its end can be finished.
     if let Some(tasks) = root.child(layout::TASKS)? {
-        tasks.rename_new(team.as_str(), &trash, layout::TASKS)?;
+        // A removal that was interrupted has moved them already; what is here now is what asking for the team made.
+        if !tasks.rename_new(team.as_str(), &trash, layout::TASKS)? {
+            let other = format!("{}.{}", layout::TASKS, teamster_fs::random_hex());
+            tasks.rename_new(team.as_str(), &trash, &other)?;
+        }
     }
     if let Some(teams) = root.child(layout::TEAMS)? {
         teams.rename_new(team.as_str(), &trash, layout::TEAMS)?;
@@ -167,8 +156,28 @@ fn move_aside(store: &FileStore, team: &TeamName, held: &Held) -> Result<Deleted
     })
 }
 
+/// The folder that a removed team goes to, named after the moment of its end: who finishes a removal that was
+/// interrupted finds the same one, and a later team of the same name gets another.
+fn trash_for(root: &Dir, team: &TeamName, held: &Held) -> Result<Dir> {
+    let end = journal::tail(&held.folders.team)?;
+    let moment = end.events.last().map_or(String::new(), |event| {
+        let moment = event.ts.to_string();
+        moment.chars().filter(char::is_ascii_alphanumeric).collect()
+    });
+    let all = root.child_or_create(layout::TRASH)?;
+    let mut name = format!("{moment}-{team}");
+    for other in 2.. {
+        let trash = all.child_or_create(&name)?;
+        if trash.stamp(layout::TEAMS)?.is_none() {
+            return Ok(trash);
+        }
+        name = format!("{moment}-{team}.{other}");
+    }
+    unreachable!("there are more numbers than folders")
+}
+
 /// Copies the journal to the project's reports, so that a finished run can be replayed.
-fn keep_journal(project: &str, team: &TeamName, from: &Dir) -> Result<Option<String>> {
+pub fn keep_journal(project: &str, team: &TeamName, from: &Dir) -> Result<Option<String>> {
     let Some(mut dir) = Dir::open_root(Path::new(project))? else {
         return Ok(None);
     };

@@ -1,6 +1,6 @@
 //! One change of one team in files.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use teamster_fs::layout;
@@ -17,6 +17,7 @@ use super::claim_lock::ClaimLocks;
 use super::folder_lock::FolderLocks;
 use super::held::Held;
 use super::index::Index;
+use super::note::ChangedTask;
 use super::record::{View, capability_bits, flag, hash_of};
 use super::staged::Staged;
 use super::{FileStore, heartbeat, mailbox, native, read, rescan};
@@ -37,6 +38,8 @@ pub(super) struct FileTxn<'a> {
     /// Whether we did anything in the task folder, and to which tasks.
     pub(super) stirred: bool,
     pub(super) touched: Vec<rescan::Touched>,
+    /// Tasks that others were found to have changed; the index learns it when the journal does.
+    pub(super) noticed: Vec<rescan::Touched>,
     pub(super) config: Option<TeamConfig>,
     pub(super) new_config: Option<TeamConfig>,
     /// New contents of tasks; `None` removes.
@@ -63,6 +66,7 @@ impl<'a> FileTxn<'a> {
             rescanned: false,
             stirred: false,
             touched: Vec::new(),
+            noticed: Vec::new(),
             config: None,
             new_config: None,
             tasks: BTreeMap::new(),
@@ -91,7 +95,7 @@ impl<'a> FileTxn<'a> {
         if doubtful && !self.rescanned {
             self.rescanned = true;
             self.stirred = true;
-            rescan::rescan(self.store, &mut self.held, &mut index, &HashSet::new())?;
+            rescan::rescan(self.store, &mut self.held, &mut index, &HashMap::new())?;
         }
         Ok(self.index.insert(index))
     }
@@ -106,19 +110,21 @@ impl<'a> FileTxn<'a> {
     /// Reads a task that nobody of ours is changing, and notices if a foreign program changed it.
     fn read_to_change(&mut self, id: &TaskId) -> Result<Option<Task>> {
         let name = layout::task_file(id);
-        let Some((bytes, _)) = self.held.folders.tasks.read(&name)? else {
+        let Some((bytes, stamp)) = self.held.folders.tasks.read(&name)? else {
             return Ok(None);
         };
         let task = Task::parse(id, &bytes).map_err(|error| read::damaged(&name, &error))?;
         let index = self.take_index()?;
-        if index.valid
-            && let Some((_, record)) = index.get(id)?
-            && record.hash != hash_of(&bytes[..])
-            && !record.has(flag::REMOVED)
-        {
-            self.events.push(rescan::foreign_change(&task, &record));
-            self.touched
-                .push(rescan::Touched::by_others(id.clone(), task.clone(), bytes));
+        // Without an index, whoever makes the next one compares every file with the journal.
+        if index.valid {
+            let known = index.get(id)?.map(|(_, record)| record);
+            let known = known.filter(|record| !record.has(flag::REMOVED));
+            if known.as_ref().map(|record| record.hash) != Some(hash_of(&bytes[..])) {
+                self.events
+                    .push(rescan::foreign_change(&task, known.as_ref()));
+                self.noticed
+                    .push(rescan::Touched::by_others(task.clone(), bytes, stamp));
+            }
         }
         self.opened.insert(id.clone());
         self.index = Some(index);
@@ -281,7 +287,7 @@ impl Txn for FileTxn<'_> {
         self.rescanned = true;
         self.stirred = true;
         let mut index = self.take_index()?;
-        let news = rescan::rescan(self.store, &mut self.held, &mut index, &HashSet::new());
+        let news = rescan::rescan(self.store, &mut self.held, &mut index, &HashMap::new());
         self.index = Some(index);
         news
     }
@@ -324,15 +330,19 @@ impl Txn for FileTxn<'_> {
     }
 
     fn put_unjournalled(&mut self, task: Task) -> Result<()> {
-        self.held.note.tasks.push(task.id().to_string());
+        if !self.events.is_empty() {
+            // What others did is journalled with this change, so both are made by one commit.
+            self.put(task);
+            return Ok(());
+        }
+        let bytes = task.to_file();
+        let changed = ChangedTask::new(task.id(), Some(&bytes));
+        self.held.note.tasks.push(changed);
         self.held.announce()?;
         self.stirred = true;
         let sync = self.store.settings.sync;
         let name = layout::task_file(task.id());
-        self.held
-            .folders
-            .tasks
-            .replace(&name, &task.to_file(), sync)?;
+        self.held.folders.tasks.replace(&name, &bytes, sync)?;
         let id = task.id().clone();
         self.touched.push(rescan::Touched::by_us(id, Some(task)));
         Ok(())

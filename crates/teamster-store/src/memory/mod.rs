@@ -21,6 +21,7 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::clock::Clock;
 use crate::error::{Result, StoreError};
+use crate::rules;
 use crate::store::{DeletedTeam, Signal};
 use crate::txn::{Backend, MailCursor, Txn};
 use txn::MemTxn;
@@ -145,7 +146,6 @@ impl Backend for MemStore {
         }
         let now = self.clock.now();
         let config = TeamConfig::new(new, base, &self.me, now);
-        let event = NewEvent::new("team.created", "user").with("project", &new.project);
         let team = Team {
             config: config.clone(),
             tasks: BTreeMap::new(),
@@ -156,7 +156,7 @@ impl Backend for MemStore {
             cursors: HashMap::new(),
             signals: HashMap::new(),
             beats: BTreeMap::new(),
-            events: vec![numbered(&new.name, 0, event, now, false)],
+            events: vec![numbered(&new.name, 0, rules::created(new), now, false)],
         };
         teams.insert(new.name.clone(), team);
         Ok(config)

@@ -321,9 +321,10 @@ fn was_acknowledged(
             break;
         }
         for (behind, line) in lines {
-            position = behind;
+            // What counts is where it begins: empty lines may lie behind it.
+            let begin = std::mem::replace(&mut position, behind);
             if line.is_ok_and(|message| message.id() == id) {
-                return Ok(position <= until);
+                return Ok(begin < until);
             }
         }
     }

@@ -6,6 +6,8 @@ mod mail;
 mod tasks;
 mod teams;
 
+pub(crate) use teams::created;
+
 use std::time::Duration;
 
 use serde_json::Value;

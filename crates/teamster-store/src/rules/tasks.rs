@@ -44,6 +44,10 @@ pub(super) fn import(tx: &mut dyn Txn, actor: &str, plan: &[PlannedTask]) -> Res
     let mut tasks = Vec::with_capacity(plan.len());
     for (place, planned) in plan.iter().enumerate() {
         check_new(&planned.task)?;
+        // Within the plan only places count: an id that is guessed could close a cycle.
+        if let Some(guessed) = planned.task.blocked_by.iter().find(|id| ids.contains(id)) {
+            return Err(must_exist(tx, guessed));
+        }
         let mut new = planned.task.clone();
         new.blocked_by
             .extend(planned.after.iter().map(|other| ids[*other].clone()));
@@ -188,9 +192,7 @@ fn mirror(tx: &mut dyn Txn, id: &TaskId, before: &[TaskId], after: &[TaskId]) ->
     for (blocker, present) in added.chain(removed) {
         let Some(old) = tx.open(blocker)? else {
             if present {
-                return Err(no_task(tx.team(), blocker)
-                    .hint("a task can only wait for one that exists")
-                    .refused_instead());
+                return Err(must_exist(tx, blocker));
             }
             continue;
         };
@@ -204,6 +206,12 @@ fn mirror(tx: &mut dyn Txn, id: &TaskId, before: &[TaskId], after: &[TaskId]) ->
         }
     }
     Ok(also)
+}
+
+fn must_exist(tx: &dyn Txn, blocker: &TaskId) -> StoreError {
+    no_task(tx.team(), blocker)
+        .hint("a task can only wait for one that exists")
+        .refused_instead()
 }
 
 fn refuse_cycle(tx: &mut dyn Txn, id: &TaskId, blockers: &[TaskId]) -> Result<()> {

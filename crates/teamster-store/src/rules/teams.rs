@@ -2,11 +2,19 @@
 
 use teamster_types::WorkerName;
 use teamster_types::event::NewEvent;
-use teamster_types::team::{NewMember, TeamConfig};
+use teamster_types::team::{NewMember, NewTeam, TeamConfig};
 
 use crate::error::Result;
 use crate::store::Signal;
 use crate::txn::Txn;
+
+/// The first event of a team.
+pub(crate) fn created(new: &NewTeam) -> NewEvent {
+    let members: Vec<&WorkerName> = new.members.iter().map(|member| &member.name).collect();
+    NewEvent::new("team.created", "user")
+        .with("members", members)
+        .with("project", &new.project)
+}
 
 pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
     let mut config = tx.config()?;

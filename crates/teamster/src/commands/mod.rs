@@ -3,13 +3,19 @@
 pub mod completions;
 pub mod config;
 pub mod doctor;
+pub mod hook;
+pub mod install;
 pub mod journal;
 pub mod man;
 pub mod message;
+pub mod plugin;
+pub mod state_file;
 pub mod status;
 pub mod task;
 pub mod team;
+pub mod uninstall;
 pub mod worker;
+pub mod zombies;
 
 use std::time::Duration;
 

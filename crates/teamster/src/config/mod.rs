@@ -45,7 +45,17 @@ const SILENT_AFTER: Key = Key {
     name: "health.silent_after",
     variable: env_vars::HEALTH_SILENT_AFTER,
 };
-const KEYS: [Key; 4] = [CLAIM_LEASE, STORE_DURABLE, STORE_PATIENCE, SILENT_AFTER];
+const TEAM_ENABLED: Key = Key {
+    name: "team.enabled",
+    variable: env_vars::TEAM_ENABLED,
+};
+const KEYS: [Key; 5] = [
+    CLAIM_LEASE,
+    STORE_DURABLE,
+    STORE_PATIENCE,
+    SILENT_AFTER,
+    TEAM_ENABLED,
+];
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,18 +131,22 @@ pub struct Config {
     pub store_patience: Setting<Duration>,
     /// How long an agent at work may say nothing before it is called silent.
     pub silent_after: Setting<Duration>,
+    /// Whether hooks may write what they see.
+    pub team_enabled: Setting<bool>,
     /// What is wrong with the files and variables.
     pub problems: Vec<Problem>,
+}
+
+/// Whether hooks may write what they see. A hook needs no other setting, and does not stop at a wrong one.
+pub fn team_is_enabled(layout: &Layout) -> bool {
+    let mut layers = Layers::read(layout);
+    layers.find(TEAM_ENABLED, true, flag).value
 }
 
 impl Config {
     /// Reads all settings of the project and the user.
     pub fn load(layout: &Layout) -> Self {
-        let mut layers = Layers {
-            project: SettingsFile::read(&layout.project_config, false),
-            user: SettingsFile::read(&layout.user_config, true),
-            problems: Vec::new(),
-        };
+        let mut layers = Layers::read(layout);
         layers.name_unknown_keys();
         let defaults = Settings::default();
         Self {
@@ -140,6 +154,7 @@ impl Config {
             store_durable: layers.find(STORE_DURABLE, true, flag),
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
+            team_enabled: layers.find(TEAM_ENABLED, true, flag),
             problems: layers.problems,
         }
     }
@@ -175,7 +190,7 @@ impl Config {
     }
 
     /// Every setting with its value as it would be written, and its source.
-    pub fn rows(&self) -> [(Key, Value, &Source); 4] {
+    pub fn rows(&self) -> [(Key, Value, &Source); 5] {
         let span = |setting: &Setting<Duration>| json!(say(setting.value));
         [
             (
@@ -198,6 +213,11 @@ impl Config {
                 span(&self.silent_after),
                 &self.silent_after.source,
             ),
+            (
+                TEAM_ENABLED,
+                json!(self.team_enabled.value),
+                &self.team_enabled.source,
+            ),
         ]
     }
 }
@@ -216,6 +236,14 @@ struct Layers {
 }
 
 impl Layers {
+    fn read(layout: &Layout) -> Self {
+        Self {
+            project: SettingsFile::read(&layout.project_config, false),
+            user: SettingsFile::read(&layout.user_config, true),
+            problems: Vec::new(),
+        }
+    }
+
     fn name_unknown_keys(&mut self) {
         for file in [&self.project, &self.user] {
             self.problems.extend(file.problems.iter().cloned());

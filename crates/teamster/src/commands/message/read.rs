@@ -1,10 +1,12 @@
 //! `teamster message read`
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::{Value, json};
-use teamster_store::Delivery;
+use teamster_store::{Delivery, Reader};
+use teamster_types::message::Message;
 
 use super::{heading, indented};
 use crate::cli::TeamArg;
@@ -40,7 +42,8 @@ impl Read {
         let reader = context.identity.reader(self.reader.as_deref())?;
         let team = context.team(self.team.team.as_deref())?;
         let limit = self.limit.unwrap_or(usize::MAX);
-        let delivery = context.store()?.receive(&team, &reader, limit, self.ack)?;
+        let store = context.store()?;
+        let delivery = store.receive(&team, &reader, limit, false)?;
         context.out.answer(
             || {
                 let messages: Vec<Value> = delivery
@@ -51,8 +54,30 @@ impl Read {
                 json!({ "messages": messages, "skipped": delivery.skipped })
             },
             || text(&delivery, reader.name()),
-        )
+        )?;
+        // Only what the reader has in its hands is acknowledged: whoever is killed before this gets it again.
+        if self.ack {
+            for id in last_of_each_box(&delivery, &reader) {
+                store.acknowledge(&team, &reader, id)?;
+            }
+        }
+        Ok(())
     }
+}
+
+/// The messages up to which everything is acknowledged. A worker has one box; the lead has one for each sender.
+fn last_of_each_box<'a>(delivery: &'a Delivery, reader: &Reader) -> Vec<&'a str> {
+    let last = match reader {
+        Reader::Worker(_) => delivery.messages.last().into_iter().collect(),
+        Reader::Lead => {
+            let mut last: BTreeMap<&str, &Message> = BTreeMap::new();
+            for message in &delivery.messages {
+                last.insert(message.from(), message);
+            }
+            last.into_values().collect::<Vec<_>>()
+        }
+    };
+    last.into_iter().map(Message::id).collect()
 }
 
 fn text(delivery: &Delivery, reader: &str) -> String {

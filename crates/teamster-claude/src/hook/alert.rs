@@ -1,0 +1,91 @@
+//! The record of a teammate's end, one line in `zombie-alerts.jsonl`.
+
+use serde_json::json;
+use teamster_fs::{FsError, Sync, layout};
+use teamster_types::json::to_line;
+
+use super::actor::{Actor, Kind};
+use super::payload::Payload;
+use crate::native::{Registry, Team};
+use crate::words::{LONGEST_TEXT, line};
+
+/// Somebody's end, as it is recorded.
+pub(super) struct Ended {
+    team: String,
+    teammate: String,
+    exit_code: i64,
+}
+
+impl Ended {
+    /// Whose end a payload tells; `None` when it is nobody of a team.
+    pub(super) fn find(payload: &Payload, actor: &Actor, registry: &Registry) -> Option<Self> {
+        let exit_code = payload.integer("exit_code").unwrap_or(0);
+        let of = |team: &Team, name: &str| Self {
+            team: line(&team.name, LONGEST_TEXT),
+            teammate: line(name, LONGEST_TEXT),
+            exit_code,
+        };
+        if let Some(team) = &actor.team
+            && matches!(actor.kind, Kind::Teammate | Kind::Pane)
+            && team.teammate(&actor.name).is_some()
+        {
+            return Some(of(team, &actor.name));
+        }
+        if let Some(id) = payload.text("agent_id")
+            && let Some((team, member)) = registry.with_agent(id)
+        {
+            return Some(of(&team, &member.name));
+        }
+        // An agent that says what it is and is no teammate is a plain subagent.
+        let led = actor.team.as_ref()?;
+        let is_led = payload.text("session_id") == Some(led.lead_session.as_str());
+        let says_who = ["agent_name", "teammate_name", "agent_type"]
+            .iter()
+            .any(|key| payload.text(key).is_some());
+        if !is_led || says_who {
+            return None;
+        }
+        let mut teammates = led.teammates();
+        match (teammates.next(), teammates.next()) {
+            (None, _) => None,
+            (Some(only), None) => Some(of(led, &only.name)),
+            (Some(_), Some(_)) => Some(of(led, "unknown")),
+        }
+    }
+
+    /// What is said aloud: only that somebody crashed.
+    pub(super) fn alarm(&self) -> Option<String> {
+        let Self {
+            team,
+            teammate,
+            exit_code,
+        } = self;
+        (*exit_code != 0).then(|| {
+            format!(
+                "[ZOMBIE-ALERT] teammate '{teammate}' in team '{team}' has exited (code={exit_code})"
+            )
+        })
+    }
+
+    /// Writes the line.
+    pub(super) fn record(
+        &self,
+        payload: &Payload,
+        registry: &Registry,
+        now: teamster_types::Time,
+    ) -> Result<(), FsError> {
+        let session = payload.text("session_id").unwrap_or_default();
+        let record = json!({
+            "ts": now.as_millis(),
+            "team": self.team,
+            "teammate": self.teammate,
+            "exit_code": self.exit_code,
+            "type": if self.exit_code == 0 { "normal" } else { "crash" },
+            "session_id": line(session, LONGEST_TEXT),
+        });
+        registry
+            .claude()
+            .append(layout::ZOMBIE_ALERTS, &to_line(&record), Sync::Fast)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! Settings as they were, beside the settings.
+
+use std::path::{Path, PathBuf};
+
+use teamster_fs::layout::{backup_file, is_backup_of, temp_owner};
+use teamster_fs::{Dir, Sync};
+use teamster_store::StoreError;
+use teamster_types::Time;
+
+use super::{hooks, merge};
+
+/// One backup.
+#[derive(Debug)]
+pub(super) struct Backup {
+    pub(super) path: PathBuf,
+    name: String,
+    text: String,
+}
+
+/// The folder and the name of the settings, as they are named: a backup does not lie in the folder that a link leads to.
+fn place(settings: &Path) -> Option<(&Path, &str)> {
+    Some((settings.parent()?, settings.file_name()?.to_str()?))
+}
+
+/// Keeps what the settings are now. The same content is kept once.
+pub(super) fn keep(
+    settings: &Path,
+    bytes: &[u8],
+    now: Time,
+) -> Result<Option<PathBuf>, StoreError> {
+    let Some((folder, name)) = place(settings) else {
+        return Ok(None);
+    };
+    let Some(dir) = Dir::open_root(folder)? else {
+        return Ok(None);
+    };
+    for entry in dir.entries()? {
+        if is_backup_temp(&entry.name, name) {
+            dir.remove(&entry.name)?;
+        } else if is_backup_of(&entry.name, name)
+            && let Ok(Some((there, _))) = dir.read(&entry.name)
+            && there == bytes
+        {
+            return Ok(Some(dir.join(&entry.name)));
+        }
+    }
+    let first = backup_file(name, now);
+    let mut backup = first.clone();
+    let mut number = 1;
+    while dir.stamp(&backup)?.is_some() {
+        number += 1;
+        backup = format!("{first}-{number}");
+    }
+    dir.replace(&backup, bytes, Sync::Durable)?;
+    Ok(Some(dir.join(&backup)))
+}
+
+/// Whether a killed writer of ours left this instead of a backup. The settings are locked, so nobody is at it now.
+fn is_backup_temp(name: &str, settings: &str) -> bool {
+    let file = name.strip_prefix('.').unwrap_or_default();
+    temp_owner(name).is_some() && is_backup_of(file, settings)
+}
+
+/// Where the next one would be.
+pub(super) fn next(settings: &Path, now: Time) -> Option<PathBuf> {
+    let (folder, name) = place(settings)?;
+    Some(folder.join(backup_file(name, now)))
+}
+
+/// Every backup that can be read, the newest first.
+pub(super) fn all(settings: &Path) -> Result<Vec<Backup>, StoreError> {
+    let Some((folder, name)) = place(settings) else {
+        return Ok(Vec::new());
+    };
+    let Some(dir) = Dir::open_root(folder)? else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for entry in dir.entries()? {
+        if is_backup_of(&entry.name, name)
+            && let Ok(Some((bytes, _))) = dir.read(&entry.name)
+            && let Ok(text) = String::from_utf8(bytes)
+        {
+            found.push(Backup {
+                path: dir.join(&entry.name),
+                name: entry.name,
+                text,
+            });
+        }
+    }
+    found.sort_by(|one, other| other.name.cmp(&one.name));
+    Ok(found)
+}
+
+/// What the settings were before our hooks came in, if a backup proves it: with our hooks it is what they are now.
+pub(super) fn original<'a>(backups: &'a [Backup], text: &str) -> Option<&'a str> {
+    let (program, there) = merge::installed(text).ok()??;
+    // In the order in which they were put in, whatever order the text had of its own.
+    let events: Vec<&str> = hooks::events(false)
+        .into_iter()
+        .filter(|event| there.iter().any(|one| one == event))
+        .collect();
+    let proves = |backup: &&Backup| {
+        let is_clean = merge::installed(&backup.text).is_ok_and(|ours| ours.is_none());
+        is_clean && merge::put_in(&backup.text, &program, &events).is_ok_and(|with| with == text)
+    };
+    backups
+        .iter()
+        .find(proves)
+        .map(|backup| backup.text.as_str())
+}
+
+impl Backup {
+    #[cfg(test)]
+    pub(super) fn new(name: &str, text: &str) -> Self {
+        Self {
+            path: name.into(),
+            name: name.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    /// Whether this is what it holds.
+    pub(super) fn is(&self, text: &str) -> bool {
+        self.text == text
+    }
+
+    /// Whether it has nothing that settings with the text `left` do not have; `None` is no settings.
+    pub(super) fn is_redundant(&self, left: Option<&str>) -> bool {
+        if left.is_some_and(|left| self.is(left)) {
+            return true;
+        }
+        match merge::take_out(&self.text) {
+            Ok((without, events)) if !events.is_empty() => {
+                without.as_deref() == left || original_is(without.as_deref(), left)
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes it.
+    pub(super) fn remove(&self) -> Result<(), StoreError> {
+        if let Some(folder) = self.path.parent()
+            && let Some(dir) = Dir::open_root(folder)?
+        {
+            dir.remove(&self.name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Nothing but an empty object is nothing, too.
+fn original_is(without: Option<&str>, left: Option<&str>) -> bool {
+    let is_nothing = |text: Option<&str>| {
+        text.is_none_or(|text| {
+            let text: String = text.split_whitespace().collect();
+            text.is_empty() || text == "{}"
+        })
+    };
+    is_nothing(without) && is_nothing(left)
+}

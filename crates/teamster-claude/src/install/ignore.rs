@@ -1,0 +1,142 @@
+//! Lines of ours in a file such as `.gitignore`: put in once below a heading, and exactly these taken out.
+
+/// The heading by which our lines are known again.
+pub const HEADING: &str = "# teamster (added by `teamster install claude`)";
+
+/// Folders that hold the state of a session and not the work.
+pub const FOLDERS: [&str; 3] = [".bkit/", ".omc/", ".party/"];
+
+/// What becomes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It stays as it is.
+    Nothing,
+    /// It gets this text.
+    Write(String),
+    /// It was made by us, and nothing else is in it.
+    Remove,
+}
+
+/// The text with those of `lines` that it does not have yet, in its own line ends; a last line without an end stays
+/// without one. `None` is a missing file.
+pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> Change {
+    let old = text.unwrap_or_default();
+    if old.lines().any(|line| line.trim_end() == HEADING) {
+        return Change::Nothing;
+    }
+    let missing: Vec<&str> = lines
+        .iter()
+        .filter(|line| !has(old, line))
+        .copied()
+        .collect();
+    if missing.is_empty() {
+        return Change::Nothing;
+    }
+    let newline = if old.contains("\r\n") { "\r\n" } else { "\n" };
+    let mut new = old.to_owned();
+    if !old.is_empty() && !old.ends_with('\n') {
+        new.push_str(newline);
+    }
+    new.push_str(HEADING);
+    for line in missing {
+        new.push_str(newline);
+        new.push_str(line);
+    }
+    if text.is_none() || old.ends_with('\n') {
+        new.push_str(newline);
+    }
+    Change::Write(new)
+}
+
+/// The text without our lines: the heading and those of `lines` right below it.
+pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> Change {
+    let text = text.unwrap_or_default();
+    let all: Vec<&str> = text.split_inclusive('\n').collect();
+    let Some(start) = all.iter().position(|line| line.trim_end() == HEADING) else {
+        return Change::Nothing;
+    };
+    let ours = all[start + 1..]
+        .iter()
+        .take_while(|line| lines.contains(&line.trim_end()))
+        .count();
+    let end = start + 1 + ours;
+    let mut left: String = all[..start].concat();
+    left.push_str(&all[end..].concat());
+    let had_end = all[end - 1].ends_with('\n');
+    if !had_end {
+        // Its end of line is ours: the text ended without one.
+        let trimmed = left.strip_suffix('\n').unwrap_or(&left);
+        let trimmed = trimmed.strip_suffix('\r').unwrap_or(trimmed);
+        left.truncate(trimmed.len());
+    }
+    if left.is_empty() && had_end {
+        Change::Remove
+    } else {
+        Change::Write(left)
+    }
+}
+
+/// Whether the text has an opinion on a pattern already, with or without a slash, for or against.
+fn has(text: &str, pattern: &str) -> bool {
+    let bare = pattern.trim_matches('/');
+    text.lines().any(|line| {
+        let line = line.trim();
+        let line = line.strip_prefix('!').unwrap_or(line);
+        let line = line.strip_prefix("**/").unwrap_or(line);
+        let line = line.strip_suffix("/**").unwrap_or(line);
+        line.strip_suffix("/*").unwrap_or(line).trim_matches('/') == bare
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(change: Change) -> String {
+        match change {
+            Change::Write(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_put_in_can_be_taken_out_to_the_byte() {
+        for text in [
+            None,
+            Some(""),
+            Some("\n"),
+            Some("target"),
+            Some("target\n"),
+            Some("target\r\nnode_modules\r\n"),
+            Some("target\r\nnode_modules"),
+            Some(".omc\n!/.party/\n"),
+            Some("\n\n# x\n\n"),
+        ] {
+            let new = written(put_in(text, &FOLDERS));
+            let again = put_in(Some(&new), &FOLDERS);
+            assert_eq!(again, Change::Nothing, "{text:?}: once");
+            let back = match take_out(Some(&new), &FOLDERS) {
+                Change::Remove => None,
+                change => Some(written(change)),
+            };
+            assert_eq!(back.as_deref(), text, "{new:?}");
+        }
+    }
+
+    #[test]
+    fn the_users_own_lines_stay() {
+        for has_all in [
+            ".bkit/\n.omc/\n.party/\n",
+            ".bkit\n/.omc/\n**/.party/**",
+            ".bkit/*\n!.omc/\n.party",
+        ] {
+            assert_eq!(put_in(Some(has_all), &FOLDERS), Change::Nothing);
+            assert_eq!(take_out(Some(has_all), &FOLDERS), Change::Nothing);
+        }
+        let edited = format!("a\n{HEADING}\n.bkit/\n.omc/\nmine\n.party/\n");
+        let left = written(take_out(Some(&edited), &FOLDERS));
+        assert_eq!(left, "a\nmine\n.party/\n");
+        let new = written(put_in(Some("a\r\n.omc"), &FOLDERS));
+        assert_eq!(new, format!("a\r\n.omc\r\n{HEADING}\r\n.bkit/\r\n.party/"));
+    }
+}

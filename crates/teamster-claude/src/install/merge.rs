@@ -1,0 +1,281 @@
+//! Settings with our hooks in them, and without them again: text in, text out.
+
+use serde_json::{Value, json};
+
+use super::hooks::{self, TOOL_EVENTS};
+use super::json::edit::{Item, append, put, remove};
+use super::json::scan::{Fault, Node, scan};
+use super::json::style::Style;
+
+const HOOKS: &str = "hooks";
+
+/// Why settings are not edited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// They are not JSON.
+    NotJson(Fault),
+    /// Something is not what the client expects there.
+    Wrong {
+        place: String,
+        is: &'static str,
+        should: &'static str,
+    },
+}
+
+/// One of our entries: where it stands and what it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    event: String,
+    program: String,
+    member: usize,
+    group: usize,
+    hook: usize,
+}
+
+/// Settings without anything but our hooks.
+const EMPTY: &str = "{}\n";
+
+/// Whether a text holds no settings at all.
+pub(super) fn is_blank(text: &str) -> bool {
+    text.trim_start_matches('\u{feff}').trim().is_empty()
+}
+
+/// The text with our hooks for `events`, each behind whatever stands there. An entry of ours that is there already
+/// only gets the right program; with tool events left out of `events`, ours of these are taken out.
+pub(super) fn put_in(text: &str, program: &str, events: &[&str]) -> Result<String, Unfit> {
+    let mut text = if is_blank(text) { EMPTY } else { text }.to_owned();
+    check(&text)?;
+    for event in TOOL_EVENTS {
+        let keep = usize::from(events.contains(&event));
+        text = take_out_of(text, |entry| entry.event == event, keep)?.0;
+    }
+    for event in events {
+        text = put_event(
+            &take_out_of(text, |entry| entry.event == *event, 1)?.0,
+            program,
+            event,
+        )?;
+    }
+    Ok(text)
+}
+
+/// The text without any entry of ours, and the events they stood for. `None` when nothing else is left.
+pub(super) fn take_out(text: &str) -> Result<(Option<String>, Vec<String>), Unfit> {
+    if is_blank(text) {
+        return Ok((Some(text.to_owned()), Vec::new()));
+    }
+    let mut events = Vec::new();
+    for entry in entries(&scan_settings(text)?) {
+        if !events.contains(&entry.event) {
+            events.push(entry.event);
+        }
+    }
+    let (left, emptied) = take_out_of(text.to_owned(), |_| true, 0)?;
+    Ok(((!emptied).then_some(left), events))
+}
+
+/// The program that our entries run and the events they stand for.
+pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, Unfit> {
+    if is_blank(text) {
+        return Ok(None);
+    }
+    let entries = entries(&scan_settings(text)?);
+    let events = entries.iter().map(|entry| entry.event.clone()).collect();
+    Ok(entries.first().map(|entry| (entry.program.clone(), events)))
+}
+
+/// Whether the client is told to run no hooks at all.
+pub(super) fn are_hooks_off(text: &str) -> bool {
+    use super::json::scan::Shape;
+    let root = scan(text).ok();
+    let off = root.as_ref().and_then(|root| root.get("disableAllHooks"));
+    off.is_some_and(|off| off.shape == Shape::True)
+}
+
+/// What a person pastes where we do not edit: the whole member, one line for each event.
+pub(super) fn snippet(program: &str, events: &[&str]) -> String {
+    let style = Style {
+        newline: "\n",
+        unit: "  ".to_owned(),
+        colon: ": ".to_owned(),
+    };
+    let lines: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let mut line = String::new();
+            let groups = json!([hooks::group(event, &hooks::command(program, event))]);
+            style.on_one_line(&groups, &mut line);
+            format!("    \"{event}\": {line}")
+        })
+        .collect();
+    format!("  \"hooks\": {{\n{}\n  }}", lines.join(",\n"))
+}
+
+fn scan_settings(text: &str) -> Result<Node, Unfit> {
+    scan(text).map_err(Unfit::NotJson)
+}
+
+/// Refuses settings in which our hooks have no place.
+fn check(text: &str) -> Result<(), Unfit> {
+    let root = scan_settings(text)?;
+    let wrong = |place: String, node: &Node, should: &'static str| {
+        Err(Unfit::Wrong {
+            place,
+            is: node.kind(text),
+            should,
+        })
+    };
+    if root.members().is_none() {
+        return wrong("the whole of it".to_owned(), &root, "an object");
+    }
+    let Some(hooks) = root.get(HOOKS) else {
+        return Ok(());
+    };
+    if hooks.members().is_none() {
+        return wrong(format!("`{HOOKS}`"), hooks, "an object");
+    }
+    for event in hooks::events(false) {
+        if let Some(groups) = hooks.get(event)
+            && groups.elements().is_none()
+        {
+            return wrong(format!("`{HOOKS}.{event}`"), groups, "an array");
+        }
+    }
+    Ok(())
+}
+
+fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
+    let root = scan_settings(text)?;
+    let command = hooks::command(program, event);
+    if let Some(entry) = entries(&root).into_iter().find(|one| one.event == event) {
+        if entry.program == program {
+            return Ok(text.to_owned());
+        }
+        let hook = find(&root, &entry).and_then(|hook| hook.get("command"));
+        return Ok(match hook {
+            Some(old) => put(text, old.span.clone(), &Value::from(command).to_string()),
+            None => text.to_owned(),
+        });
+    }
+    let style = Style::of(text, &root);
+    let group = hooks::group(event, &command);
+    let groups = json!([group]);
+    let hooks_key = HOOKS.to_owned();
+    let event_key = event.to_owned();
+    Ok(match root.get(HOOKS) {
+        None => {
+            let all = json!({ event: groups });
+            let item = Item {
+                key: Some(&hooks_key),
+                value: &all,
+            };
+            append(text, &style, &root, None, item)
+        }
+        Some(hooks) => match hooks.get(event) {
+            None => {
+                let item = Item {
+                    key: Some(&event_key),
+                    value: &groups,
+                };
+                append(text, &style, hooks, Some(&root), item)
+            }
+            Some(there) => {
+                let item = Item {
+                    key: None,
+                    value: &group,
+                };
+                append(text, &style, there, Some(hooks), item)
+            }
+        },
+    })
+}
+
+/// Takes out entries of ours that `is_meant` names, all but the first `keep`; and whether nothing else is left.
+fn take_out_of(
+    mut text: String,
+    is_meant: impl Fn(&Entry) -> bool,
+    keep: usize,
+) -> Result<(String, bool), Unfit> {
+    loop {
+        let root = scan_settings(&text)?;
+        let Some(entry) = entries(&root).into_iter().filter(&is_meant).nth(keep) else {
+            return Ok((text, false));
+        };
+        let Some(hooks) = root.get(HOOKS) else {
+            return Ok((text, false));
+        };
+        let event = &hooks.members().unwrap_or_default()[entry.member].value;
+        let group = &event.elements().unwrap_or_default()[entry.group];
+        let inner = group.get(HOOKS).unwrap_or(group);
+        let place = root.members().unwrap_or_default().iter();
+        let place = place.into_iter().rposition(|member| member.key == HOOKS);
+        let place = place.unwrap_or_default();
+        // Whatever held nothing but ours goes with it, unless that would bring an earlier member of the same name
+        // back to life.
+        text = if inner.items().len() > 1 {
+            remove(&text, inner, entry.hook)
+        } else if event.items().len() > 1 {
+            remove(&text, event, entry.group)
+        } else if is_repeated(hooks, entry.member) {
+            put(&text, event.span.clone(), "[]")
+        } else if hooks.items().len() > 1 {
+            remove(&text, hooks, entry.member)
+        } else if is_repeated(&root, place) {
+            put(&text, hooks.span.clone(), "{}")
+        } else if root.items().len() > 1 {
+            remove(&text, &root, place)
+        } else {
+            return Ok((put(&text, root.span.clone(), "{}"), true));
+        };
+    }
+}
+
+fn is_repeated(object: &Node, at: usize) -> bool {
+    let members = object.members().unwrap_or_default();
+    let key = members.get(at).map(|member| &member.key);
+    members
+        .iter()
+        .take(at)
+        .any(|before| Some(&before.key) == key)
+}
+
+/// Every entry of ours, in the order of the text.
+fn entries(root: &Node) -> Vec<Entry> {
+    let mut found = Vec::new();
+    let hooks = root.get(HOOKS).and_then(Node::members).unwrap_or_default();
+    for (member, event) in hooks.iter().enumerate() {
+        // Of several with one name the client sees the last.
+        if hooks[member + 1..]
+            .iter()
+            .any(|later| later.key == event.key)
+        {
+            continue;
+        }
+        let groups = event.value.elements().unwrap_or_default();
+        for (group, inner) in groups.iter().enumerate() {
+            let inner = inner.get(HOOKS).and_then(Node::elements);
+            for (hook, one) in inner.unwrap_or_default().iter().enumerate() {
+                let is_command = one.get("type").and_then(Node::text) == Some("command");
+                let command = one.get("command").and_then(Node::text);
+                let program = command.and_then(|command| hooks::program_of(command, &event.key));
+                // An entry with arguments of its own runs without a shell and was not made by us.
+                if let (true, Some(program), None) = (is_command, program, one.get("args")) {
+                    found.push(Entry {
+                        event: event.key.clone(),
+                        program,
+                        member,
+                        group,
+                        hook,
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+fn find<'a>(root: &'a Node, entry: &Entry) -> Option<&'a Node> {
+    let event = &root.get(HOOKS)?.members()?.get(entry.member)?.value;
+    let group = event.elements()?.get(entry.group)?;
+    group.get(HOOKS)?.elements()?.get(entry.hook)
+}

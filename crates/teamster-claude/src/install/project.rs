@@ -1,0 +1,125 @@
+//! What git should leave alone in a project that our hooks write to.
+
+use std::path::Path;
+
+use teamster_fs::layout::{BACKUPS_IGNORED, GITIGNORE, Layout, git_exclude};
+use teamster_fs::{Owner, UserFile};
+use teamster_store::StoreError;
+
+use super::ignore::Change;
+use super::{FOLDERS, Outcome, PATIENCE, diff, ignore};
+
+/// A file that others read too.
+const SHARED: u32 = 0o666;
+
+/// Puts the folders of our state into `.gitignore`, once.
+pub(super) fn ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
+    if git_exclude(&layout.project).is_some() {
+        let path = layout.project.join(GITIGNORE);
+        edit(&path, dry_run, outcome, |text| {
+            ignore::put_in(text, &FOLDERS)
+        });
+    }
+}
+
+/// Takes them out again.
+pub(super) fn no_longer_ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
+    let path = layout.project.join(GITIGNORE);
+    edit(&path, dry_run, outcome, |text| {
+        ignore::take_out(text, &FOLDERS)
+    });
+}
+
+/// Keeps a backup out of the project's history without telling others: settings may hold secrets.
+pub(super) fn exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
+    if let Some(path) = git_exclude(&layout.project) {
+        edit(&path, dry_run, outcome, |text| {
+            ignore::put_in(text, &[BACKUPS_IGNORED])
+        });
+    }
+}
+
+/// The same taken back when there is no backup left.
+pub(super) fn no_longer_exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
+    if let Some(path) = git_exclude(&layout.project) {
+        edit(&path, dry_run, outcome, |text| {
+            ignore::take_out(text, &[BACKUPS_IGNORED])
+        });
+    }
+}
+
+/// A change of a file that nobody's work depends on: what cannot be done is said, and is no failure.
+fn edit(
+    path: &Path,
+    dry_run: bool,
+    outcome: &mut Outcome,
+    change: impl Fn(Option<&str>) -> Change,
+) {
+    match try_edit(path, dry_run, &change) {
+        Ok(None) => {}
+        Ok(Some(diff)) => {
+            outcome.changed |= !dry_run;
+            outcome.diff.push_str(&diff);
+        }
+        Err(error) => outcome.remarks.push(format!(
+            "{} stays as it is: {}",
+            path.display(),
+            error.message
+        )),
+    }
+}
+
+fn try_edit(
+    path: &Path,
+    dry_run: bool,
+    change: &impl Fn(Option<&str>) -> Change,
+) -> Result<Option<String>, StoreError> {
+    let Some(file) = UserFile::find(path)? else {
+        return Ok(None);
+    };
+    if file.is_link() {
+        return match change(read(&file)?.as_ref().map(|(text, _)| text.as_str())) {
+            Change::Nothing => Ok(None),
+            _ => Err(StoreError::refused("it is a link")),
+        };
+    }
+    let Some(_lock) = file.lock(PATIENCE)? else {
+        return Err(StoreError::busy("another `teamster install` is at it"));
+    };
+    loop {
+        let was = read(&file)?;
+        let old = was.as_ref().map(|(text, _)| text.as_str());
+        let new = match change(old) {
+            Change::Nothing => return Ok(None),
+            Change::Write(new) => Some(new),
+            Change::Remove => None,
+        };
+        let shown = diff(&path.display().to_string(), old, new.as_deref());
+        if dry_run {
+            return Ok(Some(shown));
+        }
+        file.sweep()?;
+        let was = was.as_ref().map(|(_, was)| was);
+        if was.is_some_and(|was| was.is_read_only() || was.owner != Owner::Me) {
+            return Err(StoreError::refused("it is not yours to write"));
+        }
+        let done = match (&new, was) {
+            (Some(new), was) => file.replace(was, new.as_bytes(), SHARED)?,
+            (None, Some(was)) => file.remove(was)?,
+            (None, None) => true,
+        };
+        if done {
+            return Ok(Some(shown));
+        }
+    }
+}
+
+fn read(file: &UserFile) -> Result<Option<(String, teamster_fs::Was)>, StoreError> {
+    let Some(was) = file.read()? else {
+        return Ok(None);
+    };
+    match std::str::from_utf8(&was.bytes) {
+        Ok(text) => Ok(Some((text.to_owned(), was))),
+        Err(_) => Err(StoreError::refused("it is not UTF-8")),
+    }
+}

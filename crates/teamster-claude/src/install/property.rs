@@ -1,0 +1,312 @@
+//! Whatever the settings are and however they are written: in and out again is no change, and in means exactly ours.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::backup::Backup;
+use super::{backup, hooks, merge};
+
+const CASES: u32 = 400;
+const HERE: &str = "/opt/my tools/teamster";
+const THERE: &str = "/usr/bin/teamster";
+
+/// A JSON document before anybody has written it down. Keys may repeat.
+#[derive(Clone, Debug)]
+enum Doc {
+    Plain(String),
+    Array(Vec<Doc>),
+    Object(Vec<(String, Doc)>),
+}
+
+/// How a document is written down.
+#[derive(Clone, Debug)]
+enum Hand {
+    Lines {
+        unit: &'static str,
+        newline: &'static str,
+    },
+    CommaFirst,
+    Hugging,
+    OneLine {
+        colon: &'static str,
+        comma: &'static str,
+        pad: &'static str,
+    },
+    Chaos(Vec<&'static str>),
+}
+
+struct Writer<'a> {
+    hand: &'a Hand,
+    gaps: usize,
+    text: String,
+}
+
+impl Writer<'_> {
+    fn gap(&mut self) {
+        if let Hand::Chaos(gaps) = self.hand {
+            self.text.push_str(gaps[self.gaps % gaps.len()]);
+            self.gaps += 1;
+        }
+    }
+
+    fn begin(&mut self, depth: usize, is_first: bool) {
+        match self.hand {
+            Hand::Lines { unit, newline } => {
+                self.text.push_str(if is_first { "" } else { "," });
+                self.text.push_str(newline);
+                self.text.push_str(&unit.repeat(depth));
+            }
+            Hand::CommaFirst => {
+                self.text.push('\n');
+                self.text.push_str(&"  ".repeat(depth));
+                self.text.push_str(if is_first { "" } else { ", " });
+            }
+            Hand::Hugging => self.text.push_str(if is_first { "" } else { ", " }),
+            Hand::OneLine { comma, pad, .. } => {
+                self.text.push_str(if is_first { pad } else { comma });
+            }
+            Hand::Chaos(_) => {
+                self.text.push_str(if is_first { "" } else { "," });
+                self.gap();
+            }
+        }
+    }
+
+    fn end(&mut self, depth: usize) {
+        match self.hand {
+            Hand::Lines { unit, newline } => {
+                self.text.push_str(newline);
+                self.text.push_str(&unit.repeat(depth));
+            }
+            Hand::CommaFirst => {
+                self.text.push('\n');
+                self.text.push_str(&"  ".repeat(depth));
+            }
+            Hand::OneLine { pad, .. } => self.text.push_str(pad),
+            Hand::Hugging => {}
+            Hand::Chaos(_) => self.gap(),
+        }
+    }
+
+    fn write(&mut self, doc: &Doc, depth: usize) {
+        let items: Vec<(Option<&String>, &Doc)> = match doc {
+            Doc::Plain(text) => {
+                self.text.push_str(text);
+                return;
+            }
+            Doc::Array(elements) => elements.iter().map(|one| (None, one)).collect(),
+            Doc::Object(members) => members.iter().map(|(key, one)| (Some(key), one)).collect(),
+        };
+        let is_object = matches!(doc, Doc::Object(_));
+        self.text.push(if is_object { '{' } else { '[' });
+        let is_empty = items.is_empty();
+        for (at, (key, value)) in items.into_iter().enumerate() {
+            self.begin(depth + 1, at == 0);
+            if let Some(key) = key {
+                self.text.push_str(&Value::from(key.as_str()).to_string());
+                self.gap();
+                self.text.push_str(match self.hand {
+                    Hand::OneLine { colon, .. } => colon,
+                    Hand::Chaos(_) => ":",
+                    // In this hand an object breaks after its key, so that the text has lines and no indentation.
+                    Hand::Hugging => ":\n  ",
+                    _ => ": ",
+                });
+                self.gap();
+            }
+            self.write(value, depth + 1);
+            self.gap();
+        }
+        if is_empty {
+            self.gap();
+        } else {
+            self.end(depth);
+        }
+        self.text.push(if is_object { '}' } else { ']' });
+    }
+}
+
+fn plain() -> impl Strategy<Value = Doc> {
+    prop_oneof![
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        Just("-0.50e+3".to_owned()),
+        Just("12345678901234567890".to_owned()),
+        Just(r#""a\u0062\n\"\\\/ \ud83d\ude00""#.to_owned()),
+        ".{0,8}".prop_map(|text| Value::from(text).to_string()),
+    ]
+    .prop_map(Doc::Plain)
+}
+
+fn anything() -> impl Strategy<Value = Doc> {
+    plain().prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..3).prop_map(Doc::Array),
+            vec(("[a-c{}\"\\\\,:]{0,2}", inner), 0..3).prop_map(Doc::Object),
+        ]
+    })
+}
+
+fn text(text: &str) -> Doc {
+    Doc::Plain(Value::from(text).to_string())
+}
+
+/// A group of another tool, or something no client would take.
+fn group() -> impl Strategy<Value = Doc> {
+    let command = prop_oneof![
+        Just("notify-send done"),
+        Just("teamster hook"),
+        Just("/opt/teamster-2 hook Stop"),
+        Just("TEAMSTER_DEBUG=1 teamster hook Stop"),
+    ];
+    let hook = command.prop_map(|command| {
+        Doc::Object(vec![
+            ("type".to_owned(), text("command")),
+            ("command".to_owned(), text(command)),
+        ])
+    });
+    let group = (vec(hook, 0..3), any::<bool>()).prop_map(|(hooks, matched)| {
+        let mut members = vec![("hooks".to_owned(), Doc::Array(hooks))];
+        if matched {
+            members.insert(0, ("matcher".to_owned(), text("Bash")));
+        }
+        Doc::Object(members)
+    });
+    prop_oneof![4 => group, 1 => anything()]
+}
+
+fn settings() -> impl Strategy<Value = Doc> {
+    let event = prop_oneof![
+        proptest::sample::select(hooks::events(false)).prop_map(str::to_owned),
+        Just("UserPromptSubmit".to_owned()),
+    ];
+    let events = vec((event, vec(group(), 0..3).prop_map(Doc::Array)), 0..5);
+    let hooks = prop_oneof![Just(None), events.prop_map(Some)];
+    let others = || vec(("[a-z]{1,4}", anything()), 0..3);
+    (others(), hooks, others()).prop_map(|(before, hooks, after)| {
+        let hooks = hooks.map(|events| ("hooks".to_owned(), Doc::Object(events)));
+        Doc::Object(before.into_iter().chain(hooks).chain(after).collect())
+    })
+}
+
+fn hand() -> impl Strategy<Value = Hand> {
+    let newline = prop_oneof![Just("\n"), Just("\r\n")];
+    let unit = prop_oneof![Just("  "), Just("    "), Just("\t"), Just(" "), Just("")];
+    let chaos = proptest::sample::select(vec!["", " ", "\n", "\r\n", "\t", "  ", "\n\n   "]);
+    prop_oneof![
+        4 => (unit, newline).prop_map(|(unit, newline)| Hand::Lines { unit, newline }),
+        1 => Just(Hand::CommaFirst),
+        1 => Just(Hand::Hugging),
+        2 => (
+            proptest::sample::select(vec![":", ": ", " : "]),
+            proptest::sample::select(vec![",", ", ", " , "]),
+            proptest::sample::select(vec!["", " "]),
+        )
+            .prop_map(|(colon, comma, pad)| Hand::OneLine { colon, comma, pad }),
+        2 => vec(chaos, 1..9).prop_map(Hand::Chaos),
+    ]
+}
+
+/// Settings as somebody might have written them.
+fn written() -> impl Strategy<Value = String> {
+    let around = proptest::sample::select(vec!["", "\n", "\r\n", " \n\n"]);
+    (settings(), hand(), around.clone(), around, any::<bool>()).prop_map(
+        |(doc, hand, before, after, marked)| {
+            let mut writer = Writer {
+                hand: &hand,
+                gaps: 0,
+                text: if marked { "\u{feff}" } else { "" }.to_owned() + before,
+            };
+            writer.write(&doc, 0);
+            writer.text + after
+        },
+    )
+}
+
+fn value(text: &str) -> Value {
+    serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap()
+}
+
+/// What another program would have made of the settings.
+fn plus_ours(mut settings: Value, program: &str, events: &[&str]) -> Value {
+    let root = settings.as_object_mut().unwrap();
+    let all = root.entry("hooks").or_insert_with(|| json!({}));
+    for event in events {
+        let groups = all.as_object_mut().unwrap();
+        let groups = groups.entry(*event).or_insert_with(|| json!([]));
+        let group = hooks::group(event, &hooks::command(program, event));
+        groups.as_array_mut().unwrap().push(group);
+    }
+    settings
+}
+
+/// Without what our hooks cannot be told from having made: an empty array of an event, an empty `hooks`.
+fn pruned(mut settings: Value, events: &[&str]) -> Value {
+    let root = settings.as_object_mut().unwrap();
+    if let Some(all) = root.get_mut("hooks").and_then(Value::as_object_mut) {
+        all.retain(|event, groups| !(events.contains(&event.as_str()) && *groups == json!([])));
+        if all.is_empty() {
+            root.shift_remove("hooks");
+        }
+    }
+    settings
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn in_and_out_again_is_no_change(old in written(), light: bool) {
+        let events = hooks::events(light);
+        let new = merge::put_in(&old, HERE, &events).unwrap();
+        prop_assert_eq!(value(&new), plus_ours(value(&old), HERE, &events));
+        prop_assert_eq!(&merge::put_in(&new, HERE, &events).unwrap(), &new);
+
+        let backups = [Backup::new("older", "{}"), Backup::new("b", &old)];
+        prop_assert_eq!(backup::original(&backups[1..], &new), Some(old.as_str()));
+        prop_assert_eq!(value(backup::original(&backups, &new).unwrap()), value(&old));
+
+        // Without a backup, only what could be either way is not as it was.
+        let (left, mut found) = merge::take_out(&new).unwrap();
+        found.sort_unstable();
+        let mut all = events.clone();
+        all.sort_unstable();
+        prop_assert_eq!(found, all);
+        let was = pruned(value(&old), &events);
+        match left {
+            None => prop_assert_eq!(was, json!({})),
+            Some(left) if was == value(&old) => prop_assert_eq!(left, old),
+            Some(left) => prop_assert_eq!(pruned(value(&left), &events), was),
+        }
+    }
+
+    #[test]
+    fn a_moved_binary_and_a_second_thought_leave_no_trace(old in written()) {
+        let (light, full) = (hooks::events(true), hooks::events(false));
+        let new = merge::put_in(&old, HERE, &full).unwrap();
+        let moved = merge::put_in(&merge::put_in(&old, THERE, &full).unwrap(), HERE, &full).unwrap();
+        prop_assert_eq!(&moved, &new);
+        let added = merge::put_in(&merge::put_in(&old, HERE, &light).unwrap(), HERE, &full).unwrap();
+        prop_assert_eq!(&added, &new);
+        let lighter = merge::put_in(&new, HERE, &light).unwrap();
+        let directly = merge::put_in(&old, HERE, &light).unwrap();
+        if pruned(value(&old), &full) == value(&old) {
+            prop_assert_eq!(lighter, directly);
+        } else {
+            prop_assert_eq!(pruned(value(&lighter), &full), pruned(value(&directly), &full));
+        }
+    }
+
+    #[test]
+    fn a_broken_text_is_refused_and_never_a_panic(old in written(), at in any::<prop::sample::Index>(), junk in ".{0,2}") {
+        let cut: Vec<char> = old.chars().collect();
+        let at = at.index(cut.len() + 1);
+        let broken: String = cut[..at].iter().collect::<String>() + &junk;
+        let is_json = serde_json::from_str::<Value>(broken.trim_start_matches('\u{feff}')).is_ok();
+        if !is_json && !merge::is_blank(&broken) {
+            prop_assert!(merge::put_in(&broken, HERE, &hooks::events(false)).is_err());
+            prop_assert!(merge::take_out(&broken).is_err());
+        }
+    }
+}

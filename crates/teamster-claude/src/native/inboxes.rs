@@ -1,0 +1,91 @@
+//! The client's inboxes: what teammates said and nobody has read yet.
+
+use serde_json::Value;
+use teamster_fs::layout;
+use teamster_types::Time;
+
+use super::{Registry, Team};
+
+/// A message in an inbox, in words for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Who sent it.
+    pub from: String,
+    /// Whose inbox.
+    pub to: String,
+    /// What it says.
+    pub content: String,
+    /// When it was sent.
+    pub at: Time,
+}
+
+impl Registry {
+    /// What lies in the inboxes of a team, oldest first.
+    pub fn notes(&self, team: &Team) -> Vec<Note> {
+        let Some(inboxes) = self
+            .folder(team)
+            .and_then(|folder| folder.child(layout::NATIVE_INBOXES).ok().flatten())
+        else {
+            return Vec::new();
+        };
+        let mut notes = Vec::new();
+        for entry in inboxes.entries().into_iter().flatten() {
+            let Some(owner) = entry.name.strip_suffix(".json") else {
+                continue;
+            };
+            if owner.starts_with('.') {
+                continue;
+            }
+            // Half a file belongs to its client; the next hook finds it whole.
+            let bytes = inboxes.read(&entry.name).ok().flatten();
+            let bytes = bytes.map(|(bytes, _)| bytes).unwrap_or_default();
+            let list: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_default();
+            notes.extend(list.iter().filter_map(|letter| note(owner, letter)));
+        }
+        notes.sort_by_key(|note| note.at);
+        notes
+    }
+}
+
+fn note(owner: &str, letter: &Value) -> Option<Note> {
+    let text = letter.get("text")?.as_str()?;
+    Some(Note {
+        from: letter.get("from")?.as_str()?.to_owned(),
+        to: owner.to_owned(),
+        content: in_words(text)?,
+        at: letter.get("timestamp")?.as_str()?.parse().ok()?,
+    })
+}
+
+/// A message that a program wrote, in words; `None` for those that say what the roster already shows.
+fn in_words(text: &str) -> Option<String> {
+    if text.trim_start().starts_with('{')
+        && let Ok(message) = serde_json::from_str::<Value>(text)
+    {
+        return structured(&message);
+    }
+    Some(text.to_owned())
+}
+
+/// The same of a message that is not text.
+pub(crate) fn structured(message: &Value) -> Option<String> {
+    let field = |key: &str| message.get(key).and_then(Value::as_str);
+    let with = |words: &str, more: Option<&str>| match more {
+        Some(more) => format!("{words}: {more}"),
+        None => words.to_owned(),
+    };
+    Some(match field("type") {
+        None => message.to_string(),
+        Some("idle_notification") => return None,
+        Some("task_assignment") => with("task assigned", field("subject")),
+        Some("shutdown_request") => with("asks to shut down", field("reason")),
+        Some("shutdown_approved") => with("shuts down", None),
+        Some("shutdown_response") => match message.get("approve").and_then(Value::as_bool) {
+            Some(false) => with("does not shut down", field("reason")),
+            _ => with("shuts down", None),
+        },
+        Some("permission_request") => with("asks for permission", field("tool_name")),
+        Some("permission_response") => with("answers about a permission", field("subtype")),
+        Some(other) => other.replace('_', " "),
+    })
+}

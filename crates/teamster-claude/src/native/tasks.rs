@@ -1,0 +1,84 @@
+//! The client's tasks: how far they are, and which one comes next.
+
+use teamster_fs::{Dir, layout};
+use teamster_types::progress::Progress;
+use teamster_types::task::{Status, Task};
+
+use super::{Registry, Team};
+
+/// The tasks of one list, as they are now.
+#[derive(Clone, Debug)]
+pub struct TaskFolder {
+    tasks: Vec<Task>,
+}
+
+impl Registry {
+    /// The tasks of a team, else those of a session without one; `None` when nothing is known about tasks.
+    pub fn tasks(&self, team: Option<&Team>, session: &str) -> Option<TaskFolder> {
+        let all = self.claude().child(layout::TASKS).ok()??;
+        let folder = |name: &str| all.child(name).ok().flatten();
+        let folder = team
+            .and_then(|team| folder(&team.folder))
+            .or_else(|| folder(session))?;
+        let tasks = read(&folder);
+        (!tasks.is_empty()).then_some(TaskFolder { tasks })
+    }
+}
+
+fn read(folder: &Dir) -> Vec<Task> {
+    let mut tasks: Vec<Task> = folder
+        .entries()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let id = layout::task_of_file(&entry.name)?;
+            let (bytes, _) = folder.read(&entry.name).ok()??;
+            Task::parse(&id, &bytes).ok()
+        })
+        .collect();
+    tasks.sort_by_key(|task| task.id().number());
+    tasks
+}
+
+impl TaskFolder {
+    /// How far they are. The client says that a task is created or completed before its file says so.
+    pub fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Progress {
+        let mut progress = Progress::default();
+        if created.is_some_and(|id| self.subject(id).is_none()) {
+            progress.count(Status::Pending, false);
+        }
+        for task in self.tasks.iter().filter(|task| !task.is_internal()) {
+            let is_done = completed.is_some_and(|id| task.id().as_str() == id);
+            let status = if is_done {
+                Status::Completed
+            } else {
+                task.status()
+            };
+            progress.count(status, task.is_failed() && !is_done);
+        }
+        progress
+    }
+
+    /// What a task is about.
+    pub fn subject(&self, id: &str) -> Option<&str> {
+        let task = self.tasks.iter().find(|task| task.id().as_str() == id)?;
+        Some(task.subject())
+    }
+
+    /// The next task that a teammate could take: nobody else's, and waiting for none.
+    pub fn next_for(&self, name: &str) -> Option<&Task> {
+        let is_done = |id: &teamster_types::TaskId| {
+            let blocker = self.tasks.iter().find(|task| task.id() == id);
+            blocker.is_none_or(Task::is_done)
+        };
+        self.tasks.iter().find(|task| {
+            task.status() == Status::Pending
+                && !task.is_internal()
+                && task.claim().is_none()
+                && task
+                    .owner()
+                    .is_none_or(|owner| owner == name || owner.is_empty())
+                && task.blocked_by().iter().all(is_done)
+        })
+    }
+}

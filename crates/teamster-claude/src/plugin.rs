@@ -1,0 +1,270 @@
+//! A plugin for the client: our hooks, three commands and a skill, in one folder that can be copied or shared.
+//!
+//! The hooks call a launcher in the plugin, not the binary: a folder that is shared must not name a place on one
+//! machine. It takes the `teamster` on `PATH`, else the one that exported it. It is run by `sh` with arguments of its
+//! own, so neither its path nor its mode matters.
+//!
+//! There is no MCP server in it: `teamster mcp` does not exist yet.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use teamster_fs::{Dir, random_hex, remove_tree};
+use teamster_store::{Kind, StoreError};
+
+use crate::install::hooks;
+
+const NAME: &str = "teamster";
+const MANIFEST: &str = "plugin.json";
+const MANIFEST_FOLDER: &str = ".claude-plugin";
+const LAUNCHER: &str = "${CLAUDE_PLUGIN_ROOT}/bin/teamster";
+
+const READABLE: u32 = 0o666;
+const RUNNABLE: u32 = 0o777;
+
+/// What to export, where to.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The plugin's folder.
+    pub folder: &'a Path,
+    /// The binary that exports it.
+    pub program: &'a str,
+    /// The version of that binary.
+    pub version: &'a str,
+    /// Write into a folder that holds something else.
+    pub force: bool,
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// The plugin's folder.
+    pub folder: PathBuf,
+    /// Its files, from there.
+    pub files: Vec<String>,
+}
+
+struct File {
+    path: &'static str,
+    content: String,
+    mode: u32,
+}
+
+/// Writes the plugin. A folder that is new appears whole or not at all; in one that is there each file is replaced at
+/// once, and the manifest, without which it is no plugin, comes last.
+pub fn export(request: &Request<'_>) -> Result<Exported, StoreError> {
+    let files = files(request)?;
+    match Dir::open_root(request.folder)? {
+        Some(dir) => {
+            if !request.force && !is_ours_to_write(&dir)? {
+                return Err(StoreError::refused(format!(
+                    "{} holds something else than a plugin of ours",
+                    request.folder.display()
+                ))
+                .hint(
+                    "name a new or empty folder, or replace what has the same name with --force",
+                ));
+            }
+            write(&dir, &files)?;
+        }
+        None => write_new(request.folder, &files)?,
+    }
+    Ok(Exported {
+        folder: request.folder.to_owned(),
+        files: files.iter().map(|file| file.path.to_owned()).collect(),
+    })
+}
+
+fn files(request: &Request<'_>) -> Result<Vec<File>, StoreError> {
+    let text = |path, content: &str| File {
+        path,
+        content: content.to_owned(),
+        mode: READABLE,
+    };
+    let launcher = include_str!("plugin/teamster.sh");
+    Ok(vec![
+        File {
+            path: "bin/teamster",
+            content: launcher.replace("@PROGRAM@", &single_quoted(request.program)),
+            mode: RUNNABLE,
+        },
+        text("commands/team.md", include_str!("plugin/team.md")),
+        text(
+            "commands/team-status.md",
+            include_str!("plugin/team-status.md"),
+        ),
+        text(
+            "commands/team-approve.md",
+            include_str!("plugin/team-approve.md"),
+        ),
+        text("skills/teamster/SKILL.md", include_str!("plugin/SKILL.md")),
+        text("README.md", include_str!("plugin/README.md")),
+        text("hooks/hooks.json", &pretty(&hooks_file())?),
+        text(
+            ".claude-plugin/plugin.json",
+            &pretty(&manifest(request.version))?,
+        ),
+    ])
+}
+
+fn manifest(version: &str) -> Value {
+    json!({
+        "name": NAME,
+        "version": version,
+        "description": "Shows every teammate, task, message and death of a session to viewers, and lets the lead use the teamster command",
+        "author": { "name": NAME },
+        "license": "MIT OR Apache-2.0",
+    })
+}
+
+fn hooks_file() -> Value {
+    let mut all = hooks::all(&hooks::events(false), |_| "sh".to_owned());
+    for (event, groups) in all.as_object_mut().into_iter().flatten() {
+        if let Some(hook) = groups.pointer_mut("/0/hooks/0") {
+            *hook = json!({
+                "type": "command",
+                "command": "sh",
+                "args": [LAUNCHER, "hook", event],
+                "timeout": hooks::TIMEOUT,
+            });
+        }
+    }
+    json!({
+        "description": "Tells teamster what the agents of a session do",
+        "hooks": all,
+    })
+}
+
+fn pretty(value: &Value) -> Result<String, StoreError> {
+    serde_json::to_string_pretty(value)
+        .map(|text| text + "\n")
+        .map_err(|error| StoreError::new(Kind::Failed, error.to_string()))
+}
+
+fn single_quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Whether a folder is empty or holds an earlier export.
+fn is_ours_to_write(dir: &Dir) -> Result<bool, StoreError> {
+    if dir.entries()?.is_empty() {
+        return Ok(true);
+    }
+    let Ok(Some(folder)) = dir.child(MANIFEST_FOLDER) else {
+        return Ok(false);
+    };
+    let manifest = folder.read(MANIFEST).ok().flatten();
+    let manifest = manifest.and_then(|(bytes, _)| serde_json::from_slice::<Value>(&bytes).ok());
+    Ok(manifest.is_some_and(|manifest| manifest["name"] == NAME))
+}
+
+/// Beside where it will be, then renamed.
+fn write_new(folder: &Path, files: &[File]) -> Result<(), StoreError> {
+    let unnamed = || {
+        StoreError::refused(format!("{} cannot be made", folder.display()))
+            .hint("name a folder, such as ./teamster-plugin")
+    };
+    let parent = folder.parent().ok_or_else(unnamed)?;
+    let name = folder.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(unnamed)?;
+    let beside = Dir::open_root(parent)?.ok_or_else(|| {
+        StoreError::not_found(format!("there is no folder {}", parent.display()))
+            .hint("make it first; only the last folder is made")
+    })?;
+    let temp = format!(".{name}.{}.{}.tmp", std::process::id(), random_hex());
+    let written = beside
+        .shared_child_or_create(&temp)
+        .map_err(StoreError::from)
+        .and_then(|dir| write(&dir, files))
+        .and_then(|()| {
+            if beside.rename_new(&temp, &beside, name)? {
+                return Ok(());
+            }
+            Err(StoreError::conflict(format!(
+                "{} was made by somebody else in this moment",
+                folder.display()
+            )))
+        });
+    if written.is_err() {
+        let _ = remove_tree(&beside, &temp);
+    }
+    written
+}
+
+fn write(dir: &Dir, files: &[File]) -> Result<(), StoreError> {
+    for file in files {
+        let mut folders: Vec<&str> = file.path.split('/').collect();
+        let Some(name) = folders.pop() else {
+            continue;
+        };
+        let mut inner = None;
+        for folder in folders {
+            let next = inner
+                .as_ref()
+                .unwrap_or(dir)
+                .shared_child_or_create(folder)?;
+            inner = Some(next);
+        }
+        let inner = inner.as_ref().unwrap_or(dir);
+        inner.replace_shared(name, file.content.as_bytes(), file.mode)?;
+    }
+    Ok(dir.sync()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The events that every client of the recordings knows: an unknown one makes older ones drop all hooks.
+    const KNOWN: [&str; 30] = [
+        "PreToolUse",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+        "Notification",
+        "UserPromptSubmit",
+        "UserPromptExpansion",
+        "SessionStart",
+        "SessionEnd",
+        "Stop",
+        "StopFailure",
+        "SubagentStart",
+        "SubagentStop",
+        "PreCompact",
+        "PostCompact",
+        "PermissionRequest",
+        "PermissionDenied",
+        "Setup",
+        "TeammateIdle",
+        "TaskCreated",
+        "TaskCompleted",
+        "Elicitation",
+        "ElicitationResult",
+        "ConfigChange",
+        "WorktreeCreate",
+        "WorktreeRemove",
+        "InstructionsLoaded",
+        "CwdChanged",
+        "FileChanged",
+        "MessageDisplay",
+    ];
+
+    #[test]
+    fn every_client_knows_every_event() {
+        let file = hooks_file();
+        let hooks = file["hooks"].as_object().unwrap();
+        assert_eq!(hooks.len(), 11);
+        for (event, groups) in hooks {
+            assert!(KNOWN.contains(&event.as_str()), "{event}");
+            let hook = &groups[0]["hooks"][0];
+            assert_eq!(hook["args"], json!([LAUNCHER, "hook", event]));
+            assert_eq!(hook["timeout"], 5, "seconds");
+        }
+        assert_eq!(hooks["PostToolUse"][0]["matcher"], hooks::TOOLS);
+    }
+
+    #[test]
+    fn a_place_with_a_quote_in_it_stays_one_word() {
+        assert_eq!(single_quoted("/o'b $x/teamster"), r"'/o'\''b $x/teamster'");
+    }
+}

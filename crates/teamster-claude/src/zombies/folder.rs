@@ -1,0 +1,209 @@
+//! The two folders of one team, opened, and when they were last changed.
+
+use teamster_fs::{Dir, FsError, Problem, layout};
+use teamster_types::team::{Kind, TeamConfig};
+
+use super::look::{Budget, Scene};
+
+/// No registry is larger; one that is would cost a hook its time.
+const LARGEST_REGISTRY: u64 = 8 * 1024 * 1024;
+/// Claude Code rewrites its registry in place, so a torn one is read again before it is called unreadable.
+const READS: usize = 3;
+/// A team's folders are three deep at most; what lies deeper is looked at from outside only.
+const DEEPEST: usize = 6;
+
+/// What `config.json` says.
+#[derive(Debug)]
+pub(super) enum Registry {
+    /// There is none: Claude Code leaves such folders behind.
+    Missing,
+    /// It was read.
+    Read(TeamConfig),
+    /// It is there, and this is wrong with it.
+    Unreadable(String),
+}
+
+/// A team's folders.
+#[derive(Debug)]
+pub(super) struct TeamFolder {
+    pub(super) name: String,
+    pub(super) dir: Dir,
+    pub(super) tasks: Option<Dir>,
+    pub(super) registry: Registry,
+}
+
+/// What stands under a name in `teams`.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A folder of this user.
+    Team(Box<TeamFolder>),
+    /// Something that is not touched, and why.
+    Odd(String),
+    /// Nothing, by now.
+    Nothing,
+}
+
+/// The state of a team's files, to notice any change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// The newest modification time, in nanoseconds.
+    pub(super) newest: i64,
+    /// The same without the two folders themselves.
+    inside: i64,
+    entries: u64,
+    bytes: u64,
+}
+
+impl Seen {
+    /// Whether nothing in the folders changed. Moving a folder may change its own time on some file systems.
+    pub(super) fn is_same_inside(&self, other: &Seen) -> bool {
+        (self.inside, self.entries, self.bytes) == (other.inside, other.entries, other.bytes)
+    }
+}
+
+/// Why looking ended early.
+#[derive(Debug)]
+pub(super) enum Cut {
+    /// The time is up.
+    OutOfTime,
+    /// Something cannot be read.
+    Failed(FsError),
+}
+
+impl From<FsError> for Cut {
+    fn from(error: FsError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Opens what stands under `name`.
+pub(super) fn open(scene: &Scene<'_>, name: &str) -> Found {
+    match try_open(scene, name) {
+        Ok(found) => found,
+        Err(error) => Found::Odd(match error.problem {
+            Problem::Link => format!(
+                "{} is a symbolic link and not followed",
+                error.path.display()
+            ),
+            Problem::NotA(wanted) => format!("{} is not a {wanted}", error.path.display()),
+            _ => error.to_string(),
+        }),
+    }
+}
+
+fn try_open(scene: &Scene<'_>, name: &str) -> Result<Found, FsError> {
+    let Some(teams) = &scene.teams else {
+        return Ok(Found::Nothing);
+    };
+    let Some(dir) = teams.child(name)? else {
+        return Ok(Found::Nothing);
+    };
+    let tasks = match &scene.tasks {
+        Some(tasks) => tasks.child(name)?,
+        None => None,
+    };
+    for folder in [Some(&dir), tasks.as_ref()].into_iter().flatten() {
+        let owner = folder.owner()?;
+        if owner != scene.user {
+            return Ok(Found::Odd(format!(
+                "{} belongs to another user (uid {owner})",
+                folder.path().display()
+            )));
+        }
+    }
+    Ok(Found::Team(Box::new(TeamFolder {
+        name: name.to_owned(),
+        registry: registry(&dir),
+        dir,
+        tasks,
+    })))
+}
+
+fn registry(dir: &Dir) -> Registry {
+    let mut problem = String::new();
+    for _ in 0..READS {
+        match dir.stamp(layout::CONFIG) {
+            Ok(Some(stamp)) if stamp.size > LARGEST_REGISTRY => {
+                return Registry::Unreadable("it is larger than 8 MiB".to_owned());
+            }
+            _ => {}
+        }
+        match dir.read(layout::CONFIG) {
+            Ok(None) => return Registry::Missing,
+            Ok(Some((bytes, _))) => match TeamConfig::parse(&bytes) {
+                Ok(config) => return Registry::Read(config),
+                Err(error) => problem = error,
+            },
+            Err(error) => return Registry::Unreadable(error.problem.to_string()),
+        }
+        std::thread::yield_now();
+    }
+    Registry::Unreadable(problem)
+}
+
+impl TeamFolder {
+    /// The registry, where it could be read.
+    pub(super) fn config(&self) -> Option<&TeamConfig> {
+        match &self.registry {
+            Registry::Read(config) => Some(config),
+            _ => None,
+        }
+    }
+
+    /// Whether teamster made it.
+    pub(super) fn is_ours(&self) -> bool {
+        self.config()
+            .is_some_and(|config| config.kind() == Kind::Teamster)
+    }
+
+    /// The state of all its files. Something newer than `enough` is enough to know that the team is young.
+    pub(super) fn seen(&self, budget: &Budget, enough: Option<i64>) -> Result<Seen, Cut> {
+        let mut seen = Seen::default();
+        for folder in [Some(&self.dir), self.tasks.as_ref()].into_iter().flatten() {
+            if !walk(
+                folder,
+                DEEPEST,
+                budget,
+                enough.unwrap_or(i64::MAX),
+                &mut seen,
+            )? {
+                break;
+            }
+        }
+        Ok(seen)
+    }
+}
+
+/// Adds everything in a folder to what was seen; false as soon as that is enough.
+fn walk(
+    dir: &Dir,
+    deep: usize,
+    budget: &Budget,
+    enough: i64,
+    seen: &mut Seen,
+) -> Result<bool, Cut> {
+    seen.newest = seen.newest.max(dir.own_stamp()?.modified);
+    for entry in dir.entries()? {
+        if seen.newest > enough {
+            return Ok(false);
+        }
+        if budget.is_spent() {
+            return Err(Cut::OutOfTime);
+        }
+        let Some(stamp) = dir.stamp(&entry.name)? else {
+            continue;
+        };
+        seen.entries += 1;
+        seen.inside = seen.inside.max(stamp.modified);
+        seen.newest = seen.newest.max(stamp.modified);
+        if stamp.kind != teamster_fs::FileKind::Folder {
+            seen.bytes = seen.bytes.wrapping_add(stamp.size);
+        } else if deep > 0
+            && let Some(child) = dir.child(&entry.name)?
+            && !walk(&child, deep - 1, budget, enough, seen)?
+        {
+            return Ok(false);
+        }
+    }
+    Ok(seen.newest <= enough)
+}

@@ -1,0 +1,77 @@
+//! Paths and names as a shell takes them, harmless to a terminal.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use teamster_types::redact::clean;
+
+/// A word that a shell reads as this text and nothing else.
+pub(super) fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    let is_visible = !text.contains(char::is_control) && clean(text, usize::MAX) == text;
+    if is_visible {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let mut word = String::from("$'");
+    for c in text.chars() {
+        match c {
+            '\'' | '\\' => word.extend(['\\', c]),
+            ' '..='~' => word.push(c),
+            other => {
+                let mut bytes = [0; 4];
+                for byte in other.encode_utf8(&mut bytes).bytes() {
+                    let _ = write!(word, "\\x{byte:02x}");
+                }
+            }
+        }
+    }
+    word.push('\'');
+    word
+}
+
+/// Removes files and folders by hand.
+pub(super) fn remove(paths: &[&Path]) -> String {
+    paths.iter().fold("rm -r --".to_owned(), |mut line, path| {
+        let _ = write!(line, " {}", word(&path.to_string_lossy()));
+        line
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "only a shell can tell")]
+    fn a_shell_reads_every_word_as_it_was() {
+        let odd = [
+            "plain-1.x",
+            "",
+            "with space",
+            "it's",
+            "$(touch x)",
+            "고치다",
+            "esc\u{1b}[31m'\\ bidi\u{202e}\nend",
+            "-rf",
+        ];
+        for text in odd {
+            let word = word(text);
+            assert!(!word.contains(['\u{1b}', '\u{202e}', '\n']), "{word}");
+            let line = format!("printf %s {word}x");
+            let said = std::process::Command::new("bash")
+                .args(["-c", &line])
+                .output();
+            assert_eq!(
+                String::from_utf8(said.unwrap().stdout).unwrap(),
+                format!("{text}x")
+            );
+        }
+        assert_eq!(
+            remove(&[Path::new("/a b"), Path::new("/c")]),
+            "rm -r -- '/a b' /c"
+        );
+    }
+}

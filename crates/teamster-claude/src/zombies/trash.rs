@@ -1,0 +1,424 @@
+//! The trash: `.teamster-trash/{time}-{team}/` with the team's two folders and a note in it.
+//!
+//! A team is moved in this order: the entry is made, the note is written, the registry is moved, the tasks are moved.
+//! A team without registry is no team, so what readers see is whole until the second last step and gone from then on.
+//! A process that was killed leaves one of these, told apart by what is in the entry:
+//!
+//! | registry | tasks | what it means | what the next one does |
+//! |---|---|---|---|
+//! | no | no | nothing was moved | removes the entry |
+//! | yes | no, though the note knows of some | killed between the moves | moves the tasks, too |
+//! | no | yes | the machine went down and kept only the second move | moves the tasks back |
+//! | yes | yes | done | nothing |
+//!
+//! Taking a team out goes the other way round: tasks, then registry. Entries of `team delete` have no note; the store
+//! finishes those itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use teamster_fs::{Dir, FsError, Lock, Sync, Waited, layout, remove_tree_while};
+use teamster_store::{Result, StoreError};
+use teamster_types::Time;
+
+use super::folder::{Cut, Seen, TeamFolder};
+use super::look::Scene;
+use super::{Action, Kind, REAP_COMMAND, Zombie};
+
+#[cfg(test)]
+mod tests;
+
+/// How long a removed team is kept.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// An entry that is being removed for good is not there any more for whoever would restore it.
+const GOING: &str = ".going-";
+/// No file name is longer.
+const LONGEST_NAME: usize = 255;
+
+/// What an entry was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Note {
+    pub(super) team: String,
+    pub(super) at: Time,
+    /// The inode of its task folder, if it had one.
+    pub(super) tasks: Option<u64>,
+    pub(super) evidence: Vec<String>,
+}
+
+/// One removed team.
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) team: String,
+    pub(super) dir: Dir,
+    pub(super) note: Option<Note>,
+    /// Whether a note is there, readable or not: then the entry is ours to finish.
+    noted: bool,
+}
+
+/// The trash, held.
+pub(super) struct Trash {
+    pub(super) dir: Dir,
+    _lock: Lock,
+}
+
+/// How moving a team ended.
+#[derive(Debug)]
+pub(super) enum Moved {
+    /// It is in the trash, here.
+    Trashed(PathBuf),
+    /// Somebody changed it at this moment, so it stays.
+    Changed,
+}
+
+impl Trash {
+    /// Waits for the trash; `None` when there is none and none shall be made.
+    pub(super) fn open(scene: &Scene<'_>, make: bool) -> Result<Option<Self>> {
+        let dir = match scene.root.child(layout::TRASH)? {
+            Some(dir) => dir,
+            None if make => scene.root.child_or_create(layout::TRASH)?,
+            None => return Ok(None),
+        };
+        let patience = scene.look.budget.patience();
+        match Lock::wait(&dir, layout::TRASH_LOCK, patience, false)? {
+            Waited::Held(lock) => Ok(Some(Self { dir, _lock: lock })),
+            Waited::TimedOut => Err(StoreError::busy(
+                "somebody else is removing or restoring teams right now; nothing was changed",
+            )
+            .hint("try again in a moment")),
+        }
+    }
+
+    /// Moves a team here, unless it is not in the state that it was judged in.
+    pub(super) fn put(
+        &self,
+        scene: &Scene<'_>,
+        team: &TeamFolder,
+        seen: Seen,
+        evidence: &[String],
+    ) -> Result<Moved, FsError> {
+        let hold = hold(scene, team)?;
+        if matches!(hold, Hold::Busy) || seen_now(scene, team)? != Some(seen) {
+            return Ok(Moved::Changed);
+        }
+        let Some(teams) = &scene.teams else {
+            return Ok(Moved::Changed);
+        };
+        let note = Note {
+            team: team.name.clone(),
+            at: scene.look.now,
+            tasks: match &team.tasks {
+                Some(tasks) => Some(tasks.own_stamp()?.inode),
+                None => None,
+            },
+            evidence: evidence.to_vec(),
+        };
+        let (name, dir) = self.new_entry(&note)?;
+        write_note(&dir, &note)?;
+        if let Err(error) = teams.rename_new(&team.name, &dir, layout::TEAMS) {
+            self.drop_entry(&name, &dir)?;
+            return Err(error);
+        }
+        let moved = match &scene.tasks {
+            Some(tasks) if team.tasks.is_some() => {
+                tasks.rename_new(&team.name, &dir, layout::TASKS).map(drop)
+            }
+            _ => Ok(()),
+        };
+        // What was moved is still open here, so a change up to the last moment is seen.
+        let now = seen_now(scene, team)?;
+        let is_same = now.is_some_and(|now| now.is_same_inside(&seen));
+        if moved.is_ok() && is_same && is_the_one(scene, &dir, team)? {
+            return Ok(Moved::Trashed(self.dir.join(&name)));
+        }
+        let back = take_out(scene, &dir, &team.name)?;
+        moved?;
+        if !back {
+            return Ok(Moved::Trashed(self.dir.join(&name)));
+        }
+        self.drop_entry(&name, &dir)?;
+        Ok(Moved::Changed)
+    }
+
+    /// Finishes what killed processes began. An entry that cannot be finished hides no other.
+    pub(super) fn finish(&self, scene: &Scene<'_>) -> Result<(), FsError> {
+        for entry in entries(&self.dir)? {
+            if scene.look.budget.is_spent() {
+                break;
+            }
+            if entry.noted {
+                let _ = self.finish_entry(scene, &entry);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_entry(&self, scene: &Scene<'_>, entry: &Entry) -> Result<(), FsError> {
+        match entry.half(scene)? {
+            Half::Whole => Ok(()),
+            Half::Nothing => self.drop_entry(&entry.name, &entry.dir),
+            Half::TasksMissing => match &scene.tasks {
+                Some(tasks) => tasks
+                    .rename_new(&entry.team, &entry.dir, layout::TASKS)
+                    .map(drop),
+                None => Ok(()),
+            },
+            Half::RegistryMissing => {
+                if take_out(scene, &entry.dir, &entry.team)? {
+                    self.drop_entry(&entry.name, &entry.dir)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes what has been here for seven days; how many that were, and what could not be removed.
+    pub(super) fn purge(&self, scene: &Scene<'_>) -> Result<(usize, Vec<String>), FsError> {
+        for entry in entries(&self.dir)? {
+            let changed = scene.age(entry.dir.own_stamp()?.modified);
+            let at = entry
+                .note
+                .as_ref()
+                .map(|note| scene.look.now.since(note.at));
+            if changed.min(at.unwrap_or(changed)) >= KEPT {
+                let going = format!("{GOING}{}", teamster_fs::random_hex());
+                self.dir.rename_new(&entry.name, &self.dir, &going)?;
+            }
+        }
+        let (mut gone, mut problems) = (0, Vec::new());
+        for entry in self.dir.entries()? {
+            if !entry.name.starts_with(GOING) {
+                continue;
+            }
+            let go_on = || !scene.look.budget.is_spent();
+            match remove_tree_while(&self.dir, &entry.name, &go_on) {
+                Ok(true) => gone += 1,
+                Ok(false) => break,
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        Ok((gone, problems))
+    }
+
+    /// Removes an entry that holds no team.
+    pub(super) fn drop_entry(&self, name: &str, dir: &Dir) -> Result<(), FsError> {
+        dir.remove(layout::TRASH_NOTE)?;
+        // What else is in it stays until the entry is seven days old.
+        match self.dir.remove_dir(name) {
+            Err(error) if error.io_kind() != Some(std::io::ErrorKind::DirectoryNotEmpty) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn new_entry(&self, note: &Note) -> Result<(String, Dir), FsError> {
+        let moment = note.at.to_string();
+        let moment: String = moment.chars().filter(char::is_ascii_alphanumeric).collect();
+        let mut name = format!("{moment}-{}", note.team);
+        while name.len() > LONGEST_NAME - 8 {
+            name.pop();
+        }
+        let mut other = 1_u64;
+        loop {
+            let free = match other {
+                1 => name.clone(),
+                other => format!("{name}.{other}"),
+            };
+            if self.dir.make_dir(&free)? {
+                let dir = self.dir.child_or_create(&free)?;
+                return Ok((free, dir));
+            }
+            other += 1;
+        }
+    }
+}
+
+/// Whether our own writers are kept out while a team is moved.
+enum Hold {
+    NotNeeded,
+    Held(#[expect(dead_code, reason = "held until it is dropped")] Lock),
+    Busy,
+}
+
+/// How far a move of an entry got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    Nothing,
+    TasksMissing,
+    RegistryMissing,
+    Whole,
+}
+
+impl Entry {
+    pub(super) fn has(&self, folder: &str) -> Result<bool, FsError> {
+        Ok(self.dir.stamp(folder)?.is_some())
+    }
+
+    fn half(&self, scene: &Scene<'_>) -> Result<Half, FsError> {
+        Ok(match (self.has(layout::TEAMS)?, self.has(layout::TASKS)?) {
+            (false, false) => Half::Nothing,
+            (false, true) => Half::RegistryMissing,
+            (true, true) => Half::Whole,
+            (true, false) => {
+                let there = match &scene.tasks {
+                    Some(tasks) => tasks.stamp(&self.team)?.map(|stamp| stamp.inode),
+                    None => None,
+                };
+                let known = self.note.as_ref().and_then(|note| note.tasks);
+                // A team that was made meanwhile has taken the folder over; then it is not the old one's any more.
+                if known.is_some() && there == known && !scene.has_team(&self.team) {
+                    Half::TasksMissing
+                } else {
+                    Half::Whole
+                }
+            }
+        })
+    }
+}
+
+/// Removals that were begun and not finished.
+pub(super) fn half_moved(scene: &Scene<'_>) -> Result<Vec<Zombie>, FsError> {
+    let Some(dir) = scene.root.child(layout::TRASH)? else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for entry in entries(&dir)? {
+        let half = entry.half(scene).unwrap_or(Half::Whole);
+        let half = entry.noted && matches!(half, Half::TasksMissing | Half::RegistryMissing);
+        if half {
+            found.push(Zombie {
+                kind: Kind::Team,
+                name: entry.team.clone(),
+                age: scene.age(entry.dir.own_stamp()?.modified),
+                team: entry.team,
+                evidence: vec!["its removal was begun and not finished".to_owned()],
+                action: Action::Reap,
+                command: REAP_COMMAND.to_owned(),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Everything in the trash, oldest first.
+pub(super) fn entries(trash: &Dir) -> Result<Vec<Entry>, FsError> {
+    let mut found = Vec::new();
+    for entry in trash.entries()? {
+        let name = entry.name;
+        if name.starts_with('.') {
+            continue;
+        }
+        // What is no folder is none of ours.
+        let Ok(Some(dir)) = trash.child(&name) else {
+            continue;
+        };
+        let bytes = dir.read(layout::TRASH_NOTE)?.map(|(bytes, _)| bytes);
+        let note: Option<Note> = bytes.as_ref().and_then(|b| serde_json::from_slice(b).ok());
+        let note = note.filter(|note| is_plain(&note.team));
+        let team = note.as_ref().map(|note| note.team.clone());
+        let Some(team) = team.or_else(|| team_of(&name)) else {
+            continue;
+        };
+        found.push(Entry {
+            noted: bytes.is_some(),
+            name,
+            team,
+            dir,
+            note,
+        });
+    }
+    found.sort_by(|a, b| order(&a.name).cmp(&order(&b.name)));
+    Ok(found)
+}
+
+/// Whether a name that stands in a file can be the name of one.
+fn is_plain(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']) && name.len() <= LONGEST_NAME
+}
+
+/// The time, then the number behind entries of the same time.
+fn order(name: &str) -> (&str, u64, &str) {
+    let (time, rest) = name.split_once('-').unwrap_or((name, ""));
+    let number = rest
+        .rsplit_once('.')
+        .and_then(|(_, number)| number.parse().ok());
+    (time, number.unwrap_or(1), rest)
+}
+
+/// The team in the name of an entry that has no note.
+fn team_of(entry: &str) -> Option<String> {
+    let (_, rest) = entry.split_once('-')?;
+    let team = match rest.rsplit_once('.') {
+        Some((team, number)) if number.parse::<u64>().is_ok() => team,
+        _ => rest,
+    };
+    (!team.is_empty()).then(|| team.to_owned())
+}
+
+/// Writes what an entry is, before anything is moved.
+pub(super) fn write_note(dir: &Dir, note: &Note) -> Result<(), FsError> {
+    let bytes = serde_json::to_vec(note).unwrap_or_default();
+    dir.replace(layout::TRASH_NOTE, &bytes, Sync::Fast)
+}
+
+/// Moves both folders of an entry to their places, the registry last; false when one is taken and they stay.
+pub(super) fn take_out(scene: &Scene<'_>, entry: &Dir, team: &str) -> Result<bool, FsError> {
+    let tasks = scene.root.child_or_create(layout::TASKS)?;
+    let teams = scene.root.child_or_create(layout::TEAMS)?;
+    let has_tasks = entry.stamp(layout::TASKS)?.is_some();
+    if has_tasks && !entry.rename_new(layout::TASKS, &tasks, team)? {
+        return Ok(false);
+    }
+    if entry.stamp(layout::TEAMS)?.is_some() && !entry.rename_new(layout::TEAMS, &teams, team)? {
+        if has_tasks {
+            tasks.rename_new(team, entry, layout::TASKS)?;
+        }
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// The lock that our own writers take. Where there is none, none of them was ever here, and making one would make the
+/// team look younger than it is.
+fn hold(scene: &Scene<'_>, team: &TeamFolder) -> Result<Hold, FsError> {
+    let Some(tasks) = &team.tasks else {
+        return Ok(Hold::NotNeeded);
+    };
+    if tasks.stamp(layout::TEAM_LOCK)?.is_none() {
+        return Ok(Hold::NotNeeded);
+    }
+    let patience = scene.look.budget.patience();
+    Ok(
+        match Lock::wait(tasks, layout::TEAM_LOCK, patience, false)? {
+            Waited::Held(lock) => Hold::Held(lock),
+            Waited::TimedOut => Hold::Busy,
+        },
+    )
+}
+
+/// The state of a team's files now; `None` when the time is up.
+fn seen_now(scene: &Scene<'_>, team: &TeamFolder) -> Result<Option<Seen>, FsError> {
+    match team.seen(&scene.look.budget, None) {
+        Ok(seen) => Ok(Some(seen)),
+        Err(Cut::OutOfTime) => Ok(None),
+        Err(Cut::Failed(error)) => Err(error),
+    }
+}
+
+/// Whether what was moved is what was judged, and nothing was left behind.
+fn is_the_one(scene: &Scene<'_>, entry: &Dir, team: &TeamFolder) -> Result<bool, FsError> {
+    let left = match scene.root.child(layout::TASKS)? {
+        Some(tasks) => tasks.stamp(&team.name)?,
+        None => None,
+    };
+    let moved = |name: &str| Ok::<_, FsError>(entry.stamp(name)?.map(|stamp| stamp.inode));
+    let tasks = match &team.tasks {
+        Some(tasks) => Some(tasks.own_stamp()?.inode),
+        None => None,
+    };
+    Ok(left.is_none()
+        && moved(layout::TEAMS)? == Some(team.dir.own_stamp()?.inode)
+        && moved(layout::TASKS)? == tasks)
+}

@@ -1,0 +1,107 @@
+//! What makes Claude Code visible: the state files of a project, and the client's own files that are only read.
+
+use teamster_types::Time;
+
+/// Folder of a project's state files, below the project.
+pub const BKIT: &str = ".bkit";
+/// The live state that viewers poll, in [`BKIT`].
+pub const AGENT_STATE: &str = "agent-state.json";
+/// The lock that every writer in [`BKIT`] takes.
+pub const STATE_LOCK: &str = ".agent-state.lock";
+/// Changes of writers that could not wait for the lock, in [`BKIT`].
+pub const PENDING: &str = "pending.jsonl";
+/// The same while they are being applied.
+pub const PENDING_CLAIMED: &str = ".pending.claimed";
+/// One state for each session that is not shown in [`AGENT_STATE`], in [`BKIT`].
+pub const STATE_SESSIONS: &str = "sessions";
+/// What hooks say when they are asked to (`TEAMSTER_DEBUG`), in [`BKIT`].
+pub const HOOK_LOG: &str = "hook.log";
+
+/// Every teammate's end that was seen, below the Claude folder.
+pub const ZOMBIE_ALERTS: &str = "zombie-alerts.jsonl";
+/// Claude Code's running sessions, below the Claude folder.
+pub const NATIVE_SESSIONS: &str = "sessions";
+
+/// The configuration of bkit, in a project that uses it.
+pub const BKIT_CONFIG: &str = "bkit.config.json";
+
+/// Where a project's PDCA status may lie, by folders and name; the first that is there counts.
+pub const PDCA_STATUS: [(&[&str], &str); 2] = [
+    (&["docs"], ".pdca-status.json"),
+    (&[BKIT, "state"], "pdca-status.json"),
+];
+
+/// No session has a longer name.
+const LONGEST_SESSION: usize = 128;
+
+/// The state file of a session, in [`STATE_SESSIONS`]; `None` when its id cannot be a file's name.
+pub fn session_state_file(session: &str) -> Option<String> {
+    let fits = !session.is_empty()
+        && session.len() <= LONGEST_SESSION
+        && !session.starts_with('.')
+        && !session.contains(|c: char| c == '/' || c.is_control());
+    fits.then(|| format!("{session}.json"))
+}
+
+/// Where the state of a session without a usable id is kept once it is over.
+pub fn unnamed_state_file(last_updated: Option<Time>) -> String {
+    let millis = last_updated.map_or(0, Time::as_millis);
+    format!("unnamed-{millis}.json")
+}
+
+/// Where a state that cannot be understood is kept.
+pub fn corrupt_state_file(now: Time) -> String {
+    // A colon is no character for a file's name everywhere.
+    let time = now.to_string().replace(':', "-");
+    format!("agent-state.corrupt-{time}.json")
+}
+
+/// Whether a file name in Claude Code's folder of sessions is one of a running session, and of which process.
+pub fn pid_of_session_file(name: &str) -> Option<u32> {
+    name.strip_suffix(".json")?.parse().ok()
+}
+
+/// The folder of the team that newer clients make for each session.
+pub fn implicit_team(session: &str) -> Option<String> {
+    let start = session.get(..8)?;
+    start
+        .bytes()
+        .all(|byte| byte.is_ascii_hexdigit())
+        .then(|| format!("session-{start}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_leads_elsewhere_has_no_file() {
+        assert_eq!(
+            session_state_file("9338b893-db93").as_deref(),
+            Some("9338b893-db93.json")
+        );
+        for wrong in [
+            "",
+            "..",
+            ".x",
+            "a/b",
+            "../x",
+            "a\0b",
+            "a\nb",
+            &"x".repeat(129),
+        ] {
+            assert_eq!(session_state_file(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_implicit_team_is_named_by_the_start_of_the_session() {
+        assert_eq!(
+            implicit_team("9338b893-db93-42c7").as_deref(),
+            Some("session-9338b893")
+        );
+        for wrong in ["", "e", "9338b89", "../../..", "ääääääää"] {
+            assert_eq!(implicit_team(wrong), None, "{wrong:?}");
+        }
+    }
+}

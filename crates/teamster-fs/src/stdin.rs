@@ -1,0 +1,65 @@
+//! The standard input of a program that must not be kept waiting.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::dir::retry;
+
+const CHUNK: usize = 16 * 1024;
+
+/// What was read, and why reading ended.
+#[derive(Debug)]
+pub struct Input {
+    /// Everything up to the end, the cap or the limit.
+    pub bytes: Vec<u8>,
+    /// How it ended.
+    pub end: InputEnd,
+}
+
+/// Why reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputEnd {
+    /// The end was seen.
+    Whole,
+    /// There is more than was allowed.
+    TooLong,
+    /// Whoever holds the other side neither writes nor closes it.
+    TimedOut,
+    /// It cannot be read.
+    Unreadable,
+}
+
+/// Reads the standard input to its end: at most `cap` bytes, for at most `limit`.
+pub fn read(cap: usize, limit: Duration) -> Input {
+    let stdin = std::io::stdin();
+    let deadline = Instant::now() + limit;
+    let mut bytes = vec![0; CHUNK];
+    let mut filled = 0;
+    let end = loop {
+        if filled > cap {
+            break InputEnd::TooLong;
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        let wait = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        match retry(|| poll(&mut fds, Some(&wait))) {
+            Ok(0) => break InputEnd::TimedOut,
+            Ok(_) => {}
+            Err(_) => break InputEnd::Unreadable,
+        }
+        if filled == bytes.len() {
+            bytes.resize(filled * 2, 0);
+        }
+        match retry(|| rustix::io::read(&stdin, &mut bytes[filled..])) {
+            Ok(0) => break InputEnd::Whole,
+            Ok(count) => filled += count,
+            Err(_) => break InputEnd::Unreadable,
+        }
+    };
+    bytes.truncate(filled);
+    Input { bytes, end }
+}

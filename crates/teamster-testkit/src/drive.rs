@@ -1,0 +1,263 @@
+//! Clients that ask a real store for anything, in any order, all at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use teamster_fs::fail;
+use teamster_store::clock::ManualClock;
+use teamster_store::{ClaimRequest, Kind, PlannedTask, Result, Store, StoreError};
+use teamster_types::steps::LEASE;
+use teamster_types::task::{NewTask, Token};
+use teamster_types::team::NewTeam;
+use teamster_types::{TaskId, TeamName};
+
+use crate::claims::Asker;
+use crate::history::{Asked, Entry, History, Said};
+
+/// How many ask at once.
+pub const CLIENTS: usize = 8;
+/// How many tasks they fight for.
+pub const TASKS: usize = 6;
+/// How often each asks.
+pub const OPERATIONS: usize = 25;
+
+/// A store as its clients see it: each has a face of its own, and one for the process that is gone.
+pub struct Faces {
+    /// For each client, the store of a living process and that of a dead one.
+    pub faces: Vec<(Box<dyn Store>, Box<dyn Store>)>,
+    /// The clock that all share.
+    pub clock: Arc<ManualClock>,
+    /// One operation in so many dies on its way; never when 0.
+    pub deaths: u64,
+}
+
+/// Small, quick and the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// What one history came to.
+#[derive(Clone, Debug, Default)]
+pub struct Driven {
+    /// What happened.
+    pub history: History,
+    /// How many operations died.
+    pub deaths: u64,
+}
+
+/// Makes a team of its own and lets all clients loose on it.
+pub fn drive(faces: &Faces, number: u64, project: &str) -> Driven {
+    let team: TeamName = format!("history-{number}")
+        .parse()
+        .unwrap_or_else(|error| panic!("{error}"));
+    make_team(&*faces.faces[0].0, &team, project);
+    let moment = AtomicU64::new(0);
+    let parts: Vec<(Vec<Entry>, u64)> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let (team, moment) = (&team, &moment);
+                scope.spawn(move || Client::new(faces, team, client, number).run(moment))
+            })
+            .collect();
+        clients
+            .into_iter()
+            .map(|client| {
+                client
+                    .join()
+                    .unwrap_or_else(|_| panic!("a client panicked in history {number}"))
+            })
+            .collect()
+    });
+    let deaths = parts.iter().map(|(_, deaths)| deaths).sum();
+    let history = History {
+        tasks: TASKS,
+        entries: parts.into_iter().flat_map(|(entries, _)| entries).collect(),
+        nothing_hidden: faces.deaths == 0,
+    };
+    Driven { history, deaths }
+}
+
+fn make_team(store: &dyn Store, team: &TeamName, project: &str) {
+    let new = NewTeam {
+        name: team.clone(),
+        description: String::new(),
+        project: project.to_owned(),
+        members: Vec::new(),
+    };
+    let planned = |number: usize| PlannedTask {
+        task: NewTask {
+            subject: format!("task {number}"),
+            ..NewTask::default()
+        },
+        after: Vec::new(),
+    };
+    let plan: Vec<PlannedTask> = (0..TASKS).map(planned).collect();
+    let made = store
+        .create_team(&new, None)
+        .and_then(|_| store.import_tasks(team, "lead", &plan));
+    if let Err(error) = made {
+        panic!("cannot make {team}: {error}");
+    }
+}
+
+struct Client<'a> {
+    faces: &'a Faces,
+    team: &'a TeamName,
+    number: usize,
+    dice: Dice,
+    /// Tokens it was given, the last one last.
+    tickets: Vec<(usize, String)>,
+}
+
+impl<'a> Client<'a> {
+    fn new(faces: &'a Faces, team: &'a TeamName, number: usize, history: u64) -> Self {
+        let seed = (history + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(number as u64 * 0x1234_5677)
+            | 1;
+        let mut dice = Dice(seed);
+        // The first numbers of similar seeds are similar.
+        for _ in 0..20 {
+            dice.roll(2);
+        }
+        Self {
+            faces,
+            team,
+            number,
+            dice,
+            tickets: Vec::new(),
+        }
+    }
+
+    fn run(mut self, moment: &AtomicU64) -> (Vec<Entry>, u64) {
+        let mut entries = Vec::with_capacity(OPERATIONS);
+        let mut deaths = 0;
+        for _ in 0..OPERATIONS {
+            let asked = self.choose();
+            if self.faces.deaths > 0 && self.dice.roll(self.faces.deaths) == 0 {
+                fail::die_after(self.dice.roll(140));
+            }
+            let called = moment.fetch_add(1, Ordering::SeqCst);
+            let got = self.ask(&asked);
+            let returned = moment.fetch_add(1, Ordering::SeqCst);
+            let died = fail::revive();
+            deaths += u64::from(died);
+            let said = match got {
+                Ok(said) => Some(said),
+                Err(_) if died => None,
+                // It waited in vain for somebody's lock: nothing happened, and nothing was learnt.
+                Err(error) if is_busy(&error) => continue,
+                Err(error) if error.kind == Kind::Conflict => Some(Said::No),
+                Err(error) => panic!("{asked:?}: {error}"),
+            };
+            if let Some(Said::Given(task, token)) = &said {
+                self.tickets.push((*task, token.clone()));
+            }
+            entries.push(Entry {
+                client: self.number,
+                called,
+                returned: said.is_some().then_some(returned),
+                asked,
+                said,
+            });
+        }
+        (entries, deaths)
+    }
+
+    fn asker(&mut self) -> Asker {
+        Asker {
+            worker: u8::try_from(self.number).unwrap_or(0) % 5,
+            ghost: self.dice.roll(3) == 0,
+        }
+    }
+
+    fn any_task(&mut self) -> usize {
+        usize::try_from(self.dice.roll(TASKS as u64)).unwrap_or(0)
+    }
+
+    fn ticket(&mut self) -> Option<(usize, String)> {
+        // Mostly the last one; now and then one that is long over.
+        let back = 1 + usize::try_from(self.dice.roll(8) / 6).unwrap_or(0);
+        let place = self.tickets.len().checked_sub(back)?;
+        self.tickets.get(place).cloned()
+    }
+
+    fn choose(&mut self) -> Asked {
+        let roll = self.dice.roll(100);
+        match roll {
+            0..30 => Asked::Next(self.asker()),
+            30..42 => Asked::ById(self.asker(), self.any_task()),
+            42..46 => Asked::Force(self.any_task()),
+            46..50 => Asked::Retry(self.any_task()),
+            50..53 => Asked::Pass,
+            _ => match self.ticket() {
+                None => Asked::Next(self.asker()),
+                Some((task, token)) => match roll {
+                    53..68 => Asked::Renew(task, token),
+                    68..76 => Asked::Complete(task, token),
+                    76..88 => Asked::Fail(task, token),
+                    _ => Asked::Release(task, token),
+                },
+            },
+        }
+    }
+
+    fn ask(&self, asked: &Asked) -> Result<Said> {
+        let (living, gone) = &self.faces.faces[self.number];
+        let (store, team) = (living, self.team);
+        let id = |task: &usize| TaskId::from_number(*task as u64 + 1);
+        let claim = |asker: &Asker, task: Option<&usize>| {
+            let store = if asker.ghost { gone } else { living };
+            let worker = format!("worker-{}", asker.worker);
+            let request = ClaimRequest {
+                worker: worker.parse()?,
+                id: task.map(id),
+                lease: None,
+            };
+            let claimed = store.claim(team, &request)?;
+            Ok(claimed.map_or(Said::Nothing, |claimed| {
+                let number = usize::try_from(claimed.task.id().number()).unwrap_or(0);
+                Said::Given(number - 1, claimed.token.reveal().to_owned())
+            }))
+        };
+        let yes = |_| Said::Yes;
+        match asked {
+            Asked::Next(asker) => claim(asker, None),
+            Asked::ById(asker, task) => claim(asker, Some(task)),
+            Asked::Renew(task, token) => {
+                let renewed = store.renew(team, &id(task), &Token::new(token), None);
+                renewed.map(|_| Said::Yes)
+            }
+            Asked::Complete(task, token) => {
+                let done = store.complete(team, &id(task), &Token::new(token), None);
+                done.map(yes)
+            }
+            Asked::Fail(task, token) => {
+                let failed = store.fail(team, &id(task), &Token::new(token), "boom");
+                failed.map(yes)
+            }
+            Asked::Release(task, token) => {
+                let token = Token::new(token);
+                store.release(team, "-", &id(task), Some(&token)).map(yes)
+            }
+            Asked::Force(task) => store.release(team, "user", &id(task), None).map(yes),
+            Asked::Retry(task) => store.retry(team, "user", &id(task)).map(yes),
+            Asked::Pass => {
+                let span = i64::try_from(LEASE.as_millis()).unwrap_or(0) + 60_000;
+                self.faces.clock.advance(span);
+                Ok(Said::Yes)
+            }
+        }
+    }
+}
+
+fn is_busy(error: &StoreError) -> bool {
+    error.busy || error.message.starts_with("the lock of team")
+}

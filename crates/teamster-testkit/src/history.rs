@@ -1,0 +1,234 @@
+//! What clients did, and its parts, task by task.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use crate::claims::{Answer, Asker, Call, Task, Ticket};
+use crate::linear::{Operation, check};
+
+/// What a client asked of the store. Tasks are counted from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The next task.
+    Next(Asker),
+    /// A certain task.
+    ById(Asker, usize),
+    /// A longer lease.
+    Renew(usize, String),
+    /// It is done.
+    Complete(usize, String),
+    /// It went wrong.
+    Fail(usize, String),
+    /// It is given back.
+    Release(usize, String),
+    /// A person takes it back.
+    Force(usize),
+    /// It may begin anew.
+    Retry(usize),
+    /// Time passes for everyone.
+    Pass,
+}
+
+/// What it was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// This task, under this token.
+    Given(usize, String),
+    /// There is nothing to do.
+    Nothing,
+    /// Done.
+    Yes,
+    /// Nothing was changed.
+    No,
+}
+
+/// One operation of one client.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Who.
+    pub client: usize,
+    /// When it was called, on a clock that all share.
+    pub called: u64,
+    /// When it was answered; `None` when the client died.
+    pub returned: Option<u64>,
+    /// What was asked.
+    pub asked: Asked,
+    /// What was answered.
+    pub said: Option<Said>,
+}
+
+/// What a number of clients did to a number of tasks.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// How many tasks there were.
+    pub tasks: usize,
+    /// What was done, in any order.
+    pub entries: Vec<Entry>,
+    /// Whether a task that could be claimed must have been claimed by whoever looked for the next one. A lock that a
+    /// dead client left may hide a task for a while.
+    pub nothing_hidden: bool,
+}
+
+type Part = Vec<Operation<(usize, Call), Answer>>;
+
+impl History {
+    /// Whether every task, by itself, was treated as if everyone had asked one after the other; otherwise what cannot
+    /// be.
+    pub fn judge(&self) -> Result<(), String> {
+        for task in 0..self.tasks {
+            let part = self.part(task);
+            if let Err(stuck) = check(&Task, &part) {
+                let mut told = format!("task {task} is not linearizable; one gets as far as\n");
+                for place in &stuck.order {
+                    let _ = writeln!(told, "  {}", self.line(part[*place].call.0));
+                }
+                told.push_str("and then none of these can come next:\n");
+                for place in &stuck.next {
+                    let _ = writeln!(told, "  {}", self.line(part[*place].call.0));
+                }
+                return Err(told);
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, place: usize) -> String {
+        let entry = &self.entries[place];
+        let returned = entry
+            .returned
+            .map_or("died".to_owned(), |returned| returned.to_string());
+        format!(
+            "client {} [{}, {returned}] {:?} -> {:?}",
+            entry.client, entry.called, entry.asked, entry.said
+        )
+    }
+
+    /// What concerns one task.
+    fn part(&self, task: usize) -> Part {
+        let tokens = self.tokens();
+        let entries = self.entries.iter().enumerate();
+        entries
+            .filter_map(|(place, entry)| {
+                let (call, answer) = self.of_task(entry, task, &tokens)?;
+                Some(Operation {
+                    called: entry.called,
+                    returned: entry.returned,
+                    call: (place, call),
+                    answer,
+                })
+            })
+            .collect()
+    }
+
+    fn tokens(&self) -> HashMap<&str, usize> {
+        let mut tokens = HashMap::new();
+        for entry in &self.entries {
+            if let Some(Said::Given(_, token)) = &entry.said {
+                let number = tokens.len();
+                tokens.entry(token.as_str()).or_insert(number);
+            }
+        }
+        tokens
+    }
+
+    fn of_task(
+        &self,
+        entry: &Entry,
+        task: usize,
+        tokens: &HashMap<&str, usize>,
+    ) -> Option<(Call, Option<Answer>)> {
+        // A token that nobody was given proves nothing.
+        let ticket = |token: &String| {
+            let known = tokens.get(token.as_str()).copied();
+            Ticket::Token(known.unwrap_or(usize::MAX))
+        };
+        let answer = match &entry.said {
+            None => None,
+            Some(Said::Given(_, token)) => Some(Answer::Given(ticket(token))),
+            Some(Said::Yes) => Some(Answer::Yes),
+            Some(Said::No | Said::Nothing) => Some(Answer::No),
+        };
+        let mine = |number: &usize, call: Call| (*number == task).then_some((call, answer));
+        match &entry.asked {
+            Asked::Next(asker) => match &entry.said {
+                None => Some((Call::Next(*asker), None)),
+                Some(Said::Given(given, _)) if *given == task => Some((Call::Next(*asker), answer)),
+                Some(Said::Given(given, _)) if *given < task => None,
+                Some(_) if self.nothing_hidden => Some((Call::PassedBy(*asker), answer)),
+                Some(_) => None,
+            },
+            Asked::ById(asker, number) => mine(number, Call::ById(*asker)),
+            Asked::Renew(number, token) => mine(number, Call::Renew(ticket(token))),
+            Asked::Complete(number, token) => mine(number, Call::Complete(ticket(token))),
+            Asked::Fail(number, token) => mine(number, Call::Fail(ticket(token))),
+            Asked::Release(number, token) => mine(number, Call::Release(ticket(token))),
+            Asked::Force(number) => mine(number, Call::Force),
+            Asked::Retry(number) => mine(number, Call::Retry),
+            Asked::Pass => Some((Call::Pass, Some(Answer::Yes))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(client: usize, called: u64, asked: Asked, said: Said) -> Entry {
+        Entry {
+            client,
+            called,
+            returned: Some(called + 1),
+            asked,
+            said: Some(said),
+        }
+    }
+
+    fn ada() -> Asker {
+        Asker {
+            worker: 0,
+            ghost: false,
+        }
+    }
+
+    #[test]
+    fn the_next_task_is_the_lowest_that_is_free() {
+        let history = |given: [usize; 2], nothing_hidden: bool| History {
+            tasks: 2,
+            nothing_hidden,
+            entries: given
+                .iter()
+                .enumerate()
+                .map(|(place, task)| {
+                    let said = Said::Given(*task, format!("token {place}"));
+                    entry(place, place as u64 * 2, Asked::Next(ada()), said)
+                })
+                .collect(),
+        };
+        assert_eq!(history([0, 1], true).judge(), Ok(()));
+        assert!(history([1, 0], true).judge().is_err());
+        assert_eq!(
+            history([1, 0], false).judge(),
+            Ok(()),
+            "0 may have been hidden"
+        );
+        assert!(
+            history([0, 0], false).judge().is_err(),
+            "but not given twice"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_client_and_time() {
+        let history = History {
+            tasks: 1,
+            nothing_hidden: true,
+            entries: vec![
+                entry(4, 0, Asked::Next(ada()), Said::Given(0, "a".to_owned())),
+                entry(5, 2, Asked::Renew(0, "made up".to_owned()), Said::Yes),
+            ],
+        };
+        let told = history.judge().unwrap_err();
+        assert!(told.contains("client 4 [0, 1] Next"), "{told}");
+        assert!(told.contains("client 5 [2, 3] Renew"), "{told}");
+    }
+}

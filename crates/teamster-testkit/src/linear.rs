@@ -1,0 +1,267 @@
+//! A judge of concurrent histories, in the manner of Wing and Gong, with Lowe's memory of what was tried.
+//!
+//! An operation takes effect at one moment between its call and its return. A history is linearizable when those
+//! moments can be chosen so that a sequential model, taking the operations in that order, gives every answer that was
+//! really given. An operation without a return (its process died) may take effect at any time after its call, or never.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+/// What one thing at a time would do.
+pub trait Model {
+    /// What it is like between two operations.
+    type State: Clone + Eq + Hash;
+    /// What is asked of it.
+    type Call;
+    /// What it answers.
+    type Answer;
+
+    /// Before anything happened.
+    fn start(&self) -> Self::State;
+
+    /// Every state in which the call could have ended with this answer; any answer when it is not known.
+    fn step(
+        &self,
+        state: &Self::State,
+        call: &Self::Call,
+        answer: Option<&Self::Answer>,
+    ) -> Vec<Self::State>;
+}
+
+/// One operation of a history.
+#[derive(Clone, Debug)]
+pub struct Operation<C, A> {
+    /// When it was called, on a clock that all clients share.
+    pub called: u64,
+    /// When it had its answer; `None` when its process died before.
+    pub returned: Option<u64>,
+    /// What was asked.
+    pub call: C,
+    /// What was answered, where that is known.
+    pub answer: Option<A>,
+}
+
+/// Why a history is not linearizable: how far one gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The longest order that the model agrees with, as places in the history.
+    pub order: Vec<usize>,
+    /// Operations that would have had to come next; none of them may.
+    pub next: Vec<usize>,
+}
+
+/// A set of small numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Done(Vec<u64>);
+
+impl Done {
+    fn new(count: usize) -> Self {
+        Self(vec![0; count.div_ceil(64)])
+    }
+
+    fn has(&self, place: usize) -> bool {
+        self.0[place / 64] & (1 << (place % 64)) != 0
+    }
+
+    fn set(&mut self, place: usize, done: bool) {
+        let bit = 1 << (place % 64);
+        if done {
+            self.0[place / 64] |= bit;
+        } else {
+            self.0[place / 64] &= !bit;
+        }
+    }
+}
+
+/// One level of the search: an operation that was taken, and the states it may have led to.
+struct Level<S> {
+    /// The operations that could come next here, not yet tried.
+    candidates: Vec<usize>,
+    /// The operation being tried, with the states it may lead to that were not yet tried.
+    trying: Option<(usize, Vec<S>)>,
+    state: S,
+}
+
+/// Finds an order, or tells how far one gets.
+pub fn check<M: Model>(
+    model: &M,
+    history: &[Operation<M::Call, M::Answer>],
+) -> Result<Vec<usize>, Stuck> {
+    let mut done = Done::new(history.len());
+    let mut order: Vec<usize> = Vec::new();
+    let mut longest = Stuck {
+        order: Vec::new(),
+        next: next(history, &done),
+    };
+    let mut tried: HashSet<(Done, M::State)> = HashSet::new();
+    let state = model.start();
+    if is_over(history, &done) {
+        return Ok(order);
+    }
+    let mut levels = vec![Level {
+        candidates: next(history, &done),
+        trying: None,
+        state,
+    }];
+    while let Some(level) = levels.last_mut() {
+        let Some((place, states)) = &mut level.trying else {
+            let Some(place) = level.candidates.pop() else {
+                levels.pop();
+                if let Some(place) = order.pop() {
+                    done.set(place, false);
+                }
+                continue;
+            };
+            let operation = &history[place];
+            let states = model.step(&level.state, &operation.call, operation.answer.as_ref());
+            level.trying = Some((place, states));
+            continue;
+        };
+        let place = *place;
+        let Some(state) = states.pop() else {
+            level.trying = None;
+            continue;
+        };
+        done.set(place, true);
+        if !tried.insert((done.clone(), state.clone())) {
+            done.set(place, false);
+            continue;
+        }
+        order.push(place);
+        let candidates = next(history, &done);
+        if order.len() > longest.order.len() {
+            longest = Stuck {
+                order: order.clone(),
+                next: candidates.clone(),
+            };
+        }
+        if is_over(history, &done) {
+            return Ok(order);
+        }
+        levels.push(Level {
+            candidates,
+            trying: None,
+            state,
+        });
+    }
+    Err(longest)
+}
+
+/// Everything that was answered has taken effect. What nobody heard of need not have.
+fn is_over<C, A>(history: &[Operation<C, A>], done: &Done) -> bool {
+    let mut all = history.iter().enumerate();
+    all.all(|(place, operation)| operation.returned.is_none() || done.has(place))
+}
+
+/// Operations that may take effect next: those called before any other that is still open has returned.
+fn next<C, A>(history: &[Operation<C, A>], done: &Done) -> Vec<usize> {
+    let open = || {
+        let all = history.iter().enumerate();
+        all.filter(|(place, _)| !done.has(*place))
+    };
+    let first_return = open()
+        .filter_map(|(_, operation)| operation.returned)
+        .min()
+        .unwrap_or(u64::MAX);
+    // The last candidate is tried first; those that nobody heard of are the last resort.
+    let (unheard, mut heard): (Vec<_>, Vec<_>) = open()
+        .filter(|(_, operation)| operation.called < first_return)
+        .partition(|(_, operation)| operation.returned.is_none());
+    heard.sort_by_key(|(_, operation)| std::cmp::Reverse(operation.returned));
+    let places = unheard.into_iter().chain(heard);
+    places.map(|(place, _)| place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One number that can be written and read.
+    struct Register;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Use {
+        Write(u32),
+        Read,
+    }
+
+    impl Model for Register {
+        type State = u32;
+        type Call = Use;
+        type Answer = u32;
+
+        fn start(&self) -> u32 {
+            0
+        }
+
+        fn step(&self, state: &u32, call: &Use, answer: Option<&u32>) -> Vec<u32> {
+            match (call, answer) {
+                (Use::Write(number), _) => vec![*number],
+                (Use::Read, Some(seen)) if seen != state => Vec::new(),
+                (Use::Read, _) => vec![*state],
+            }
+        }
+    }
+
+    fn operation(
+        called: u64,
+        returned: Option<u64>,
+        call: Use,
+        answer: Option<u32>,
+    ) -> Operation<Use, u32> {
+        Operation {
+            called,
+            returned,
+            call,
+            answer,
+        }
+    }
+
+    #[test]
+    fn a_read_sees_the_last_write_before_it_or_one_beside_it() {
+        let write =
+            |called, returned, number| operation(called, Some(returned), Use::Write(number), None);
+        let read =
+            |called, returned, seen| operation(called, Some(returned), Use::Read, Some(seen));
+        assert!(check(&Register, &[]).is_ok());
+        assert!(check(&Register, &[write(0, 1, 7), read(2, 3, 7)]).is_ok());
+        assert!(check(&Register, &[write(0, 1, 7), read(2, 3, 0)]).is_err());
+        let beside = [write(0, 5, 7), read(1, 2, 0), read(3, 4, 7)];
+        assert_eq!(check(&Register, &beside), Ok(vec![1, 0, 2]));
+        let back = [write(0, 5, 7), read(1, 2, 7), read(3, 4, 0)];
+        assert!(check(&Register, &back).is_err(), "time does not go back");
+    }
+
+    #[test]
+    fn who_died_may_have_written_or_not_but_not_both() {
+        let died = operation(0, None, Use::Write(7), None);
+        let read = |called, seen| operation(called, Some(called + 1), Use::Read, Some(seen));
+        assert!(check(&Register, &[died.clone()]).is_ok());
+        assert!(check(&Register, &[died.clone(), read(2, 0), read(4, 0)]).is_ok());
+        assert!(check(&Register, &[died.clone(), read(2, 0), read(4, 7)]).is_ok());
+        let flickers = [died, read(2, 7), read(4, 0)];
+        assert!(check(&Register, &flickers).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_with_how_far_one_gets() {
+        let history = [
+            operation(0, Some(1), Use::Write(1), None),
+            operation(2, Some(3), Use::Read, Some(1)),
+            operation(4, Some(5), Use::Read, Some(2)),
+        ];
+        let stuck = check(&Register, &history).unwrap_err();
+        assert_eq!(stuck.order, [0, 1]);
+        assert_eq!(stuck.next, [2]);
+    }
+
+    #[test]
+    fn many_that_overlap_are_judged_in_reasonable_time() {
+        // Fourteen writers at once, then a read of what none of them wrote: 14! orders, but only 2^14 sets.
+        let mut history: Vec<_> = (0..14)
+            .map(|number| operation(number, Some(100 + number), Use::Write(1), None))
+            .collect();
+        history.push(operation(200, Some(201), Use::Read, Some(2)));
+        assert!(check(&Register, &history).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! A folder for one test, and stores in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use teamster_fs::Sync;
+use teamster_fs::layout::Layout;
+use teamster_fs::proc::Machine;
+use teamster_store::clock::ManualClock;
+use teamster_store::{Clock, FileStore, Settings, SystemClock};
+use teamster_types::process::ProcessId;
+
+/// Where files live in memory on Linux; elsewhere the usual place for temporary files must do.
+const MEMORY: &str = "/dev/shm";
+
+/// A folder that is gone when the test is.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// A new, empty folder.
+    pub fn new(name: &str) -> Self {
+        let memory = Path::new(MEMORY);
+        let parent = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        let name: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+            .collect();
+        let path = parent.join(format!("teamster-{name}-{}", teamster_fs::random_hex()));
+        for folder in [&path, &path.join("project")] {
+            std::fs::create_dir(folder)
+                .unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
+        }
+        Self { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The project that a team in it works on.
+    pub fn project(&self) -> PathBuf {
+        self.path.join("project")
+    }
+
+    /// The roots of a store in it.
+    pub fn layout(&self) -> Layout {
+        Layout {
+            claude: self.path.join("claude"),
+            project: self.project(),
+            user_config: self.path.join("config.toml"),
+            project_config: self.project().join(".teamster/config.toml"),
+        }
+    }
+
+    /// A store in it. Its files survive the death of a process, which is all that these tests kill.
+    pub fn store(&self, clock: Arc<dyn Clock>, patience: Duration) -> FileStore {
+        let settings = Settings {
+            sync: Sync::Fast,
+            patience,
+            ..Settings::default()
+        };
+        FileStore::open(&self.layout(), clock, settings)
+            .unwrap_or_else(|error| panic!("cannot open a store: {error}"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// A clock that shows the time of the machine and stands still there.
+pub fn stopped_clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(SystemClock.now()))
+}
+
+/// A process of this machine that is gone: nothing has this pid with this start time.
+pub fn gone() -> ProcessId {
+    let machine = Machine::read();
+    let me = machine.me();
+    ProcessId {
+        process_start_time: me.process_start_time.saturating_sub(1).max(1),
+        ..me.clone()
+    }
+}

@@ -1,0 +1,159 @@
+//! `teamster hook`
+//!
+//! The client waits for it and stops its agent if it fails. So it always ends with 0, and soon.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use teamster_claude::hook::{self, Answer, World};
+use teamster_claude::native;
+use teamster_fs::layout::{self, Layout};
+use teamster_fs::stdin::{self, InputEnd};
+use teamster_fs::{Dir, Sync};
+use teamster_store::{Clock, SystemClock};
+use teamster_types::redact::redact;
+
+use crate::config::team_is_enabled;
+use crate::env_vars;
+use crate::error::Result;
+use crate::shown::line;
+
+/// No payload is larger.
+const CAP: usize = 16 * 1024 * 1024;
+/// Whoever holds our input open for longer will not close it.
+const INPUT_LIMIT: Duration = Duration::from_secs(1);
+/// Where there is no home there are no teams; the project's state can be kept all the same.
+const NO_HOME: &str = "/nonexistent/.claude";
+
+/// Tell what Claude Code does; called by the client, with the payload on the standard input
+#[derive(Args, Debug)]
+#[command(after_help = "\
+`teamster install claude` makes the client call it. It always exits with 0 and never blocks the
+agent; TEAMSTER_DEBUG=1 makes it say what went wrong.
+
+Examples:
+  echo '{\"agent_id\":\"worker-1\"}' | teamster hook SubagentStart
+  echo '{}' | TEAMSTER_DEBUG=1 teamster hook Stop")]
+pub struct Hook {
+    /// The event, such as `SubagentStart` [default: as the payload says]
+    event: Option<String>,
+}
+
+impl Hook {
+    pub fn run(self) -> Result {
+        run(&self.event.unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// The event of a call `teamster hook EVENT`; options are left to the parser.
+pub fn event_of(mut words: impl Iterator<Item = OsString>) -> Option<String> {
+    if words.nth(1)? != "hook" {
+        return None;
+    }
+    let event = words.next().unwrap_or_default();
+    let event = event.to_string_lossy();
+    (!event.starts_with('-') && words.next().is_none()).then(|| event.into_owned())
+}
+
+/// Does what the hook has to do.
+pub fn run(event: &str) -> ExitCode {
+    let began = Instant::now();
+    // A fault of ours must not become the agent's.
+    std::panic::set_hook(Box::new(|fault| {
+        if is_debugging() {
+            let _ = writeln!(std::io::stderr(), "teamster hook: {fault}");
+        }
+        std::process::exit(0);
+    }));
+    let input = stdin::read(CAP, INPUT_LIMIT);
+    let bytes = match input.end {
+        InputEnd::Whole | InputEnd::TimedOut => input.bytes.as_slice(),
+        InputEnd::TooLong | InputEnd::Unreadable => &[],
+    };
+    let world = world(began);
+    let answer = hook::run(event, bytes, &world);
+    if let Some(stdout) = &answer.stdout {
+        let _ = writeln!(std::io::stdout(), "{stdout}");
+    }
+    for text in &answer.stderr {
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+    if is_debugging() {
+        say(&world, &answer, event, began.elapsed());
+    }
+    ExitCode::SUCCESS
+}
+
+fn world(began: Instant) -> World {
+    let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/nonexistent"));
+    let layout = Layout::find(|name| std::env::var_os(name), &current).or_else(|_| {
+        let instead = |name: &str| match name {
+            "HOME" => None,
+            "CLAUDE_CONFIG_DIR" => Some(NO_HOME.into()),
+            name => std::env::var_os(name),
+        };
+        Layout::find(instead, &current)
+    });
+    let layout = layout.unwrap_or_else(|_| Layout {
+        claude: NO_HOME.into(),
+        user_config: current.join(".teamster/config.toml"),
+        project_config: current.join(".teamster/config.toml"),
+        project: current,
+    });
+    World {
+        writes: native::team_is_enabled(&layout) && team_is_enabled(&layout),
+        layout,
+        now: SystemClock.now(),
+        began,
+        pane: env_vars::text(env_vars::TMUX_PANE),
+        client: env_vars::text(env_vars::CLAUDE_PID).and_then(|pid| pid.parse().ok()),
+        worker: env_vars::text(env_vars::WORKER),
+        team: env_vars::text(env_vars::TEAM),
+    }
+}
+
+fn is_debugging() -> bool {
+    env_vars::get(env_vars::DEBUG).is_some_and(|value| value != "0")
+}
+
+/// Says what happened on the error stream and in the log file.
+fn say(world: &World, answer: &Answer, event: &str, took: Duration) {
+    let mut text = String::new();
+    let mut add = |what: &str| {
+        let what = line(&redact(what));
+        text.push_str(&format!("{} {what}\n", world.now));
+    };
+    for entry in answer.stderr.iter().chain(&answer.log) {
+        add(entry);
+    }
+    add(&format!("{event}: done in {} us", took.as_micros()));
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = match env_vars::get(env_vars::LOG).map(PathBuf::from) {
+        Some(path) => append(&path, &text),
+        None => append_to_project(&world.layout, &text),
+    };
+}
+
+fn append(path: &Path, text: &str) -> Option<()> {
+    let folder = match path.parent()? {
+        parent if parent == Path::new("") => Path::new("."),
+        parent => parent,
+    };
+    let dir = Dir::open_root(folder).ok()??;
+    let name = path.file_name()?.to_str()?;
+    dir.append(name, text.as_bytes(), Sync::Fast).ok()?;
+    Some(())
+}
+
+fn append_to_project(layout: &Layout, text: &str) -> Option<()> {
+    let project = Dir::open_root(&layout.project).ok()??;
+    let bkit = project.child_or_create(layout::BKIT).ok()?;
+    bkit.append(layout::HOOK_LOG, text.as_bytes(), Sync::Fast)
+        .ok()?;
+    Some(())
+}

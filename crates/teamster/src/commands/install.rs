@@ -1,0 +1,200 @@
+//! `teamster install …`
+
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use teamster_claude::install::{self, Outcome, Request};
+use teamster_store::{Clock, SystemClock};
+use teamster_types::redact::redact;
+
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::{CommandError, ErrorKind, Result};
+use crate::shown::{plain, viewed};
+use crate::table::Tone;
+
+/// Make a client call teamster, so that its agents can be seen
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster install claude --dry-run
+  teamster install claude")]
+pub struct Install {
+    #[command(subcommand)]
+    client: Client,
+}
+
+#[derive(Debug, Subcommand)]
+enum Client {
+    Claude(Claude),
+}
+
+/// Put our hooks into the settings of Claude Code
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The settings keep every byte that is not ours; our hooks come behind those of others. What the
+file was is kept beside it. Doing it again changes nothing, and after teamster has moved it puts
+the new place in. In a project, .bkit/, .omc/ and .party/ are added to its .gitignore.
+Settings with comments are not edited (exit code 6): the hooks to paste are shown instead.
+
+Examples:
+  teamster install claude --dry-run
+  teamster install claude
+  teamster install claude --scope local --light")]
+struct Claude {
+    #[command(flatten)]
+    place: Place,
+    /// Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and `SendMessage`
+    #[arg(long)]
+    light: bool,
+}
+
+/// Which settings, and whether to write them.
+#[derive(Args, Debug)]
+pub struct Place {
+    /// Whose settings
+    #[arg(long, value_name = "SCOPE", value_enum, default_value_t = Scope::User)]
+    scope: Scope,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Scope {
+    /// Yours, for every project
+    User,
+    /// This project's, shared with everybody who works on it
+    Project,
+    /// This project's, for you only
+    Local,
+}
+
+impl Install {
+    pub fn run(self, context: &Context) -> Result {
+        let Client::Claude(command) = self.client;
+        context.identity.must_be_person("installing hooks")?;
+        let program = this_program()?;
+        let request = command.place.request(context, &program, command.light);
+        let outcome = install::install(&request)?;
+        let said = |outcome: &Outcome| {
+            let place = outcome.settings.display();
+            match (outcome.changed || request.dry_run, outcome.diff.is_empty()) {
+                (_, true) => format!("nothing to do: our hooks are in {place}"),
+                (_, false) if request.dry_run => {
+                    "nothing was written: this is a dry run".to_owned()
+                }
+                _ => {
+                    format!("our hooks are in {place}; the next session of Claude Code calls them")
+                }
+            }
+        };
+        answer(context, &request, &outcome, &said(&outcome))
+    }
+}
+
+impl Place {
+    /// What the library is asked for.
+    pub fn request<'a>(&self, context: &'a Context, program: &'a str, light: bool) -> Request<'a> {
+        Request {
+            layout: &context.layout,
+            scope: match self.scope {
+                Scope::User => install::Scope::User,
+                Scope::Project => install::Scope::Project,
+                Scope::Local => install::Scope::Local,
+            },
+            program,
+            light,
+            dry_run: self.dry_run,
+            now: SystemClock.now(),
+        }
+    }
+}
+
+/// Says what was done: the change, what to know about it, and how it ended.
+pub fn answer(context: &Context, request: &Request<'_>, outcome: &Outcome, said: &str) -> Result {
+    context.out.answer(
+        || object(request, outcome),
+        || {
+            let mut text = painted(&viewed(&outcome.diff), context.out.has_colour());
+            for remark in &outcome.remarks {
+                text.push_str(&plain(remark));
+                text.push('\n');
+            }
+            if let Some(backup) = &outcome.backup {
+                let verb = if request.dry_run { "would be" } else { "is" };
+                let backup = plain(&backup.display().to_string());
+                let _ = writeln!(text, "what it was {verb} kept in {backup}");
+            }
+            for backup in &outcome.kept_backups {
+                let backup = plain(&backup.display().to_string());
+                let _ = writeln!(text, "a backup with other content stays: {backup}");
+            }
+            text + &plain(said)
+        },
+    )
+}
+
+fn object(request: &Request<'_>, outcome: &Outcome) -> Value {
+    json!({
+        "settings": outcome.settings,
+        "scope": request.scope.word(),
+        "changed": outcome.changed,
+        "dryRun": request.dry_run,
+        "events": outcome.events,
+        "backup": outcome.backup,
+        "keptBackups": outcome.kept_backups,
+        "link": outcome.real,
+        "remarks": outcome.remarks,
+        "diff": redact(&outcome.diff),
+    })
+}
+
+/// Lines that come in green, lines that go in red.
+fn painted(diff: &str, colour: bool) -> String {
+    diff.split_inclusive('\n')
+        .map(|line| {
+            let (line, end) = line
+                .strip_suffix('\n')
+                .map_or((line, ""), |line| (line, "\n"));
+            let tone = match line.as_bytes().first() {
+                Some(b'+') => Tone::Good,
+                Some(b'-') => Tone::Bad,
+                Some(b'@') => Tone::Faint,
+                _ => Tone::Plain,
+            };
+            tone.paint(line, colour) + end
+        })
+        .collect()
+}
+
+/// Where the client will find this binary: the place on `PATH` that leads to it, which an update leaves alone, else
+/// the binary itself.
+pub fn this_program() -> Result<String> {
+    const NAME: &str = "teamster";
+    let failed = |what: String| {
+        CommandError::new(ErrorKind::Failed, what).hint("install teamster anew and try again")
+    };
+    let own = std::env::current_exe()
+        .and_then(|path| path.canonicalize())
+        .map_err(|error| failed(format!("this binary cannot be found: {error}")))?;
+    let on_path = env_vars::get(env_vars::PATH)
+        .and_then(|path| teamster_isolate::find_program(NAME, &path))
+        .filter(|found| found.canonicalize().is_ok_and(|real| real == own));
+    let program = on_path.unwrap_or(own);
+    if program.file_name().is_none_or(|name| name != NAME) {
+        return Err(CommandError::refused(format!(
+            "this binary is not called {NAME}: {}",
+            program.display()
+        ))
+        .hint("its hooks would not be known again; call it teamster, or put a link of that name on PATH"));
+    }
+    program.into_os_string().into_string().map_err(|path| {
+        CommandError::refused(format!(
+            "the path of this binary is not UTF-8: {}",
+            path.display()
+        ))
+        .hint("settings are JSON and cannot hold it; move teamster to a folder with a plain name")
+    })
+}

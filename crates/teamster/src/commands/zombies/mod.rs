@@ -1,0 +1,58 @@
+//! `teamster zombies …`
+
+mod panes;
+mod reap;
+mod restore;
+mod scan;
+mod words;
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use teamster_claude::zombies::{Budget, Look};
+use teamster_fs::proc::Machine;
+use teamster_store::{Clock, SystemClock};
+
+use crate::context::Context;
+use crate::error::Result;
+
+/// Find and remove what is over but still there
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster zombies scan
+  teamster zombies reap --dry-run")]
+pub struct Zombies {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Scan(scan::Scan),
+    Reap(reap::Reap),
+    Restore(restore::Restore),
+}
+
+impl Zombies {
+    pub fn run(self, context: &Context) -> Result {
+        match self.command {
+            Command::Scan(command) => command.run(context),
+            Command::Reap(command) => command.run(context),
+            Command::Restore(command) => command.run(context),
+        }
+    }
+}
+
+/// The eyes of a person who has the time.
+fn look<'a>(context: &'a Context, machine: &'a Machine, ttl: Duration) -> Result<Look<'a>> {
+    context.check_home()?;
+    Ok(Look {
+        layout: &context.layout,
+        machine,
+        now: SystemClock.now(),
+        ttl,
+        panes: panes::ask(&context.layout),
+        budget: Budget::unlimited(),
+    })
+}

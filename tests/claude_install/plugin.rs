@@ -1,0 +1,219 @@
+//! The plugin: whole, honest, and able to find the binary.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use super::{EVENTS, names, program, shown};
+use crate::kit::TestProject;
+
+const FILES: [&str; 8] = [
+    ".claude-plugin/plugin.json",
+    "README.md",
+    "bin/teamster",
+    "commands/team-approve.md",
+    "commands/team-status.md",
+    "commands/team.md",
+    "hooks/hooks.json",
+    "skills/teamster/SKILL.md",
+];
+
+fn read(project: &TestProject, path: &str) -> String {
+    std::fs::read_to_string(project.folder().join("plug").join(path)).unwrap()
+}
+
+fn json_of(project: &TestProject, path: &str) -> Value {
+    serde_json::from_str(&read(project, path)).unwrap()
+}
+
+#[test]
+fn a_plugin_has_everything_that_the_client_loads() {
+    let project = TestProject::new();
+    let made = project
+        .run(["plugin", "export", "plug", "--json"])
+        .succeeds()
+        .json();
+    assert_eq!(
+        made["plugin"],
+        project.folder().join("plug").display().to_string()
+    );
+    let mut files: Vec<&str> = made["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file.as_str().unwrap())
+        .collect();
+    files.sort_unstable();
+    assert_eq!(files, FILES);
+    assert_eq!(
+        names(&project.folder()),
+        [".git", "plug"],
+        "nothing beside it"
+    );
+
+    let manifest = json_of(&project, ".claude-plugin/plugin.json");
+    assert_eq!(manifest["name"], "teamster");
+    assert_eq!(manifest["version"], env!("CARGO_PKG_VERSION"));
+    let hooks = json_of(&project, "hooks/hooks.json");
+    let events: Vec<&String> = hooks["hooks"].as_object().unwrap().keys().collect();
+    assert_eq!(events, EVENTS);
+    assert_eq!(
+        hooks["hooks"]["Stop"],
+        json!([{ "hooks": [{
+            "type": "command",
+            "command": "sh",
+            "args": ["${CLAUDE_PLUGIN_ROOT}/bin/teamster", "hook", "Stop"],
+            "timeout": 5,
+        }] }])
+    );
+    let approve = read(&project, "commands/team-approve.md");
+    assert!(approve.contains("\ndisable-model-invocation: true\n"));
+    let launcher = project.folder().join("plug/bin/teamster");
+    assert_eq!(
+        launcher.metadata().unwrap().permissions().mode() & 0o500,
+        0o500
+    );
+}
+
+/// Every command that the plugin teaches is one that exists.
+#[test]
+fn a_plugin_teaches_only_what_there_is() {
+    let project = TestProject::new();
+    project.run(["plugin", "export", "plug"]).succeeds();
+    let mut tried = 0;
+    for file in FILES.iter().filter(|file| file.ends_with(".md")) {
+        let text = read(&project, file);
+        for call in text
+            .split('`')
+            .filter_map(|part| part.strip_prefix("teamster "))
+        {
+            let words: Vec<&str> = call
+                .split(' ')
+                .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+                .collect();
+            // Named as things to come.
+            if matches!(words[..], ["run" | "mcp", ..]) {
+                continue;
+            }
+            let help = project
+                .run(words.iter().chain(&["--help"]))
+                .succeeds()
+                .stdout;
+            for flag in call.split(' ').filter(|word| word.starts_with("--")) {
+                assert!(
+                    help.contains(flag),
+                    "{file}: `teamster {call}` has no {flag}"
+                );
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried > 20, "only {tried} commands were found");
+}
+
+#[test]
+fn exporting_again_brings_a_plugin_up_to_date_and_keeps_what_else_is_there() {
+    let project = TestProject::new();
+    project.run(["plugin", "export", "plug"]).succeeds();
+    project.write("plug/hooks/hooks.json", "{}");
+    project.write("plug/mine.txt", "mine");
+    project.run(["plugin", "export", "plug"]).succeeds();
+    assert!(read(&project, "hooks/hooks.json").contains("SubagentStart"));
+    assert_eq!(read(&project, "mine.txt"), "mine");
+}
+
+#[test]
+fn a_foreign_folder_is_not_filled_without_force() {
+    let project = TestProject::new();
+    project.write("plug/README.md", "my own");
+    let ran = project.run(["plugin", "export", "plug"]).fails(6);
+    insta::assert_snapshot!(shown(&ran), @r"
+    error: [root]/project/plug holds something else than a plugin of ours
+    hint: name a new or empty folder, or replace what has the same name with --force
+    ");
+    assert_eq!(names(&project.folder().join("plug")), ["README.md"]);
+    project.write("other/.claude-plugin/plugin.json", "{\"name\": \"other\"}");
+    project.run(["plugin", "export", "other"]).fails(6);
+    project.write("file", "x");
+    project.run(["plugin", "export", "file"]).fails(6);
+    project.run(["plugin", "export", "no/such/folder"]).fails(3);
+    std::fs::create_dir(project.folder().join("empty")).unwrap();
+    project.run(["plugin", "export", "empty"]).succeeds();
+
+    project
+        .run(["plugin", "export", "plug", "--force"])
+        .succeeds();
+    assert!(read(&project, "README.md").contains("teamster"));
+}
+
+#[test]
+fn a_link_in_a_plugin_is_not_followed() {
+    let project = TestProject::new();
+    project.run(["plugin", "export", "plug"]).succeeds();
+    let precious = project.home().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    let skill = project.folder().join("plug/skills/teamster/SKILL.md");
+    std::fs::remove_file(&skill).unwrap();
+    std::os::unix::fs::symlink(&precious, &skill).unwrap();
+    project.run(["plugin", "export", "plug"]).fails(6);
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+}
+
+#[test]
+fn the_launcher_finds_the_binary_and_never_itself() {
+    let project = TestProject::new();
+    project.run(["plugin", "export", "plug"]).succeeds();
+    project.run(["plugin", "export", "copy"]).succeeds();
+    let version = format!("teamster {}\n", env!("CARGO_PKG_VERSION"));
+    let launch = |line: &str, path: &str| project.shell(line).env("PATH", path).run();
+
+    // Not on PATH: the one that exported it. Its own folder and that of a copy are on PATH, as the client does.
+    let ran = launch("sh plug/bin/teamster --version", "/usr/bin:/bin");
+    assert_eq!(ran.succeeds().stdout, version);
+    let both = "$PWD/plug/bin:$PWD/copy/bin:/usr/bin:/bin";
+    let ran = launch(&format!("PATH={both} teamster --version"), "/usr/bin:/bin");
+    assert_eq!(ran.succeeds().stdout, version);
+
+    // On PATH: that one, whatever exported it.
+    let bin = project.home().join("a b*/bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::write(bin.join("teamster"), "#!/bin/sh\necho \"other $*\"\n").unwrap();
+    let runnable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(bin.join("teamster"), runnable).unwrap();
+    let path = format!(".::{}:/usr/bin:/bin", bin.display());
+    let ran = launch("sh plug/bin/teamster 'a  b'", &path);
+    assert_eq!(ran.succeeds().stdout, "other a  b\n");
+}
+
+#[test]
+fn without_the_binary_a_hook_is_quiet_and_a_command_says_so() {
+    let project = TestProject::new();
+    project.run(["plugin", "export", "plug"]).succeeds();
+    let launcher = read(&project, "bin/teamster").replace(program(), "/nowhere/teamster");
+    project.write("plug/bin/teamster", &launcher);
+    let launch = |words: &str| {
+        let line = format!("echo '{{}}' | sh plug/bin/teamster {words}");
+        project.shell(&line).env("PATH", "/usr/bin:/bin").run()
+    };
+    let start = launch("hook SessionStart").succeeds();
+    assert!(start.json()["systemMessage"].is_string());
+    assert_eq!(launch("hook Stop").succeeds().stdout, "");
+    launch("status").fails(127);
+}
+
+#[test]
+fn hooks_that_would_be_told_twice_are_mentioned() {
+    let project = TestProject::new();
+    project.run(["install", "claude"]).succeeds();
+    let ran = project.run(["plugin", "export", "plug"]).exits(0);
+    insta::assert_snapshot!(shown(&ran), @r"
+    wrote 8 files to [root]/project/plug
+    try it: claude --plugin-dir [root]/project/plug
+    warning: our hooks are also in the user settings, so every event would be told twice; `teamster uninstall claude --scope user` takes them out there
+    ");
+    let json = project
+        .run(["plugin", "export", "plug", "--json"])
+        .succeeds()
+        .json();
+    assert_eq!(json["alsoInstalled"], json!(["user"]));
+}

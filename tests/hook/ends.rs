@@ -1,0 +1,223 @@
+//! How teammates and sessions end: who is alive, what is recorded, what is cleaned up.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{names, row, start};
+use crate::kit::TestProject;
+
+#[test]
+fn a_stop_while_a_teammate_is_alive_keeps_the_roster() {
+    let project = TestProject::new();
+    project.hook("SubagentStart", &start("w1"));
+    let running = json!({"session_id": "s1", "background_tasks": [{"id": "t", "type": "teammate", "status": "running"}]});
+    project.hook("Stop", &running);
+    assert_eq!(names(&project.state()), ["w1"]);
+    project.native_team("alpha", "s1", &[("w1", "in-process")]);
+    project.hook("Stop", &json!({"session_id": "s1", "background_tasks": []}));
+    assert_eq!(project.state()["enabled"], true);
+    assert_eq!(names(&project.state()), ["w1"]);
+    project.native_team("alpha", "s1", &[]);
+    project.hook("Stop", &json!({"session_id": "s1", "background_tasks": []}));
+    assert_eq!(project.state()["enabled"], false);
+}
+
+/// The state of a lead with one teammate in a pane.
+fn with_pane() -> TestProject {
+    let project = TestProject::new();
+    project.native_team("session-9338b893", "9338b893-lead", &[("worker-1", "%1")]);
+    let spawned = json!({"session_id": "9338b893-lead", "tool_name": "Agent",
+        "tool_input": {"name": "worker-1", "subagent_type": "general-purpose", "prompt": "you own the parser"},
+        "tool_response": {"status": "teammate_spawned", "name": "worker-1", "agent_type": "general-purpose",
+            "model": "claude-opus-5-5", "tmux_pane_id": "%1"}});
+    project.hook("PostToolUse", &spawned);
+    project
+}
+
+fn from_pane(project: &TestProject, event: &str) {
+    let payload = json!({"session_id": "da53d0aa-pane", "agent_type": "general-purpose", "background_tasks": []});
+    let call = project.call(["hook", event]).env("TMUX_PANE", "%1");
+    call.input(payload.to_string()).run().succeeds();
+}
+
+#[test]
+fn a_pane_teammate_has_a_row_in_its_leads_state_and_never_cleans_it_up() {
+    let project = with_pane();
+    let state = project.state();
+    let worker = row(&state, "worker-1");
+    assert_eq!(worker["status"], "spawning");
+    assert_eq!(worker["model"], "opus");
+    assert_eq!(worker["currentTask"], "you own the parser");
+    assert_eq!(state["teamName"], "session-9338b893");
+    from_pane(&project, "SessionStart");
+    from_pane(&project, "PreToolUse");
+    assert_eq!(row(&project.state(), "worker-1")["status"], "working");
+    from_pane(&project, "Stop");
+    assert_eq!(project.state()["enabled"], true);
+    assert_eq!(row(&project.state(), "worker-1")["status"], "idle");
+    from_pane(&project, "SessionEnd");
+    let state = project.state();
+    assert_eq!(state["sessionId"], "9338b893-lead");
+    assert_eq!(row(&state, "worker-1")["status"], "completed");
+    assert!(
+        !project.bkit("sessions").exists(),
+        "its own session has no state"
+    );
+    assert_eq!(project.alerts()[0]["teammate"], "worker-1");
+}
+
+#[test]
+fn a_pane_of_another_terminal_server_is_not_taken_for_a_teammate() {
+    let project = with_pane();
+    let lead = json!({"session_id": "other-lead", "background_tasks": []});
+    let call = project.call(["hook", "Stop"]).env("TMUX_PANE", "%1");
+    call.input(lead.to_string()).run().succeeds();
+    assert_eq!(row(&project.state(), "worker-1")["status"], "spawning");
+}
+
+#[test]
+fn the_end_of_a_session_cleans_up_quickly_among_a_hundred_teams() {
+    let project = TestProject::new();
+    for number in 0..100 {
+        project.native_team(
+            &format!("old-{number}"),
+            &format!("old-{number}"),
+            &[("w", "in-process")],
+        );
+    }
+    project.native_team("alpha", "s1", &[("w1", "in-process")]);
+    project.hook("SubagentStart", &start("w1"));
+    let began = Instant::now();
+    project.hook(
+        "SessionEnd",
+        &json!({"session_id": "s1", "reason": "prompt_input_exit"}),
+    );
+    let took = began.elapsed();
+    assert_eq!(project.state()["enabled"], false);
+    assert_eq!(project.state()["teammates"], json!([]));
+    assert!(took < Duration::from_millis(100), "{took:?}");
+}
+
+#[test]
+fn the_end_of_a_teammate_is_recorded_for_exactly_the_one_it_was() {
+    let project = TestProject::new();
+    project.native_team("alpha", "s1", &[("w1", "in-process"), ("w2", "in-process")]);
+    project.native_team("solo", "s2", &[("only", "in-process")]);
+    project.native_file("teams/broken/config.json", "{\"leadSessionId\": \"s1\"");
+    let stop = |payload: Value| project.hook("SubagentStop", &payload);
+    stop(json!({"session_id": "s1", "agent_id": "opaque", "agent_type": "w1"}));
+    stop(json!({"session_id": "x", "agent_id": "w2@alpha"}));
+    let crash = stop(
+        json!({"session_id": "s1", "agent_id": "opaque", "agent_type": "w2", "exit_code": 137}),
+    );
+    assert_eq!(
+        crash.stderr,
+        "[ZOMBIE-ALERT] teammate 'w2' in team 'alpha' has exited (code=137)\n"
+    );
+    stop(json!({"session_id": "s1"}));
+    stop(json!({"session_id": "s2"}));
+    // Nobody of a team: a plain subagent, an unknown session, a part of an id, an agent that compaction ends.
+    stop(json!({"session_id": "s1", "agent_id": "opaque", "agent_type": "general-purpose"}));
+    stop(json!({"session_id": "unknown"}));
+    stop(json!({"session_id": "s"}));
+    stop(json!({"session_id": "s1", "agent_id": "opaque", "agent_type": ""}));
+    stop(json!({"session_id": "zzz", "agent_id": "w1"}));
+    let seen: Vec<String> = project
+        .alerts()
+        .iter()
+        .map(|alert| {
+            let text = |key: &str| alert[key].as_str().unwrap().to_owned();
+            assert!(alert["ts"].as_u64().unwrap() > 1_700_000_000_000);
+            format!(
+                "{} {} {} {} {}",
+                text("team"),
+                text("teammate"),
+                alert["exit_code"],
+                text("type"),
+                text("session_id")
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            "alpha w1 0 normal s1",
+            "alpha w2 0 normal x",
+            "alpha w2 137 crash s1",
+            "alpha unknown 0 normal s1",
+            "solo only 0 normal s2",
+        ]
+    );
+}
+
+#[test]
+fn compaction_ends_nobody() {
+    let project = TestProject::new();
+    project.hook("SubagentStart", &start("w1"));
+    let before = project.state();
+    let payload = json!({"session_id": "s1", "agent_id": "acc5ff6330d54d05c", "agent_type": ""});
+    let ran = project.hook("SubagentStop", &payload);
+    assert_eq!(ran.stdout, "{\"continue\":true}\n");
+    assert_eq!(project.state(), before);
+}
+
+#[test]
+fn a_worker_of_ours_only_journals() {
+    let project = TestProject::with_team();
+    for event in [
+        "SubagentStart",
+        "Stop",
+        "SessionStart",
+        "SessionEnd",
+        "UserPromptSubmit",
+    ] {
+        let call = project
+            .call(["hook", event])
+            .env("TEAMSTER_WORKER", "worker-1");
+        let call = call
+            .env("TEAMSTER_TEAM", "fix-auth")
+            .input(start("w1").to_string());
+        call.run().succeeds();
+    }
+    assert!(!project.folder().join(".bkit").exists());
+    let journal = project
+        .run(["journal", "--team", "fix-auth", "--json"])
+        .succeeds();
+    assert_eq!(
+        journal.stdout.matches("hook.received").count(),
+        5,
+        "{}",
+        journal.stdout
+    );
+    let stranger = project
+        .call(["hook", "Stop"])
+        .env("TEAMSTER_WORKER", "w")
+        .env("TEAMSTER_TEAM", "nobody");
+    stranger.input("{}").run().succeeds();
+    assert!(
+        !project.claude("teams/nobody").exists(),
+        "a hook makes no team"
+    );
+    assert!(!project.claude("tasks/nobody").exists());
+}
+
+#[test]
+fn a_project_may_turn_the_writing_off() {
+    for (file, content) in [
+        ("bkit.config.json", "{\"team\": {\"enabled\": false}}"),
+        (".teamster/config.toml", "[team]\nenabled = false\n"),
+    ] {
+        let project = TestProject::new();
+        project.write(file, content);
+        let ran = project.hook("SubagentStart", &start("w1"));
+        assert_eq!(ran.json()["systemMessage"], "Subagent w1 spawned");
+        assert!(!project.folder().join(".bkit").exists(), "{file}");
+    }
+    let project = TestProject::new();
+    let call = project
+        .call(["hook", "SubagentStart"])
+        .env("TEAMSTER_TEAM_ENABLED", "false");
+    call.input(start("w1").to_string()).run().succeeds();
+    assert!(!project.folder().join(".bkit").exists());
+}

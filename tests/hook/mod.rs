@@ -1,0 +1,109 @@
+//! What Claude Code tells, and what people then see: `teamster hook`, `teamster state-file`, `.bkit`.
+
+mod acceptance;
+mod bad_input;
+mod concurrent;
+mod contention;
+mod crash;
+mod ends;
+mod payloads;
+mod sessions;
+mod visible;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::kit::{Ran, TestProject};
+
+/// Recorded data of real clients.
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude-code")
+}
+
+impl TestProject {
+    /// Lets the client call a hook. It must end with 0.
+    fn hook(&self, event: &str, payload: &Value) -> Ran {
+        self.call(["hook", event])
+            .input(payload.to_string())
+            .run()
+            .exits(0)
+    }
+
+    /// The path of a file in `.bkit`.
+    fn bkit(&self, name: &str) -> PathBuf {
+        self.folder().join(".bkit").join(name)
+    }
+
+    /// The state that viewers poll.
+    fn state(&self) -> Value {
+        let text = std::fs::read_to_string(self.bkit("agent-state.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Every file in `.bkit` that a viewer could stumble over.
+    fn leftovers(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.folder().join(".bkit")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if entry.path().is_dir() {
+                    folders.push(entry.path());
+                } else if name != ".agent-state.lock" && !name.ends_with(".json") {
+                    found.push(name);
+                }
+            }
+        }
+        found
+    }
+
+    /// Puts a team of Claude Code into its registry.
+    fn native_team(&self, folder: &str, session: &str, members: &[(&str, &str)]) {
+        let lead = json!({"agentId": format!("team-lead@{folder}"), "name": "team-lead",
+            "agentType": "team-lead", "tmuxPaneId": "leader", "cwd": self.folder()});
+        let mut list = vec![lead];
+        list.extend(members.iter().map(|(name, pane)| {
+            json!({"agentId": format!("{name}@{folder}"), "name": name,
+                "agentType": "general-purpose", "model": "claude-opus-5-5", "tmuxPaneId": pane})
+        }));
+        let config = json!({"name": folder, "createdAt": 1_794_728_281_220_u64,
+            "leadAgentId": format!("team-lead@{folder}"), "leadSessionId": session, "members": list});
+        self.native_file(&format!("teams/{folder}/config.json"), &config.to_string());
+    }
+
+    /// Puts a file below the Claude folder.
+    fn native_file(&self, path: &str, content: &str) {
+        let path = self.claude(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// What was recorded about ends.
+    fn alerts(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.claude("zombie-alerts.jsonl")).unwrap_or_default();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+fn start(name: &str) -> Value {
+    json!({"session_id": "s1", "agent_name": name, "agent_type": "developer"})
+}
+
+/// The names in the roster, sorted.
+fn names(state: &Value) -> Vec<String> {
+    let rows = state["teammates"].as_array().unwrap();
+    let mut names: Vec<String> = rows
+        .iter()
+        .map(|row| row["name"].as_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn row<'a>(state: &'a Value, name: &str) -> &'a Value {
+    let rows = state["teammates"].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == name).unwrap()
+}

@@ -1,0 +1,102 @@
+//! Eight clients at once, and a judge who asks whether they could have come one after the other.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use teamster_store::clock::ManualClock;
+use teamster_store::{MemStore, Store};
+use teamster_testkit::drive::{CLIENTS, Driven, Faces, drive};
+use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
+use teamster_types::process::{Life, ProcessId};
+
+/// How many histories of 200 operations each, on both stores together; nightly runs set more.
+const HISTORIES: u64 = 1_000;
+
+fn histories() -> u64 {
+    let set = std::env::var("TEAMSTER_HISTORIES").ok();
+    set.and_then(|count| count.parse().ok())
+        .unwrap_or(HISTORIES)
+}
+
+fn in_files(scratch: &Scratch, patience: Duration, deaths: u64) -> Faces {
+    let clock = stopped_clock();
+    let face = |_| -> (Box<dyn Store>, Box<dyn Store>) {
+        let open = || scratch.store(clock.clone(), patience);
+        (Box::new(open()), Box::new(open().claiming_as(gone())))
+    };
+    Faces {
+        faces: (0..CLIENTS).map(face).collect(),
+        clock: clock.clone(),
+        deaths,
+    }
+}
+
+fn in_memory() -> Faces {
+    let clock: Arc<ManualClock> = stopped_clock();
+    let dead = gone();
+    let alive = ProcessId {
+        process_start_time: dead.process_start_time + 1,
+        ..dead.clone()
+    };
+    let judged = dead.clone();
+    let store = MemStore::new(clock.clone(), alive.clone(), move |process| {
+        if *process == judged {
+            Life::Gone
+        } else {
+            Life::Alive
+        }
+    });
+    let face = |_| -> (Box<dyn Store>, Box<dyn Store>) {
+        let living = store.claiming_as(alive.clone());
+        (Box::new(living), Box::new(store.claiming_as(dead.clone())))
+    };
+    Faces {
+        faces: (0..CLIENTS).map(face).collect(),
+        clock,
+        deaths: 0,
+    }
+}
+
+/// Drives and judges so many histories; how many operations they had and how many of them died.
+fn judge_all(store: &str, faces: &Faces, project: &str, count: u64) -> (usize, u64) {
+    let start = Instant::now();
+    let (mut operations, mut died) = (0, 0);
+    for number in 0..count {
+        let Driven { history, deaths } = drive(faces, number, project);
+        operations += history.entries.len();
+        died += deaths;
+        if let Err(wrong) = history.judge() {
+            panic!("history {number} on the {store} store: {wrong}");
+        }
+    }
+    println!(
+        "{store}: {count} histories, {operations} operations, {died} deaths, {} clients, {:.1} s",
+        CLIENTS,
+        start.elapsed().as_secs_f32()
+    );
+    (operations, died)
+}
+
+#[test]
+fn histories_in_memory_are_linearizable() {
+    let (operations, _) = judge_all("memory", &in_memory(), "/project", histories() / 2);
+    assert!(operations as u64 >= histories() / 2 * 190);
+}
+
+#[test]
+fn histories_in_files_are_linearizable() {
+    let scratch = Scratch::new("histories");
+    let faces = in_files(&scratch, Duration::from_secs(30), 0);
+    let project = scratch.project().display().to_string();
+    let (operations, _) = judge_all("file", &faces, &project, histories() / 2);
+    assert!(operations as u64 >= histories() / 2 * 190);
+}
+
+#[test]
+fn histories_in_files_are_linearizable_though_clients_die() {
+    let scratch = Scratch::new("deadly-histories");
+    let faces = in_files(&scratch, Duration::from_millis(100), 8);
+    let project = scratch.project().display().to_string();
+    let (_, died) = judge_all("file, deadly", &faces, &project, histories() / 20);
+    assert!(died > 0, "nobody died");
+}

@@ -1,0 +1,249 @@
+//! An operation of ours with everything chosen, done to the store and to the model.
+
+use std::collections::BTreeSet;
+
+use teamster_store::{Kind, Recipient, Result, Store};
+use teamster_types::TaskId;
+use teamster_types::steps::Edit;
+use teamster_types::task::{NewTask, Token};
+
+use super::mail::Mail;
+use super::model::{self, Asker, Tasks};
+use super::world::{World, number, reader};
+
+#[derive(Clone, Debug)]
+pub enum Act {
+    Create {
+        subject: String,
+        blockers: Vec<u64>,
+        owner: Option<&'static str>,
+    },
+    Claim {
+        worker: &'static str,
+        ghost: bool,
+        id: Option<u64>,
+    },
+    Renew(u64, String),
+    Complete(u64, String),
+    Fail(u64, String),
+    Release(u64, String),
+    Force(u64),
+    Retry(u64),
+    Delete(u64),
+    Retitle(u64, String),
+    Assign(u64, Option<&'static str>),
+    Block(u64, Vec<u64>),
+    Send {
+        from: &'static str,
+        to: Recipient,
+        /// The boxes it lies in afterwards.
+        boxes: Vec<String>,
+        tag: String,
+        size: usize,
+    },
+    Receive {
+        who: &'static str,
+        limit: usize,
+        ack: bool,
+    },
+    Acknowledge {
+        who: &'static str,
+        label: String,
+        place: usize,
+        id: String,
+    },
+    Notice,
+}
+
+/// What an operation answers, as far as the model can know it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Done,
+    /// A task, or nothing to do.
+    Task(Option<u64>),
+    Count(usize),
+    Texts(Vec<String>),
+}
+
+impl Act {
+    /// Does it. A token that was given out is put on the pile.
+    pub fn perform(&self, world: &World, tickets: &mut Vec<(u64, String)>) -> Result<Answer> {
+        let (store, team) = (&world.store, &world.team);
+        let task = TaskId::from_number;
+        let edited = |id: &u64, edit: Edit| {
+            let done = store.update_task(team, "lead", &task(*id), &edit);
+            done.map(|_| Answer::Done)
+        };
+        match self {
+            Self::Create {
+                subject,
+                blockers,
+                owner,
+            } => {
+                let new = NewTask {
+                    subject: subject.clone(),
+                    blocked_by: blockers.iter().copied().map(task).collect(),
+                    owner: owner.map(|owner| owner.parse().unwrap()),
+                    ..NewTask::default()
+                };
+                let made = store.create_task(team, "lead", &new)?;
+                Ok(Answer::Task(Some(number(made.id()))))
+            }
+            Self::Claim { worker, ghost, id } => {
+                let claimed = world.claim(worker, *ghost, *id)?;
+                let id = claimed.as_ref().map(|claimed| claimed.id);
+                tickets.extend(claimed.map(|claimed| (claimed.id, claimed.token)));
+                Ok(Answer::Task(id))
+            }
+            Self::Renew(id, token) => {
+                let renewed = store.renew(team, &task(*id), &Token::new(token), None);
+                renewed.map(|_| Answer::Done)
+            }
+            Self::Complete(id, token) => {
+                let done = store.complete(team, &task(*id), &Token::new(token), None);
+                done.map(|_| Answer::Done)
+            }
+            Self::Fail(id, token) => {
+                let failed = store.fail(team, &task(*id), &Token::new(token), "boom");
+                failed.map(|_| Answer::Done)
+            }
+            Self::Release(id, token) => {
+                let token = Token::new(token);
+                let free = store.release(team, "-", &task(*id), Some(&token));
+                free.map(|_| Answer::Done)
+            }
+            Self::Force(id) => {
+                let free = store.release(team, "lead", &task(*id), None);
+                free.map(|_| Answer::Done)
+            }
+            Self::Retry(id) => store.retry(team, "lead", &task(*id)).map(|_| Answer::Done),
+            Self::Delete(id) => {
+                let gone = store.delete_task(team, "lead", &task(*id));
+                gone.map(|_| Answer::Done)
+            }
+            Self::Retitle(id, subject) => edited(
+                id,
+                Edit {
+                    subject: Some(subject.clone()),
+                    ..Edit::default()
+                },
+            ),
+            Self::Assign(id, owner) => edited(
+                id,
+                Edit {
+                    owner: Some(owner.map(|owner| owner.parse().unwrap())),
+                    ..Edit::default()
+                },
+            ),
+            Self::Block(id, blockers) => edited(
+                id,
+                Edit {
+                    blocked_by: Some(blockers.iter().copied().map(task).collect()),
+                    ..Edit::default()
+                },
+            ),
+            Self::Send {
+                from,
+                to,
+                tag,
+                size,
+                ..
+            } => {
+                let content = format!("{tag} {}", "x".repeat(*size));
+                world.send(from, to.clone(), content).map(Answer::Count)
+            }
+            Self::Receive { who, limit, ack } => {
+                world.receive(who, *limit, *ack).map(Answer::Texts)
+            }
+            Self::Acknowledge { who, id, .. } => {
+                let acked = store.acknowledge(team, &reader(who), id)?;
+                Ok(Answer::Count(usize::try_from(acked).unwrap()))
+            }
+            Self::Notice => world.notice().map(|()| Answer::Done),
+        }
+    }
+
+    /// What the model says to it. `made` is the id that a new task got, `locked` whom a left-over lock keeps out.
+    pub fn expect(
+        &self,
+        tasks: &mut Tasks,
+        mail: &mut Mail,
+        now: i64,
+        made: u64,
+        locked: &BTreeSet<u64>,
+    ) -> Result<Answer, Kind> {
+        match self {
+            Self::Create {
+                subject,
+                blockers,
+                owner,
+            } => {
+                let new = model::Task {
+                    blocked_by: blockers.clone(),
+                    owner: owner.map(str::to_owned),
+                    ..model::Task::new(subject.clone())
+                };
+                tasks.create(made, new)?;
+                return Ok(Answer::Task(Some(made)));
+            }
+            Self::Claim { worker, ghost, id } => {
+                let who = Asker {
+                    worker,
+                    ghost: *ghost,
+                    now,
+                };
+                let got = match id {
+                    None => tasks.claim_next(&who, locked),
+                    Some(id) if locked.contains(id) && tasks.tasks.contains_key(id) => {
+                        return Err(Kind::Conflict);
+                    }
+                    Some(id) => {
+                        let mut after = tasks.clone();
+                        let got = after.claim_id(*id, &who)?;
+                        *tasks = after;
+                        Some(got)
+                    }
+                };
+                return Ok(Answer::Task(got));
+            }
+            Self::Renew(id, token) => tasks.renew(*id, token, now)?,
+            Self::Complete(id, token) => tasks.complete(*id, token)?,
+            Self::Fail(id, token) => tasks.fail(*id, token, now)?,
+            Self::Release(id, token) => tasks.release(*id, token)?,
+            Self::Force(id) => tasks.force(*id)?,
+            Self::Retry(id) => tasks.retry(*id)?,
+            Self::Delete(id) => tasks.delete(*id)?,
+            Self::Retitle(id, subject) => tasks.retitle(*id, subject)?,
+            Self::Assign(id, owner) => tasks.assign(*id, *owner)?,
+            Self::Block(id, blockers) => tasks.block(*id, blockers)?,
+            Self::Send { boxes, tag, .. } => {
+                for label in boxes {
+                    mail.put(label, tag);
+                }
+                return Ok(Answer::Count(boxes.len()));
+            }
+            Self::Receive { who, limit, ack } => {
+                let got = mail.unread(who, *limit);
+                if *ack {
+                    mail.ack(who, got.len());
+                }
+                return Ok(Answer::Texts(got));
+            }
+            Self::Acknowledge { label, place, .. } => {
+                let before = mail.boxes.get(label).map_or(0, |mailbox| mailbox.acked);
+                mail.ack_up_to(label, *place);
+                return Ok(Answer::Count((place + 1).saturating_sub(before)));
+            }
+            Self::Notice => {}
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Whether it is about messages.
+    pub fn is_mail(&self) -> bool {
+        matches!(
+            self,
+            Self::Send { .. } | Self::Receive { .. } | Self::Acknowledge { .. }
+        )
+    }
+}

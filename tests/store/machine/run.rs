@@ -1,0 +1,623 @@
+//! One sequence of operations on the store and on the model, compared after every one.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, json};
+use teamster_fs::fail;
+use teamster_store::{Kind, Recipient, StoreError};
+use teamster_types::task::Status;
+
+use super::act::{Act, Answer};
+use super::mail::Mail;
+use super::model::{self, Asker, Tasks};
+use super::ops::{Damage, Foreign, Op, Step};
+use super::world::{Told, WORKERS, World};
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub steps: u64,
+    /// Operations that were killed,
+    pub deaths: u64,
+    /// that had happened nevertheless,
+    pub committed: u64,
+    /// that had not.
+    pub undone: u64,
+    /// Killed while they mended what another left.
+    pub menders: u64,
+    pub rotations: u64,
+    pub foreign: u64,
+    pub rebuilt: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.deaths += other.deaths;
+        self.committed += other.committed;
+        self.undone += other.undone;
+        self.menders += other.menders;
+        self.rotations += other.rotations;
+        self.foreign += other.foreign;
+        self.rebuilt += other.rebuilt;
+    }
+}
+
+/// What went wrong, in words.
+pub type Wrong = String;
+
+pub struct Run {
+    world: World,
+    tasks: Tasks,
+    mail: Mail,
+    told: Told,
+    /// Tasks and tokens that were ever given out.
+    tickets: Vec<(u64, String)>,
+    /// The highest id that the store has certainly seen, and the highest there ever was.
+    seen_id: u64,
+    highest_id: u64,
+    /// Tasks that others ever touched, and whether the store may not know of it yet.
+    foreign: BTreeSet<u64>,
+    unnoticed: bool,
+    messages: usize,
+    pub counts: Counts,
+    pub log: Vec<String>,
+}
+
+impl Run {
+    pub fn new() -> Self {
+        // The sequence before may have ended while it was dead.
+        fail::revive();
+        Self {
+            world: World::new(),
+            tasks: Tasks::default(),
+            mail: Mail::default(),
+            told: Told::default(),
+            tickets: Vec::new(),
+            seen_id: 0,
+            highest_id: 0,
+            foreign: BTreeSet::new(),
+            unnoticed: false,
+            messages: 0,
+            counts: Counts::default(),
+            log: Vec::new(),
+        }
+    }
+
+    pub fn step(&mut self, step: &Step) -> Result<(), Wrong> {
+        self.counts.steps += 1;
+        self.log.push(format!("{step:?}"));
+        match &step.op {
+            Op::Wait(seconds) => self.world.clock.advance(i64::from(*seconds) * 1000),
+            Op::Foreign {
+                task,
+                what,
+                in_place,
+            } => self.foreign_write(*task, *what, *in_place),
+            Op::ForeignCreate { skip } => self.foreign_create(*skip),
+            Op::ForeignDelete(task) => self.foreign_delete(*task),
+            Op::LoseIndex(damage) => self.lose_index(*damage),
+            Op::Fill { to } => {
+                self.world.fill_inbox(WORKERS[usize::from(*to)]);
+                let act = self.message("lead", Some(*to), 10);
+                return self.attempt(&act, step.dies, step.mender_dies);
+            }
+            op => {
+                let act = self.chosen(op);
+                return self.attempt(&act, step.dies, step.mender_dies);
+            }
+        }
+        Ok(())
+    }
+
+    /// The end: whoever waited long enough gets what there is, and the journal tells it all.
+    pub fn end(&mut self) -> Result<(), Wrong> {
+        self.log.push("the end".to_owned());
+        self.world.clock.advance(600_000);
+        self.attempt(&Act::Notice, None, None)?;
+        loop {
+            let act = Act::Claim {
+                worker: "dee",
+                ghost: false,
+                id: None,
+            };
+            let given = self.tickets.len();
+            self.attempt(&act, None, None)?;
+            if self.tickets.len() == given {
+                break;
+            }
+        }
+        self.compare_mail(true)?;
+        self.attempt(&Act::Notice, None, None)
+    }
+
+    /// One operation of ours, which may die; then the look at what it left.
+    fn attempt(
+        &mut self,
+        act: &Act,
+        dies: Option<u8>,
+        mender_dies: Option<u8>,
+    ) -> Result<(), Wrong> {
+        let locked = self.world.locked();
+        let segments = self.world.segments();
+        if let Some(dies) = dies {
+            fail::die_after(u64::from(dies));
+        }
+        let got = act.perform(&self.world, &mut self.tickets);
+        let died = fail::revive();
+        if died {
+            self.counts.deaths += 1;
+            self.mend(mender_dies)?;
+        }
+        self.counts.rotations += u64::from(self.world.segments() > segments);
+        let there = self.world.observe();
+        let (mut tasks, mut mail) = (self.tasks.clone(), self.mail.clone());
+        let made = there
+            .tasks
+            .keys()
+            .find(|id| !self.tasks.tasks.contains_key(id))
+            .copied();
+        let made = made.unwrap_or(u64::MAX);
+        let now = self.world.now();
+        let expected = act.expect(&mut tasks, &mut mail, now, made, &locked);
+        tasks.adopt_tokens(&there);
+        if expected.is_err() {
+            tasks = self.tasks.clone();
+        }
+        if died {
+            self.judge_dead(act, got.is_ok(), tasks, mail, &there)?;
+        } else {
+            self.judge(act, got, expected, tasks, mail, &there)?;
+        }
+        self.check_ids(act)?;
+        if matches!(act, Act::Notice) && !died {
+            self.unnoticed = false;
+            self.seen_id = self.highest_id;
+        }
+        self.check_journal()
+    }
+
+    /// After a death the next change succeeds and leaves nothing lying about.
+    fn mend(&mut self, dies: Option<u8>) -> Result<(), Wrong> {
+        if let Some(dies) = dies {
+            fail::die_after(u64::from(dies));
+            let mended = self.world.touch();
+            let died = fail::revive();
+            self.counts.menders += u64::from(died);
+            if let (Err(error), false) = (mended, died) {
+                return Err(format!("the first change after a death: {error}"));
+            }
+        }
+        self.world
+            .touch()
+            .map_err(|error| format!("the next change after a death: {error}"))?;
+        let left = self.world.leftovers();
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("left lying about: {left:?}"))
+        }
+    }
+
+    /// A living operation answers and does what the model says.
+    fn judge(
+        &mut self,
+        act: &Act,
+        got: Result<Answer, StoreError>,
+        expected: Result<Answer, Kind>,
+        tasks: Tasks,
+        mail: Mail,
+        there: &Tasks,
+    ) -> Result<(), Wrong> {
+        let said = match &got {
+            Ok(answer) => Ok(answer.clone()),
+            Err(error) => Err(error.kind),
+        };
+        if said == expected && tasks == *there {
+            self.tasks = tasks;
+            self.mail = mail;
+        } else if self.unnoticed
+            && let (Act::Claim { worker, ghost, .. }, Ok(Answer::Task(Some(id)))) = (act, &said)
+        {
+            self.judge_hasty_claim(worker, *ghost, *id, there)?;
+        } else {
+            let detail = got.err().map(|error| error.message).unwrap_or_default();
+            return Err(format!(
+                "{act:?} should have answered {expected:?}, but answered {said:?} {detail}\n{}",
+                tasks.differences(there).join("\n")
+            ));
+        }
+        if act.is_mail() {
+            self.compare_mail(false)?;
+        }
+        Ok(())
+    }
+
+    /// Before the store has noticed what others did it may choose another task, but only one that can be claimed.
+    fn judge_hasty_claim(
+        &mut self,
+        worker: &str,
+        ghost: bool,
+        id: u64,
+        there: &Tasks,
+    ) -> Result<(), Wrong> {
+        let who = Asker {
+            worker,
+            ghost,
+            now: self.world.now(),
+        };
+        let mut tasks = self.tasks.clone();
+        let claimed = if tasks.is_abandoned(id, who.now) {
+            let others: BTreeSet<u64> = tasks.tasks.keys().copied().filter(|o| *o != id).collect();
+            tasks.claim_next(&who, &others)
+        } else {
+            tasks.claim_id(id, &who).ok()
+        };
+        if claimed != Some(id) {
+            return Err(format!("task {id} was given to {worker}, but is not free"));
+        }
+        tasks.adopt_tokens(there);
+        for (other, task) in &there.tasks {
+            // Others that a dead process held may have been put back on the way.
+            if tasks.is_abandoned(*other, who.now) {
+                tasks.tasks.insert(*other, task.clone());
+            }
+        }
+        let wrong = tasks.differences(there);
+        if !wrong.is_empty() {
+            return Err(wrong.join("\n"));
+        }
+        self.tasks = tasks;
+        Ok(())
+    }
+
+    /// A dead operation has happened whole or not at all.
+    fn judge_dead(
+        &mut self,
+        act: &Act,
+        answered: bool,
+        tasks: Tasks,
+        mail: Mail,
+        there: &Tasks,
+    ) -> Result<(), Wrong> {
+        let unread = if act.is_mail() {
+            self.world.unread()?
+        } else {
+            mail.all_unread(&WORKERS)
+        };
+        let fits = |tasks: &Tasks, mail: &Mail| {
+            let mail_fits = || self.world.fits(mail) && unread == mail.all_unread(&WORKERS);
+            tasks == there && (!act.is_mail() || mail_fits())
+        };
+        let nothing = tasks == self.tasks && mail == self.mail;
+        if !nothing && fits(&tasks, &mail) {
+            self.counts.committed += 1;
+            self.tasks = tasks;
+            self.mail = mail;
+            return Ok(());
+        }
+        if (!answered || nothing) && fits(&self.tasks, &self.mail) {
+            self.counts.undone += 1;
+            return Ok(());
+        }
+        if self.unnoticed
+            && let Act::Claim { worker, ghost, .. } = act
+            && let Some(id) = self.newly_claimed(there)
+        {
+            self.counts.committed += 1;
+            return self.judge_hasty_claim(worker, *ghost, id, there);
+        }
+        Err(format!(
+            "{act:?} died (answered: {answered}) and is neither done:\n{}\nnor undone:\n{}\nunread {unread:?}, expected {:?} or {:?}",
+            tasks.differences(there).join("\n"),
+            self.tasks.differences(there).join("\n"),
+            mail.all_unread(&WORKERS),
+            self.mail.all_unread(&WORKERS),
+        ))
+    }
+
+    fn newly_claimed(&self, there: &Tasks) -> Option<u64> {
+        let fence = |task: Option<&model::Task>| task.map_or(0, |task| task.fence);
+        let claimed = |id: &&u64| {
+            fence(there.tasks.get(id)) > fence(self.tasks.tasks.get(id))
+                && there.tasks[id].status == Status::InProgress
+        };
+        there.tasks.keys().find(claimed).copied()
+    }
+
+    fn compare_mail(&self, unread: bool) -> Result<(), Wrong> {
+        if !self.world.fits(&self.mail) {
+            return Err(format!(
+                "the boxes hold something else than {:?}",
+                self.mail
+            ));
+        }
+        if unread {
+            let (got, expected) = (self.world.unread()?, self.mail.all_unread(&WORKERS));
+            if got != expected {
+                return Err(format!("unread are {got:?}, not {expected:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// New ids are higher than any that the store has seen, and no token holds two tasks.
+    fn check_ids(&mut self, act: &Act) -> Result<(), Wrong> {
+        let highest = self.tasks.tasks.keys().max().copied().unwrap_or(0);
+        if let Act::Create { .. } = act
+            && highest > self.highest_id
+            && highest > self.highest_id + 1
+        {
+            return Err(format!(
+                "the new task got id {highest}, though {} was the highest",
+                self.highest_id
+            ));
+        }
+        self.highest_id = self.highest_id.max(highest);
+        if !self.unnoticed {
+            self.seen_id = self.highest_id;
+        }
+        let mut tokens: Vec<&str> = self
+            .tasks
+            .tasks
+            .values()
+            .filter_map(|task| task.claim.as_ref())
+            .map(|claim| claim.token.as_str())
+            .collect();
+        let count = tokens.len();
+        tokens.sort_unstable();
+        tokens.dedup();
+        if tokens.len() == count {
+            Ok(())
+        } else {
+            Err("one token holds two tasks".to_owned())
+        }
+    }
+
+    /// The journal rebuilds the files, and blames others only for what they did.
+    fn check_journal(&mut self) -> Result<(), Wrong> {
+        self.world.follow(&mut self.told);
+        if let Some(blamed) = self.told.foreign.difference(&self.foreign).next() {
+            return Err(format!(
+                "the journal blames others for task {blamed}, which they never touched"
+            ));
+        }
+        if self.unnoticed {
+            return Ok(());
+        }
+        self.counts.rebuilt += 1;
+        self.world.rebuilt_wrong(&self.told).map_or(Ok(()), Err)
+    }
+}
+
+/// Choosing.
+impl Run {
+    fn pick(&self, which: u8) -> u64 {
+        let ids: Vec<u64> = self.tasks.tasks.keys().copied().collect();
+        // Now and then one that is not there.
+        let place = usize::from(which) % (ids.len() + 1);
+        ids.get(place).copied().unwrap_or(999_999)
+    }
+
+    fn picks(&self, which: &[u8]) -> Vec<u64> {
+        let mut picked = Vec::new();
+        for one in which {
+            let id = self.pick(*one);
+            if !picked.contains(&id) {
+                picked.push(id);
+            }
+        }
+        picked
+    }
+
+    fn ticket(&self, which: u8) -> (u64, String) {
+        // The last ones are more often still good.
+        let back = 1 + usize::from(which) % 4;
+        let place = self.tickets.len().checked_sub(back);
+        let ticket = place.and_then(|place| self.tickets.get(place)).cloned();
+        ticket.unwrap_or((1, "made up".to_owned()))
+    }
+
+    fn message(&mut self, from: &'static str, to: Option<u8>, size: u16) -> Act {
+        self.messages += 1;
+        let (to, boxes) = match to {
+            Some(to) => {
+                let to = WORKERS[usize::from(to)];
+                (
+                    Recipient::Worker(to.to_owned()),
+                    vec![format!("inbox/{to}")],
+                )
+            }
+            None => {
+                let boxes = WORKERS.iter().map(|to| format!("inbox/{to}")).collect();
+                (Recipient::All, boxes)
+            }
+        };
+        Act::Send {
+            from,
+            to,
+            boxes,
+            tag: format!("m{}", self.messages),
+            size: usize::from(size),
+        }
+    }
+
+    fn chosen(&mut self, op: &Op) -> Act {
+        let worker = |which: &u8| WORKERS[usize::from(*which)];
+        match op {
+            Op::Create { blockers, owner } => Act::Create {
+                subject: format!("task of step {}", self.counts.steps),
+                blockers: self.picks(blockers),
+                owner: owner.as_ref().map(worker),
+            },
+            Op::Claim { worker: who, ghost } => Act::Claim {
+                worker: worker(who),
+                ghost: *ghost,
+                id: None,
+            },
+            Op::ClaimId {
+                worker: who,
+                ghost,
+                task,
+            } => Act::Claim {
+                worker: worker(who),
+                ghost: *ghost,
+                id: Some(self.pick(*task)),
+            },
+            Op::Renew(which) => {
+                let (id, token) = self.ticket(*which);
+                Act::Renew(id, token)
+            }
+            Op::Complete(which) => {
+                let (id, token) = self.ticket(*which);
+                Act::Complete(id, token)
+            }
+            Op::Fail(which) => {
+                let (id, token) = self.ticket(*which);
+                Act::Fail(id, token)
+            }
+            Op::Release(which) => {
+                let (id, token) = self.ticket(*which);
+                Act::Release(id, token)
+            }
+            Op::Force(task) => Act::Force(self.pick(*task)),
+            Op::Retry(task) => Act::Retry(self.pick(*task)),
+            Op::Delete(task) => Act::Delete(self.pick(*task)),
+            Op::Retitle(task) => {
+                Act::Retitle(self.pick(*task), format!("title {}", self.counts.steps))
+            }
+            Op::Assign(task, owner) => Act::Assign(self.pick(*task), owner.as_ref().map(worker)),
+            Op::Block(task, blockers) => Act::Block(self.pick(*task), self.picks(blockers)),
+            Op::Send { to, size } => self.message("lead", Some(*to), *size),
+            Op::Broadcast { size } => self.message("lead", None, *size),
+            Op::ToLead { from, size } => {
+                self.messages += 1;
+                let from = worker(from);
+                Act::Send {
+                    from,
+                    to: Recipient::Lead,
+                    boxes: vec![format!("outbox/{from}")],
+                    tag: format!("m{}", self.messages),
+                    size: usize::from(*size),
+                }
+            }
+            Op::Receive { who, limit, ack } => Act::Receive {
+                who: reader_name(*who),
+                limit: usize::from(*limit),
+                ack: *ack,
+            },
+            Op::Acknowledge { who, which } => self.acknowledgement(*who, *which),
+            _ => Act::Notice,
+        }
+    }
+
+    fn acknowledgement(&self, who: u8, which: u8) -> Act {
+        let who = reader_name(who);
+        let labels = self.mail.labels(who);
+        let label = &labels[usize::from(which) % labels.len()];
+        let messages = self.world.mailbox(label);
+        if messages.is_empty() {
+            return Act::Notice;
+        }
+        let place = usize::from(which) % messages.len();
+        Act::Acknowledge {
+            who,
+            label: label.clone(),
+            place,
+            id: messages[place].0.clone(),
+        }
+    }
+}
+
+fn reader_name(who: u8) -> &'static str {
+    WORKERS.get(usize::from(who)).copied().unwrap_or("lead")
+}
+
+/// What others do.
+impl Run {
+    fn touched_by_others(&mut self, id: u64) {
+        self.foreign.insert(id);
+        self.unnoticed = true;
+        self.counts.foreign += 1;
+    }
+
+    fn foreign_write(&mut self, task: u8, what: Foreign, in_place: bool) {
+        let id = self.pick(task);
+        if !self.tasks.tasks.contains_key(&id) {
+            return;
+        }
+        self.touched_by_others(id);
+        let mark = self.counts.steps;
+        let mut object = self.world.read_as_foreign(id);
+        let task = self.tasks.tasks.get_mut(&id).unwrap();
+        match what {
+            Foreign::Keys => {
+                let (key, value) = (format!("x-{mark}"), json!({"n": 1.50, "big": mark}));
+                task.extra.insert(key.clone(), value.to_string());
+                task.extra
+                    .insert(format!("metadata.{key}"), value.to_string());
+                object.insert(key.clone(), value.clone());
+                object.entry("metadata").or_insert_with(|| json!({}))[&key] = value;
+                let mut backwards: Vec<_> = object.into_iter().collect();
+                backwards.reverse();
+                object = backwards.into_iter().collect::<Map<_, _>>();
+            }
+            // Each title is longer than the last, so that even the size of the file differs.
+            Foreign::Subject => {
+                task.subject.push('!');
+                object.insert("subject".to_owned(), json!(task.subject));
+            }
+            Foreign::Owner => {
+                task.owner = Some(format!("stranger-{}", "x".repeat(self.log.len())));
+                object.insert("owner".to_owned(), json!(task.owner));
+            }
+            Foreign::PutBack => {
+                task.status = Status::Pending;
+                task.owner = None;
+                task.subject.push('?');
+                object.insert("subject".to_owned(), json!(task.subject));
+                object.insert("status".to_owned(), json!("pending"));
+                object.shift_remove("owner");
+            }
+            Foreign::Completed => {
+                task.status = Status::Completed;
+                task.subject.push('.');
+                object.insert("subject".to_owned(), json!(task.subject));
+                object.insert("status".to_owned(), json!("completed"));
+            }
+        }
+        self.world.write_as_foreign(id, &object, in_place);
+    }
+
+    fn foreign_create(&mut self, skip: u8) {
+        let id = self.highest_id + 1 + u64::from(skip);
+        self.highest_id = id;
+        self.touched_by_others(id);
+        let subject = format!("made by others in step {}", self.counts.steps);
+        let object = json!({"id": id.to_string(), "subject": subject, "description": "",
+            "status": "pending", "blocks": [], "blockedBy": []});
+        let object = object.as_object().unwrap();
+        self.world.write_as_foreign(id, object, true);
+        self.tasks.tasks.insert(id, model::Task::new(subject));
+    }
+
+    fn foreign_delete(&mut self, task: u8) {
+        let id = self.pick(task);
+        if self.tasks.tasks.remove(&id).is_some() {
+            self.touched_by_others(id);
+            std::fs::remove_file(self.world.task_file(id)).unwrap();
+        }
+    }
+
+    fn lose_index(&mut self, damage: Damage) {
+        let file = self.world.index_file();
+        let Ok(bytes) = std::fs::read(&file) else {
+            return;
+        };
+        match damage {
+            Damage::Removed => std::fs::remove_file(file).unwrap(),
+            Damage::Cut => std::fs::write(file, &bytes[..bytes.len() / 2]).unwrap(),
+            Damage::Scribbled => std::fs::write(file, vec![0x5a; bytes.len()]).unwrap(),
+        }
+    }
+}

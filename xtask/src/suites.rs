@@ -1,0 +1,101 @@
+//! The test suites whose size is a variable, at nightly size.
+
+use anyhow::{Result, bail};
+
+use crate::product::{Answer, cargo};
+
+/// What a suite printed about itself.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    /// The test's name.
+    pub(crate) test: String,
+    /// Its figures, a line each.
+    pub(crate) lines: Vec<String>,
+}
+
+/// How many histories and sequences are tried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) histories: usize,
+    pub(crate) cases: usize,
+}
+
+/// Runs the suites of the store and returns their figures.
+///
+/// They are built for speed but with the fail-points that a release does not have.
+pub(crate) fn run(sizes: Sizes) -> Result<Vec<Figures>> {
+    let mut command = cargo([
+        "test",
+        "--quiet",
+        "--profile",
+        "evidence",
+        "--package",
+        "teamster",
+        "--test",
+        "runner",
+        "--",
+        "store::",
+        "--show-output",
+    ]);
+    command
+        .env("TEAMSTER_HISTORIES", sizes.histories.to_string())
+        .env("TEAMSTER_CASES", sizes.cases.to_string());
+    let answer = Answer::of(&mut command)?;
+    if !answer.status.success() {
+        bail!(
+            "the suites of the store failed:\n{}\n{}",
+            answer.stdout,
+            answer.stderr
+        );
+    }
+    Ok(figures(&answer.stdout))
+}
+
+/// The parts `---- NAME stdout ----` of what the test runner printed.
+fn figures(output: &str) -> Vec<Figures> {
+    let mut found: Vec<Figures> = Vec::new();
+    let mut is_inside = false;
+    for line in output.lines() {
+        let heading = line
+            .strip_prefix("---- ")
+            .and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if let Some(test) = heading {
+            found.push(Figures {
+                test: test.to_owned(),
+                lines: Vec::new(),
+            });
+            is_inside = true;
+        } else if line.is_empty() || line == "successes:" {
+            is_inside = false;
+        } else if is_inside && let Some(figures) = found.last_mut() {
+            figures.lines.push(line.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_what_stands_below_the_name_of_a_test() {
+        let output = "running 2 tests\n..\nsuccesses:\n\n---- store::a stdout ----\n5 histories: all good\n\n\n\
+                      ---- store::b stdout ----\n7 sequences\n\n\nsuccesses:\n    store::a\n";
+        let found = figures(output);
+        let all: Vec<(&str, &str)> = found
+            .iter()
+            .flat_map(|figures| {
+                let test = figures.test.as_str();
+                figures.lines.iter().map(move |line| (test, line.as_str()))
+            })
+            .collect();
+        assert_eq!(
+            all,
+            [
+                ("store::a", "5 histories: all good"),
+                ("store::b", "7 sequences")
+            ]
+        );
+    }
+}
