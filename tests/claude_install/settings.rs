@@ -426,7 +426,8 @@ fn the_help_says_what_will_happen() {
               Show what would change, and change nothing
 
           --light
-              Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and `SendMessage`
+              Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and
+              `SendMessage`
 
       -h, --help
               Print help (see a summary with '-h')

@@ -23,6 +23,7 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     store.durable        true   default  TEAMSTER_STORE_DURABLE
     store.patience       5s     default  TEAMSTER_STORE_PATIENCE
     health.silent_after  5m     default  TEAMSTER_HEALTH_SILENT_AFTER
+    team.enabled         true   default  TEAMSTER_TEAM_ENABLED
     ");
 
     let user = project.home().join(".config/teamster");

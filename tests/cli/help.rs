@@ -69,7 +69,24 @@ fn prepared() -> (TestProject, String, String) {
         .json();
     project.write("plan.toml", "[[tasks]]\nid = 'a'\nsubject = 'A'\n");
     project.write("result.json", "{}");
-    let init = ["state-file", "init", "--team", "fix-auth", "--feature", "login"];
+    let init = [
+        "state-file",
+        "init",
+        "--team",
+        "fix-auth",
+        "--feature",
+        "login",
+    ];
+    project.run(init).succeeds();
+    project.run(["state-file", "add", "worker-1"]).succeeds();
+    let init = [
+        "state-file",
+        "init",
+        "--team",
+        "fix-auth",
+        "--feature",
+        "login",
+    ];
     project.run(init).succeeds();
     project.run(["state-file", "add", "worker-1"]).succeeds();
     let message = sent["message"]["id"].as_str().unwrap().to_owned();
@@ -141,7 +158,13 @@ fn the_help_of_the_whole_is_a_map() {
       task         Make, claim, finish and show tasks
       message      Send, read and follow messages
       worker       Show workers
+      zombies      Find and remove what is over but still there
       journal      Show what happened in a team, event by event
+      install      Make a client call teamster, so that its agents can be seen
+      uninstall    Undo what `install` did
+      plugin       Make a plugin for Claude Code
+      hook         Note what Claude Code does; the client itself calls it
+      state-file   Read and change the state that viewers show, for scripts
       doctor       Check that everything teamster needs is there and in order
       config       Show settings
       completions  Print a script that lets a shell complete commands
@@ -178,6 +201,8 @@ fn the_help_of_the_whole_is_a_map() {
       TEAMSTER_WORKER      the worker that the caller is; it can then act for nobody else
       TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
       TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
+      TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
+                           (else .bkit/hook.log)
       NO_COLOR             no colours
       Settings have variables of their own: see `teamster config show`
     "#);

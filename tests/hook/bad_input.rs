@@ -324,3 +324,19 @@ fn it_works_without_a_home_a_project_or_an_event() {
     gone.input(start("w3").to_string()).run().exits(0);
     project.run(["hook", "SubagentStart"]).exits(0);
 }
+
+#[test]
+fn a_wrong_call_blocks_nobody() {
+    let project = TestProject::new();
+    for words in [
+        &["hook", "SubagentStart", "extra"][..],
+        &["hook", "--unknown", "SubagentStart"],
+        &["hook", "--json"],
+        &["hook", ""],
+        &["hook"],
+    ] {
+        project.call(words).input("{}").run().exits(0);
+    }
+    assert_eq!(names(&project.state()), ["unknown"]);
+    project.run(["hook", "--help"]).succeeds();
+}

@@ -221,3 +221,21 @@ fn a_project_may_turn_the_writing_off() {
     call.input(start("w1").to_string()).run().succeeds();
     assert!(!project.folder().join(".bkit").exists());
 }
+
+#[test]
+fn a_pane_is_known_by_its_clients_arguments_even_when_it_was_taken_out() {
+    let project = with_pane();
+    project.native_team("session-9338b893", "9338b893-lead", &[]);
+    // A process that was started as a client starts a teammate's; it waits until its input ends.
+    let line = "exec sh -c 'echo $$; read -r _' claude --agent-id worker-1@session-9338b893 \
+        --agent-name worker-1 --team-name session-9338b893 --parent-session-id 9338b893-lead";
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut client = project.shell(line).stdin(reader.into()).follow();
+    let pid = client.line();
+    let payload = json!({"session_id": "da53d0aa-pane", "agent_type": "general-purpose"});
+    let call = project.call(["hook", "SessionEnd"]).env("CLAUDE_PID", &pid);
+    call.input(payload.to_string()).run().succeeds();
+    drop(writer);
+    assert_eq!(row(&project.state(), "worker-1")["status"], "completed");
+    assert_eq!(project.alerts()[0]["teammate"], "worker-1");
+}

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use teamster_store::{Kind, Outgoing, Read, Reader, Store};
 use teamster_types::event::LINE_LIMIT;
+use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Status};
 
 use super::crew::{Crew, id, message};
@@ -338,7 +339,7 @@ fn a_line_that_is_no_message_is_skipped_counted_and_told_once() {
     let reader = Reader::Worker("ada".parse().unwrap());
     for _ in 0..2 {
         let got = crew.store.receive(&crew.team, &reader, 10, false).unwrap();
-        let contents: Vec<&str> = got.messages.iter().map(|one| one.content()).collect();
+        let contents: Vec<&str> = got.messages.iter().map(Message::content).collect();
         assert_eq!(contents, ["one", "two", "three"]);
         assert_eq!(got.skipped, 2);
         assert_eq!(got.messages[1].as_object()["later"], 1);

@@ -178,12 +178,10 @@ fn fill(scene: &Scene) {
     file.write_all(&line).unwrap();
 }
 
-type Arrange = fn(&Scene) -> Result<()>;
+type Arrange = fn(&Scene);
 type Change = fn(&Scene) -> Result<()>;
 
-fn nothing(_: &Scene) -> Result<()> {
-    Ok(())
-}
+fn nothing(_: &Scene) {}
 
 /// Every kind of change, with what must be there before.
 const CHANGES: &[(&str, Arrange, Change)] = &[
@@ -225,18 +223,14 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         |scene| {
             let patience = Duration::from_secs(1);
             let ghost = scene.scratch.store(scene.clock.clone(), patience);
-            claim(&ghost.claiming_as(gone()), Some(1))?;
+            claim(&ghost.claiming_as(gone()), Some(1)).unwrap();
             scene.clock.advance(200_000);
-            Ok(())
         },
         |scene| claim(&scene.store, Some(1)).map(drop),
     ),
     (
         "renew",
-        |scene| {
-            scene.clock.advance(50_000);
-            Ok(())
-        },
+        |scene| scene.clock.advance(50_000),
         |scene| {
             let renewed = scene.store.renew(&team(), &id(2), &scene.token, None);
             renewed.map(drop)
@@ -260,7 +254,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         "retry",
         |scene| {
             let failed = scene.store.fail(&team(), &id(2), &scene.token, "boom");
-            failed.map(drop)
+            failed.unwrap();
         },
         |scene| scene.store.retry(&team(), "lead", &id(2)).map(drop),
     ),
@@ -272,17 +266,10 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         let to = Recipient::Worker("bob".into());
         scene.store.send(&team(), &message(to, 9)).map(drop)
     }),
-    (
-        "send into a full box",
-        |scene| {
-            fill(scene);
-            Ok(())
-        },
-        |scene| {
-            let to = Recipient::Worker("ada".into());
-            scene.store.send(&team(), &message(to, 9)).map(drop)
-        },
-    ),
+    ("send into a full box", fill, |scene| {
+        let to = Recipient::Worker("ada".into());
+        scene.store.send(&team(), &message(to, 9)).map(drop)
+    }),
     ("broadcast", nothing, |scene| {
         let sent = scene.store.send(&team(), &message(Recipient::All, 9));
         sent.map(drop)
@@ -296,7 +283,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         |scene| {
             fill(scene);
             let to = Recipient::Worker("ada".into());
-            scene.store.send(&team(), &message(to, 9)).map(drop)
+            scene.store.send(&team(), &message(to, 9)).unwrap();
         },
         |scene| {
             let got = scene.store.receive(&team(), &ada(), 100, true);
@@ -334,7 +321,7 @@ struct Killing {
 impl Killing {
     fn new((name, arrange, change): (&'static str, Arrange, Change)) -> Result<Self> {
         let scene = Scene::new()?;
-        arrange(&scene)?;
+        arrange(&scene);
         let before = scene.look()?;
         change(&scene)?;
         Ok(Self {
@@ -352,7 +339,7 @@ impl Killing {
             name, before, done, ..
         } = self;
         let scene = Scene::new()?;
-        (self.arrange)(&scene)?;
+        (self.arrange)(&scene);
         fail::die_after(step);
         let answered = (self.change)(&scene);
         let died = fail::revive();
@@ -362,8 +349,8 @@ impl Killing {
             fail::revive();
         }
         let at = format!("{name}, killed at {step}, its mender at {mender:?}");
-        let mended = scene.store.record(&team(), NewEvent::new("usage", "test"));
-        assert!(mended.is_ok(), "{at}: the next change: {mended:?}");
+        let next = scene.store.record(&team(), NewEvent::new("usage", "test"));
+        assert!(next.is_ok(), "{at}: the next change: {next:?}");
         let left = leftovers(&scene.scratch.layout().claude);
         assert!(left.is_empty(), "{at}: left lying about: {left:?}");
         let after = normalized(&scene.look()?);

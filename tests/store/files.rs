@@ -9,10 +9,12 @@ pub fn leftovers(claude: &Path) -> Vec<String> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            let is_lock = path.is_dir() && name.ends_with(".lock");
-            let ends = [".next", ".gone", ".tmp"];
-            if is_lock || ends.iter().any(|end| name.ends_with(end)) {
+            let end = path
+                .extension()
+                .and_then(|end| end.to_str())
+                .unwrap_or_default();
+            let is_lock = path.is_dir() && end == "lock";
+            if is_lock || ["next", "gone", "tmp"].contains(&end) {
                 found.push(path.display().to_string());
             } else if path.is_dir() {
                 folders.push(path);

@@ -1,10 +1,15 @@
 //! The store, attacked from all sides.
 
+mod beginnings;
 mod conformance;
 mod crew;
 mod damage;
 mod every_step;
 mod files;
 mod histories;
+mod locks;
 mod machine;
 mod planted;
+mod readers;
+mod rotation;
+mod watching;

@@ -203,3 +203,47 @@ fn open_tasks_wait_for_a_session_that_may_be_resumed() {
     project.run(["zombies", "reap"]).succeeds();
     assert!(is_gone(&project, "over"));
 }
+
+#[test]
+fn every_recorded_registry_of_every_client_is_judged() {
+    let project = TestProject::new();
+    let clients =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude-code");
+    let me = living();
+    let mut expected = Vec::new();
+    for version in ["2.1.177", "2.1.197", "2.1.325"] {
+        for entry in std::fs::read_dir(clients.join(version).join("team")).unwrap() {
+            let path = entry.unwrap().path();
+            let file = path.file_name().unwrap().to_string_lossy().into_owned();
+            if !file.starts_with("config") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let config = old(serde_json::from_str(&text).unwrap());
+            let far = format!("{version}-{file}");
+            team(&project, &far, &config, 3 * DAY);
+            // Newer clients say on which machine their lead runs: it is not this one.
+            let is_recorded = config.get("leadProcess").is_some();
+            expected.push((far, if is_recorded { "keep" } else { "reap" }));
+            if is_recorded {
+                let mut config = config;
+                config["leadProcess"]["pidSpace"] = json!(format!("{}#{}", me.host, me.pid_ns));
+                let here = format!("here-{version}-{file}");
+                team(&project, &here, &config, 3 * DAY);
+                expected.push((here, "reap"));
+            }
+        }
+    }
+    assert!(expected.len() > 10, "{expected:?}");
+    let call = project.call(["zombies", "scan", "--json"]);
+    let found = call
+        .env("TMUX_TMPDIR", project.home())
+        .run()
+        .succeeds()
+        .json();
+    for (name, action) in expected {
+        let mut list = found["zombies"].as_array().unwrap().iter();
+        let zombie = list.find(|zombie| zombie["name"] == name.as_str()).unwrap();
+        assert_eq!(zombie["action"], action, "{zombie}");
+    }
+}

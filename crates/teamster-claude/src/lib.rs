@@ -13,5 +13,5 @@ pub mod install;
 pub mod native;
 pub mod plugin;
 pub mod state;
-pub mod zombies;
 mod words;
+pub mod zombies;

@@ -233,8 +233,8 @@ pub trait Store: Read {
     /// Adds a member, or changes its provider.
     fn join_team(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig>;
 
-    /// Removes a team. The caller has made sure that nobody of it is alive.
-    fn delete_team(&self, team: &TeamName, actor: &str) -> Result<DeletedTeam>;
+    /// Removes a team. Refused while anybody of it is alive, and, unless forced, while a claim's lease runs.
+    fn delete_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam>;
 
     /// Makes a task.
     fn create_task(&self, team: &TeamName, actor: &str, new: &NewTask) -> Result<Task>;

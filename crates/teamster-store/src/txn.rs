@@ -2,6 +2,7 @@
 
 use teamster_types::event::NewEvent;
 use teamster_types::failure::Failure;
+use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::Task;
@@ -29,7 +30,7 @@ pub struct MailCursor {
 pub enum Candidates {
     /// Pending tasks that are assigned to it.
     Own,
-    /// Pending tasks that nobody owns, and tasks in progress whose lease ran out.
+    /// Pending tasks that nobody owns or whose owner is lost, and tasks in progress whose lease ran out.
     Free,
 }
 
@@ -52,6 +53,9 @@ pub trait Txn {
 
     /// The team's registry.
     fn config(&mut self) -> Result<TeamConfig>;
+
+    /// The registry to be changed: foreign programs are locked out of it until the change ends.
+    fn open_config(&mut self) -> Result<TeamConfig>;
 
     /// A new registry.
     fn put_config(&mut self, config: TeamConfig);
@@ -83,8 +87,12 @@ pub trait Txn {
         which: Candidates,
         worker: &WorkerName,
         capabilities: &[String],
+        lost: &[WorkerName],
         after: Option<&TaskId>,
     ) -> Result<Option<TaskId>>;
+
+    /// Whether any pending task is assigned to somebody.
+    fn has_assigned(&mut self) -> Result<bool>;
 
     /// Looks again at everything a foreign program may have changed. True when that is worth another search.
     fn refresh(&mut self) -> Result<bool>;
@@ -98,11 +106,11 @@ pub trait Txn {
     /// Whether a process lives.
     fn life(&self, process: &ProcessId) -> Life;
 
-    /// Whether a worker's heartbeat is fresh.
-    fn has_fresh_heartbeat(&mut self, worker: &WorkerName) -> Result<bool>;
+    /// A worker's heartbeat.
+    fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>>;
 
     /// Workers that have a heartbeat, for routing.
-    fn heartbeats(&mut self) -> Result<Vec<teamster_types::heartbeat::Heartbeat>>;
+    fn heartbeats(&mut self) -> Result<Vec<Heartbeat>>;
 
     /// What happened. At least one event makes a change real; a change without any is not made.
     fn event(&mut self, event: NewEvent);
@@ -153,6 +161,6 @@ pub trait Backend: Read {
     /// Makes a team, whole or not at all, with its first event.
     fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig>;
 
-    /// Removes a team, keeping its files aside.
-    fn drop_team(&self, team: &TeamName, actor: &str) -> Result<DeletedTeam>;
+    /// Removes a team, keeping its files aside. Who still holds it is judged while nobody can claim.
+    fn drop_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam>;
 }

@@ -229,8 +229,8 @@ impl<'a> Client<'a> {
         };
         let yes = |_| Said::Yes;
         match asked {
-            Asked::Next(asker) => claim(asker, None),
-            Asked::ById(asker, task) => claim(asker, Some(task)),
+            Asked::Next(who) => claim(who, None),
+            Asked::ById(who, task) => claim(who, Some(task)),
             Asked::Renew(task, token) => {
                 let renewed = store.renew(team, &id(task), &Token::new(token), None);
                 renewed.map(|_| Said::Yes)

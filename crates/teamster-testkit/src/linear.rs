@@ -236,7 +236,7 @@ mod tests {
     fn who_died_may_have_written_or_not_but_not_both() {
         let died = operation(0, None, Use::Write(7), None);
         let read = |called, seen| operation(called, Some(called + 1), Use::Read, Some(seen));
-        assert!(check(&Register, &[died.clone()]).is_ok());
+        assert!(check(&Register, std::slice::from_ref(&died)).is_ok());
         assert!(check(&Register, &[died.clone(), read(2, 0), read(4, 0)]).is_ok());
         assert!(check(&Register, &[died.clone(), read(2, 0), read(4, 7)]).is_ok());
         let flickers = [died, read(2, 7), read(4, 0)];

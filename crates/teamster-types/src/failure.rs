@@ -10,7 +10,8 @@ use crate::{TaskId, Time};
 pub const ATTEMPTS: u32 = 5;
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+/// No pause is longer.
+pub const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 /// How a task failed so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
+use crate::failure::LONGEST_BACKOFF;
 use crate::task::{Status, Task};
 use crate::{TaskId, Time};
 
@@ -97,7 +98,10 @@ pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Bloc
                 .iter()
                 .map(|(word, ids)| format!("{word} {}", ids.join(", ")))
                 .collect();
-            let backoff = task.moment("notBefore").filter(|moment| *moment > now);
+            // Nobody has to wait longer than the longest pause, wherever the clock was when it began.
+            let backoff = task
+                .moment("notBefore")
+                .filter(|moment| *moment > now && moment.since(now) <= LONGEST_BACKOFF);
             if by.keys().any(|word| word.starts_with("blocked")) {
                 (State::Blocked, reason.join("; "))
             } else if !reason.is_empty() {
@@ -148,26 +152,71 @@ pub fn find_cycle<E>(
     blockers: &[TaskId],
     mut blocked_by: impl FnMut(&TaskId) -> Result<Vec<TaskId>, E>,
 ) -> Result<Option<Vec<TaskId>>, E> {
-    let mut seen = HashSet::new();
-    let mut paths: Vec<Vec<TaskId>> = blockers
+    // Each task that was reached, with the one that waits for it.
+    let mut reached: HashMap<TaskId, TaskId> = HashMap::new();
+    let mut open: Vec<(TaskId, TaskId)> = blockers
         .iter()
-        .map(|b| vec![id.clone(), b.clone()])
+        .rev()
+        .map(|blocker| (blocker.clone(), id.clone()))
         .collect();
-    while let Some(path) = paths.pop() {
-        let last = &path[path.len() - 1];
-        if last == id {
+    while let Some((task, waiting)) = open.pop() {
+        if task == *id {
+            let mut path = vec![task];
+            let mut step = waiting;
+            while step != *id {
+                let before = reached.get(&step).unwrap_or(id).clone();
+                path.push(std::mem::replace(&mut step, before));
+            }
+            path.push(step);
+            path.reverse();
             return Ok(Some(path));
         }
-        if !seen.insert(last.clone()) {
+        if reached.contains_key(&task) {
             continue;
         }
-        for next in blocked_by(last)? {
-            let mut longer = path.clone();
-            longer.push(next);
-            paths.push(longer);
-        }
+        reached.insert(task.clone(), waiting);
+        let further = blocked_by(&task)?;
+        open.extend(further.into_iter().map(|next| (next, task.clone())));
     }
     Ok(None)
+}
+
+/// A cycle among the tasks of a plan, as places in it, the first one again at the end. `after[n]` are the places that
+/// the task at place `n` waits for.
+pub fn plan_cycle(after: &[&[usize]]) -> Option<Vec<usize>> {
+    let mut waiting: Vec<usize> = after.iter().map(|blockers| blockers.len()).collect();
+    let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); after.len()];
+    for (place, blockers) in after.iter().enumerate() {
+        for blocker in *blockers {
+            dependents.get_mut(*blocker)?.push(place);
+        }
+    }
+    let mut ready: Vec<usize> = (0..after.len())
+        .filter(|place| waiting[*place] == 0)
+        .collect();
+    while let Some(place) = ready.pop() {
+        for dependent in &dependents[place] {
+            waiting[*dependent] -= 1;
+            if waiting[*dependent] == 0 {
+                ready.push(*dependent);
+            }
+        }
+    }
+    // Whoever still waits, waits for somebody who still waits: following that leads into a cycle.
+    let mut path = vec![waiting.iter().position(|count| *count > 0)?];
+    loop {
+        let last = path[path.len() - 1];
+        let next = after[last]
+            .iter()
+            .copied()
+            .find(|blocker| waiting[*blocker] > 0)?;
+        if let Some(begin) = path.iter().position(|place| *place == next) {
+            path.drain(..begin);
+            path.push(next);
+            return Some(path);
+        }
+        path.push(next);
+    }
 }
 
 /// The longest chain of tasks that are not completed, in the order they must be done.
@@ -297,6 +346,18 @@ mod tests {
             find_cycle(&id(4), &[id(4)], graph),
             Ok(Some(vec![id(4), id(4)]))
         );
+    }
+
+    #[test]
+    fn a_plan_is_put_in_order_at_once_however_long_it_is() {
+        let chain: Vec<Vec<usize>> = (0..20_000_usize)
+            .map(|n| n.checked_sub(1).into_iter().collect())
+            .collect();
+        let mut after: Vec<&[usize]> = chain.iter().map(Vec::as_slice).collect();
+        assert_eq!(plan_cycle(&after), None);
+        after[7] = &[9];
+        assert_eq!(plan_cycle(&after), Some(vec![7, 9, 8, 7]));
+        assert_eq!(plan_cycle(&[&[0]]), Some(vec![0, 0]));
     }
 
     #[test]

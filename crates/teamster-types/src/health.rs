@@ -113,9 +113,8 @@ pub fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Lim
     let Some(heartbeat) = heartbeat else {
         return assess_without_heartbeat(life);
     };
-    let age = now.since(heartbeat.last_poll_at);
     let mut evidence = vec![say_age(now, heartbeat.last_poll_at)];
-    if age < limits.stale {
+    if heartbeat.is_fresh(now, limits.stale) {
         if life == Life::Gone {
             evidence.push(format!(
                 "pid {} gone, counted as dead once the heartbeat is {} old",
@@ -131,6 +130,10 @@ pub fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Lim
         Life::Gone => {
             evidence.push(format!("pid {pid} gone"));
             Verdict::Dead
+        }
+        Life::Alive if heartbeat.last_poll_at > now => {
+            evidence.push(format!("pid {pid} alive"));
+            assess_what_it_says(now, heartbeat, limits, &mut evidence)
         }
         Life::Alive => {
             evidence.push(format!("pid {pid} alive"));
@@ -207,7 +210,7 @@ fn say_age(now: Time, last_poll_at: Time) -> String {
     let ahead = last_poll_at.since(now);
     if ahead > CLOCK_SLACK {
         format!(
-            "heartbeat {} in the future (a clock was set), taken as just now",
+            "heartbeat {} in the future (a clock was set)",
             say_span(ahead)
         )
     } else {

@@ -49,8 +49,8 @@ fn age_and_process_decide_before_anything_the_heartbeat_says() {
         (Some(1_000_000), Gone, Verdict::Dead),
         (Some(1_000_000), Unknown, unknown),
         (Some(-3_600), Alive, Verdict::Healthy),
-        (Some(-3_600), Gone, Verdict::Healthy),
-        (Some(-3_600), Unknown, Verdict::Healthy),
+        (Some(-3_600), Gone, Verdict::Dead),
+        (Some(-3_600), Unknown, unknown),
         (None, Alive, unknown),
         (None, Gone, Verdict::Dead),
         (None, Unknown, unknown),
@@ -134,7 +134,7 @@ fn every_verdict_says_why() {
     quarantined: heartbeat 2 s old, 3 errors in a row, says it is quarantined
     silent: heartbeat 2 s old, no event of the agent for 6 min on task 3
     healthy: heartbeat 0 s old, 1 error in a row
-    healthy: heartbeat 5 min in the future (a clock was set), taken as just now
+    healthy: heartbeat 5 min in the future (a clock was set), pid 12345 alive
     dead: no heartbeat, process gone
     unknown: no heartbeat, process alive: it is starting, or its heartbeat was removed
     unknown: no heartbeat, no process to judge: a missing heartbeat alone proves nothing
@@ -229,7 +229,7 @@ proptest! {
             let found = assess(now, heartbeat.as_ref(), life, &limits);
             prop_assert!(!found.evidence.is_empty());
             prop_assert!(found.evidence.iter().all(|words| !words.is_empty()));
-            let fresh = heartbeat.as_ref().is_some_and(|beat| now.since(beat.last_poll_at) < limits.stale);
+            let fresh = heartbeat.as_ref().is_some_and(|beat| beat.is_fresh(now, limits.stale));
             if found.verdict == Verdict::Dead {
                 prop_assert!(!fresh && life == Life::Gone);
             }

@@ -1,5 +1,7 @@
 //! A worker's heartbeat: `{worker}.heartbeat.json`, replaced every few seconds.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::process::ProcessId;
@@ -78,6 +80,12 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
+    /// Whether it proves its worker alive now. One from far ahead proves nothing: the clock was set back since, and a
+    /// living worker would have written a newer one.
+    pub fn is_fresh(&self, now: Time, stale: Duration) -> bool {
+        now.since(self.last_poll_at) < stale && self.last_poll_at.since(now) < stale
+    }
+
     /// The process behind it, when the file says enough to tell it from another.
     pub fn process(&self) -> Option<ProcessId> {
         Some(ProcessId {

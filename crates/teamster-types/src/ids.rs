@@ -202,6 +202,12 @@ impl TaskId {
             .fold(0, |sum, digit| sum * 10 + u128::from(digit - b'0'))
     }
 
+    /// Whether it counts when the next id is handed out. An id of more than 15 digits is some other program's idea; it
+    /// must not use up all the others.
+    pub fn is_ordinary(&self) -> bool {
+        self.number() < 1_000_000_000_000_000
+    }
+
     /// The id that is handed out after this one, unless 20 digits are used up.
     pub fn next(&self) -> Option<Self> {
         (self.number() + 1).to_string().parse().ok()

@@ -311,6 +311,12 @@ impl Task {
         self.metadata("error").and_then(Value::as_str)
     }
 
+    /// `metadata.failedAttempts`: how often it failed so far.
+    pub fn failed_attempts(&self) -> u32 {
+        let count = self.metadata("failedAttempts").and_then(Value::as_u64);
+        count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
     /// How often it was written by us.
     pub fn version(&self) -> u64 {
         self.ours("version").and_then(Value::as_u64).unwrap_or(0)

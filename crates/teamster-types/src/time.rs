@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// The last moment (in the year 9999) that every reader of ISO times takes: nothing that is written may be later.
+const LATEST: i64 = 253_402_207_200_000;
+
 /// A moment in time with the precision our files have: one millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
@@ -29,10 +32,8 @@ impl Time {
     /// This moment and `span` more.
     #[must_use]
     pub fn after(self, span: Duration) -> Time {
-        Time(
-            self.0
-                .saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)),
-        )
+        let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        Time(self.0.saturating_add(millis).min(LATEST))
     }
 }
 
@@ -125,6 +126,12 @@ mod tests {
             Time::from_millis(i64::MIN).since(Time::from_millis(i64::MAX)),
             Duration::ZERO
         );
+    }
+
+    #[test]
+    fn the_far_future_can_still_be_written_and_read() {
+        let far = Time::from_millis(1).after(Duration::from_secs(u64::MAX));
+        assert_eq!(far.to_string().parse(), Ok(far));
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn free_again(
     let read_beats = || read.heartbeats(team).map(|(beats, _)| beats);
     let beats = beats.get_or_init(|| read_beats().unwrap_or_default());
     let beat = beats.iter().find(|beat| beat.worker_name == claim.worker);
-    let fresh = beat.is_some_and(|beat| read.now().since(beat.last_poll_at) < HEARTBEAT_FRESH);
+    let fresh = beat.is_some_and(|beat| beat.is_fresh(read.now(), HEARTBEAT_FRESH));
     let reason = abandoned(task, life, fresh, read.now())?;
     Some(Standing {
         state: State::Claimable,

@@ -125,7 +125,7 @@ impl WorkerRow {
 
 /// Whether a heartbeat is young enough to prove its worker alive by itself.
 pub(crate) fn is_fresh(beat: &Heartbeat, now: Time, stale: Duration) -> bool {
-    now.since(beat.last_poll_at) < stale
+    beat.is_fresh(now, stale)
 }
 
 /// Whether the process behind a heartbeat lives. Asked only about a stale one: a look at a process costs more than

@@ -110,8 +110,14 @@ fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
     );
     if !is_answer && wants_json {
         let text = error.render().to_string();
-        let first = text.lines().next().unwrap_or_default();
-        let message = first.strip_prefix("error: ").unwrap_or(first);
+        // The lines up to the usage say what is wrong: the first in general, the others with names.
+        let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
+        let said: Vec<&str> = lines
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
+        let said = said.join(" ");
+        let message = said.strip_prefix("error: ").unwrap_or(&said);
         return CommandError::new(ErrorKind::Usage, message)
             .hint("the same with --help shows how it is used")
             .report(true);

@@ -18,8 +18,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use teamster_store::PlannedTask;
-use teamster_types::TaskId;
-use teamster_types::graph::find_cycle;
+use teamster_types::graph::plan_cycle;
 use teamster_types::json::{Object, kind};
 use teamster_types::steps::check_texts;
 use teamster_types::task::NewTask;
@@ -213,32 +212,15 @@ fn texts(object: &Object, key: &str, who: &str) -> std::result::Result<Vec<Strin
 
 /// The store refuses a cycle too, but knows no labels.
 fn refuse_cycle(labels: &[String], tasks: &[PlannedTask]) -> std::result::Result<(), String> {
-    let id = |place: usize| TaskId::from_number(place as u64);
-    let place = |id: &TaskId| usize::try_from(id.number()).unwrap_or(usize::MAX);
-    let blockers = |at: usize| -> Vec<TaskId> {
-        let task = tasks.get(at);
-        task.into_iter()
-            .flat_map(|task| &task.after)
-            .map(|other| id(*other))
-            .collect()
+    let after: Vec<&[usize]> = tasks.iter().map(|task| task.after.as_slice()).collect();
+    let Some(cycle) = plan_cycle(&after) else {
+        return Ok(());
     };
-    for at in 0..tasks.len() {
-        let cycle = find_cycle(&id(at), &blockers(at), |asked| {
-            Ok::<_, String>(blockers(place(asked)))
-        })?;
-        if let Some(cycle) = cycle {
-            let names: Vec<&str> = cycle
-                .iter()
-                .filter_map(|id| labels.get(place(id)))
-                .map(String::as_str)
-                .collect();
-            return Err(format!(
-                "the plan has a cycle: {}",
-                names.join(" waits for ")
-            ));
-        }
-    }
-    Ok(())
+    let names: Vec<&str> = cycle.iter().map(|place| labels[*place].as_str()).collect();
+    Err(format!(
+        "the plan has a cycle: {}",
+        names.join(" waits for ")
+    ))
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@
 //! about; the journal alone still rebuilds the files; and in the end whatever can be claimed is given to somebody.
 
 mod act;
+mod choose;
 mod mail;
 mod model;
 mod ops;
+mod others;
 mod run;
 mod world;
 

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, json};
 use teamster_fs::fail;
-use teamster_store::{Kind, Recipient, StoreError};
+use teamster_store::{Kind, StoreError};
 use teamster_types::task::Status;
 
 use super::act::{Act, Answer};
 use super::mail::Mail;
 use super::model::{self, Asker, Tasks};
-use super::ops::{Damage, Foreign, Op, Step};
+use super::ops::{Op, Step};
 use super::world::{Told, WORKERS, World};
 
 /// How often what happened.
@@ -47,19 +46,19 @@ impl Counts {
 pub type Wrong = String;
 
 pub struct Run {
-    world: World,
-    tasks: Tasks,
-    mail: Mail,
-    told: Told,
+    pub(super) world: World,
+    pub(super) tasks: Tasks,
+    pub(super) mail: Mail,
+    pub(super) told: Told,
     /// Tasks and tokens that were ever given out.
-    tickets: Vec<(u64, String)>,
+    pub(super) tickets: Vec<(u64, String)>,
     /// The highest id that the store has certainly seen, and the highest there ever was.
-    seen_id: u64,
-    highest_id: u64,
+    pub(super) seen_id: u64,
+    pub(super) highest_id: u64,
     /// Tasks that others ever touched, and whether the store may not know of it yet.
-    foreign: BTreeSet<u64>,
-    unnoticed: bool,
-    messages: usize,
+    pub(super) foreign: BTreeSet<u64>,
+    pub(super) unnoticed: bool,
+    pub(super) messages: usize,
     pub counts: Counts,
     pub log: Vec<String>,
 }
@@ -144,8 +143,8 @@ impl Run {
             fail::die_after(u64::from(dies));
         }
         let got = act.perform(&self.world, &mut self.tickets);
-        let died = fail::revive();
-        if died {
+        let killed = fail::revive();
+        if killed {
             self.counts.deaths += 1;
             self.mend(mender_dies)?;
         }
@@ -164,13 +163,13 @@ impl Run {
         if expected.is_err() {
             tasks = self.tasks.clone();
         }
-        if died {
+        if killed {
             self.judge_dead(act, got.is_ok(), tasks, mail, &there)?;
         } else {
-            self.judge(act, got, expected, tasks, mail, &there)?;
+            self.judge(act, got, &expected, tasks, mail, &there)?;
         }
         self.check_ids(act)?;
-        if matches!(act, Act::Notice) && !died {
+        if matches!(act, Act::Notice) && !killed {
             self.unnoticed = false;
             self.seen_id = self.highest_id;
         }
@@ -182,9 +181,9 @@ impl Run {
         if let Some(dies) = dies {
             fail::die_after(u64::from(dies));
             let mended = self.world.touch();
-            let died = fail::revive();
-            self.counts.menders += u64::from(died);
-            if let (Err(error), false) = (mended, died) {
+            let killed = fail::revive();
+            self.counts.menders += u64::from(killed);
+            if let (Err(error), false) = (mended, killed) {
                 return Err(format!("the first change after a death: {error}"));
             }
         }
@@ -204,7 +203,7 @@ impl Run {
         &mut self,
         act: &Act,
         got: Result<Answer, StoreError>,
-        expected: Result<Answer, Kind>,
+        expected: &Result<Answer, Kind>,
         tasks: Tasks,
         mail: Mail,
         there: &Tasks,
@@ -213,7 +212,7 @@ impl Run {
             Ok(answer) => Ok(answer.clone()),
             Err(error) => Err(error.kind),
         };
-        if said == expected && tasks == *there {
+        if said == *expected && tasks == *there {
             self.tasks = tasks;
             self.mail = mail;
         } else if self.unnoticed
@@ -387,237 +386,5 @@ impl Run {
         }
         self.counts.rebuilt += 1;
         self.world.rebuilt_wrong(&self.told).map_or(Ok(()), Err)
-    }
-}
-
-/// Choosing.
-impl Run {
-    fn pick(&self, which: u8) -> u64 {
-        let ids: Vec<u64> = self.tasks.tasks.keys().copied().collect();
-        // Now and then one that is not there.
-        let place = usize::from(which) % (ids.len() + 1);
-        ids.get(place).copied().unwrap_or(999_999)
-    }
-
-    fn picks(&self, which: &[u8]) -> Vec<u64> {
-        let mut picked = Vec::new();
-        for one in which {
-            let id = self.pick(*one);
-            if !picked.contains(&id) {
-                picked.push(id);
-            }
-        }
-        picked
-    }
-
-    fn ticket(&self, which: u8) -> (u64, String) {
-        // The last ones are more often still good.
-        let back = 1 + usize::from(which) % 4;
-        let place = self.tickets.len().checked_sub(back);
-        let ticket = place.and_then(|place| self.tickets.get(place)).cloned();
-        ticket.unwrap_or((1, "made up".to_owned()))
-    }
-
-    fn message(&mut self, from: &'static str, to: Option<u8>, size: u16) -> Act {
-        self.messages += 1;
-        let (to, boxes) = match to {
-            Some(to) => {
-                let to = WORKERS[usize::from(to)];
-                (
-                    Recipient::Worker(to.to_owned()),
-                    vec![format!("inbox/{to}")],
-                )
-            }
-            None => {
-                let boxes = WORKERS.iter().map(|to| format!("inbox/{to}")).collect();
-                (Recipient::All, boxes)
-            }
-        };
-        Act::Send {
-            from,
-            to,
-            boxes,
-            tag: format!("m{}", self.messages),
-            size: usize::from(size),
-        }
-    }
-
-    fn chosen(&mut self, op: &Op) -> Act {
-        let worker = |which: &u8| WORKERS[usize::from(*which)];
-        match op {
-            Op::Create { blockers, owner } => Act::Create {
-                subject: format!("task of step {}", self.counts.steps),
-                blockers: self.picks(blockers),
-                owner: owner.as_ref().map(worker),
-            },
-            Op::Claim { worker: who, ghost } => Act::Claim {
-                worker: worker(who),
-                ghost: *ghost,
-                id: None,
-            },
-            Op::ClaimId {
-                worker: who,
-                ghost,
-                task,
-            } => Act::Claim {
-                worker: worker(who),
-                ghost: *ghost,
-                id: Some(self.pick(*task)),
-            },
-            Op::Renew(which) => {
-                let (id, token) = self.ticket(*which);
-                Act::Renew(id, token)
-            }
-            Op::Complete(which) => {
-                let (id, token) = self.ticket(*which);
-                Act::Complete(id, token)
-            }
-            Op::Fail(which) => {
-                let (id, token) = self.ticket(*which);
-                Act::Fail(id, token)
-            }
-            Op::Release(which) => {
-                let (id, token) = self.ticket(*which);
-                Act::Release(id, token)
-            }
-            Op::Force(task) => Act::Force(self.pick(*task)),
-            Op::Retry(task) => Act::Retry(self.pick(*task)),
-            Op::Delete(task) => Act::Delete(self.pick(*task)),
-            Op::Retitle(task) => {
-                Act::Retitle(self.pick(*task), format!("title {}", self.counts.steps))
-            }
-            Op::Assign(task, owner) => Act::Assign(self.pick(*task), owner.as_ref().map(worker)),
-            Op::Block(task, blockers) => Act::Block(self.pick(*task), self.picks(blockers)),
-            Op::Send { to, size } => self.message("lead", Some(*to), *size),
-            Op::Broadcast { size } => self.message("lead", None, *size),
-            Op::ToLead { from, size } => {
-                self.messages += 1;
-                let from = worker(from);
-                Act::Send {
-                    from,
-                    to: Recipient::Lead,
-                    boxes: vec![format!("outbox/{from}")],
-                    tag: format!("m{}", self.messages),
-                    size: usize::from(*size),
-                }
-            }
-            Op::Receive { who, limit, ack } => Act::Receive {
-                who: reader_name(*who),
-                limit: usize::from(*limit),
-                ack: *ack,
-            },
-            Op::Acknowledge { who, which } => self.acknowledgement(*who, *which),
-            _ => Act::Notice,
-        }
-    }
-
-    fn acknowledgement(&self, who: u8, which: u8) -> Act {
-        let who = reader_name(who);
-        let labels = self.mail.labels(who);
-        let label = &labels[usize::from(which) % labels.len()];
-        let messages = self.world.mailbox(label);
-        if messages.is_empty() {
-            return Act::Notice;
-        }
-        let place = usize::from(which) % messages.len();
-        Act::Acknowledge {
-            who,
-            label: label.clone(),
-            place,
-            id: messages[place].0.clone(),
-        }
-    }
-}
-
-fn reader_name(who: u8) -> &'static str {
-    WORKERS.get(usize::from(who)).copied().unwrap_or("lead")
-}
-
-/// What others do.
-impl Run {
-    fn touched_by_others(&mut self, id: u64) {
-        self.foreign.insert(id);
-        self.unnoticed = true;
-        self.counts.foreign += 1;
-    }
-
-    fn foreign_write(&mut self, task: u8, what: Foreign, in_place: bool) {
-        let id = self.pick(task);
-        if !self.tasks.tasks.contains_key(&id) {
-            return;
-        }
-        self.touched_by_others(id);
-        let mark = self.counts.steps;
-        let mut object = self.world.read_as_foreign(id);
-        let task = self.tasks.tasks.get_mut(&id).unwrap();
-        match what {
-            Foreign::Keys => {
-                let (key, value) = (format!("x-{mark}"), json!({"n": 1.50, "big": mark}));
-                task.extra.insert(key.clone(), value.to_string());
-                task.extra
-                    .insert(format!("metadata.{key}"), value.to_string());
-                object.insert(key.clone(), value.clone());
-                object.entry("metadata").or_insert_with(|| json!({}))[&key] = value;
-                let mut backwards: Vec<_> = object.into_iter().collect();
-                backwards.reverse();
-                object = backwards.into_iter().collect::<Map<_, _>>();
-            }
-            // Each title is longer than the last, so that even the size of the file differs.
-            Foreign::Subject => {
-                task.subject.push('!');
-                object.insert("subject".to_owned(), json!(task.subject));
-            }
-            Foreign::Owner => {
-                task.owner = Some(format!("stranger-{}", "x".repeat(self.log.len())));
-                object.insert("owner".to_owned(), json!(task.owner));
-            }
-            Foreign::PutBack => {
-                task.status = Status::Pending;
-                task.owner = None;
-                task.subject.push('?');
-                object.insert("subject".to_owned(), json!(task.subject));
-                object.insert("status".to_owned(), json!("pending"));
-                object.shift_remove("owner");
-            }
-            Foreign::Completed => {
-                task.status = Status::Completed;
-                task.subject.push('.');
-                object.insert("subject".to_owned(), json!(task.subject));
-                object.insert("status".to_owned(), json!("completed"));
-            }
-        }
-        self.world.write_as_foreign(id, &object, in_place);
-    }
-
-    fn foreign_create(&mut self, skip: u8) {
-        let id = self.highest_id + 1 + u64::from(skip);
-        self.highest_id = id;
-        self.touched_by_others(id);
-        let subject = format!("made by others in step {}", self.counts.steps);
-        let object = json!({"id": id.to_string(), "subject": subject, "description": "",
-            "status": "pending", "blocks": [], "blockedBy": []});
-        let object = object.as_object().unwrap();
-        self.world.write_as_foreign(id, object, true);
-        self.tasks.tasks.insert(id, model::Task::new(subject));
-    }
-
-    fn foreign_delete(&mut self, task: u8) {
-        let id = self.pick(task);
-        if self.tasks.tasks.remove(&id).is_some() {
-            self.touched_by_others(id);
-            std::fs::remove_file(self.world.task_file(id)).unwrap();
-        }
-    }
-
-    fn lose_index(&mut self, damage: Damage) {
-        let file = self.world.index_file();
-        let Ok(bytes) = std::fs::read(&file) else {
-            return;
-        };
-        match damage {
-            Damage::Removed => std::fs::remove_file(file).unwrap(),
-            Damage::Cut => std::fs::write(file, &bytes[..bytes.len() / 2]).unwrap(),
-            Damage::Scribbled => std::fs::write(file, vec![0x5a; bytes.len()]).unwrap(),
-        }
     }
 }

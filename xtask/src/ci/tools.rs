@@ -28,7 +28,8 @@ pub(super) fn install() -> Result<()> {
     }
     println!("  installing cargo-deny {CARGO_DENY}, once");
     must(
-        cargo(["install", "--quiet", "--locked", "cargo-deny"])
+        // It works for a second; a build for speed would take minutes.
+        cargo(["install", "--quiet", "--locked", "--debug", "cargo-deny"])
             .args(["--version", CARGO_DENY])
             .arg("--root")
             .arg(tools())

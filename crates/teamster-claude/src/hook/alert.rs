@@ -25,9 +25,10 @@ impl Ended {
             teammate: line(name, LONGEST_TEXT),
             exit_code,
         };
+        // By the time a pane ends, its client may have taken it out of the registry.
         if let Some(team) = &actor.team
-            && matches!(actor.kind, Kind::Teammate | Kind::Pane)
-            && team.teammate(&actor.name).is_some()
+            && (actor.kind == Kind::Pane
+                || actor.kind == Kind::Teammate && team.teammate(&actor.name).is_some())
         {
             return Some(of(team, &actor.name));
         }

@@ -1,17 +1,13 @@
 //! The table of events, one function for each. What a function returns is what the client gets to read.
 
 use std::cell::OnceCell;
-use std::time::Duration;
-
-use teamster_types::event::NewEvent;
 
 use super::actor::{Actor, Kind};
-use super::alert::Ended;
 use super::payload::Payload;
-use super::{Answer, LONGEST, LONGEST_AT_END, World, answer, journal};
-use crate::native::{Registry, TaskFolder, pdca};
-use crate::state::{Begin, Change, Effect, Op, Row, StateError, States, Status};
-use crate::words::{LONGEST_TASK, LONGEST_TEXT, line};
+use super::{Answer, World, answer};
+use crate::native::{Registry, pdca};
+use crate::state::{Effect, Op, Status};
+use crate::words::{LONGEST_TASK, line};
 
 /// One call of a hook.
 pub(super) struct Hook<'a> {
@@ -20,7 +16,7 @@ pub(super) struct Hook<'a> {
     pub(super) world: &'a World,
     registry: OnceCell<Option<Registry>>,
     actor: OnceCell<Actor>,
-    said: Answer,
+    pub(super) said: Answer,
 }
 
 impl<'a> Hook<'a> {
@@ -54,8 +50,6 @@ impl<'a> Hook<'a> {
     pub(super) fn note(&mut self, text: impl std::fmt::Display) {
         self.said.log.push(format!("{}: {text}", self.event));
     }
-
-    // The events.
 
     pub(super) fn subagent_start(&mut self) -> String {
         let ops = vec![self.ensure(), Op::Start(self.row())];
@@ -178,6 +172,7 @@ impl<'a> Hook<'a> {
         }
         let dead = self.dead_session();
         self.change(vec![Op::EndDead { dead }]);
+        self.sweep(None);
         None
     }
 
@@ -189,6 +184,11 @@ impl<'a> Hook<'a> {
             return None;
         }
         self.change(vec![Op::CleanUp]);
+        // A session that is cleared or resumed goes on under another id, and its team with it.
+        let goes_on = matches!(self.payload.text("reason"), Some("clear" | "resume"));
+        if let Some(session) = self.payload.text("session_id").filter(|_| !goes_on) {
+            self.sweep(Some(session));
+        }
         None
     }
 
@@ -205,177 +205,5 @@ impl<'a> Hook<'a> {
                 .map(|team| team.folder.clone())
         });
         self.journal(team.as_deref());
-    }
-
-    // What they are made of.
-
-    /// A session that is not active begins.
-    pub(super) fn ensure(&self) -> Op {
-        let status = pdca(&self.world.layout);
-        Op::Ensure(Begin {
-            team: self.actor().team_name.clone(),
-            phase: status.as_ref().and_then(|status| status.phase),
-            feature: status.map(|status| status.feature).unwrap_or_default(),
-            ..Begin::default()
-        })
-    }
-
-    pub(super) fn row(&self) -> Row {
-        let actor = self.actor();
-        let prompt = self.payload.inner("tool_input", "prompt");
-        Row {
-            name: actor.name.clone(),
-            role: actor.role.clone(),
-            model: actor.model,
-            task: prompt.map(str::to_owned),
-            task_id: None,
-        }
-    }
-
-    fn status(&self, status: Status) -> Op {
-        Op::Status {
-            name: self.actor().name.clone(),
-            status,
-            task: None,
-            task_id: None,
-        }
-    }
-
-    pub(super) fn tasks(&self) -> Option<TaskFolder> {
-        let actor = self.actor();
-        self.registry()?.tasks(actor.team.as_ref(), &actor.session)
-    }
-
-    /// How far the tasks are; nothing when nothing is known about tasks.
-    pub(super) fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Vec<Op> {
-        let tasks = self.tasks().into_iter();
-        tasks
-            .map(|tasks| Op::Progress(tasks.progress(created, completed)))
-            .collect()
-    }
-
-    /// What lies in the client's inboxes.
-    fn inboxes(&self) -> Vec<Op> {
-        let notes = match (self.registry(), &self.actor().team) {
-            (Some(registry), Some(team)) => registry.notes(team),
-            _ => Vec::new(),
-        };
-        let message = |note: crate::native::Note| Op::Message {
-            from: note.from,
-            to: note.to,
-            content: note.content,
-            timestamp: Some(note.at),
-        };
-        notes.into_iter().map(message).collect()
-    }
-
-    /// The session that is shown, if it is another one and its process is proven gone.
-    fn dead_session(&self) -> Option<String> {
-        let shown = States::of(&self.world.layout).read().ok()??;
-        let is_other = shown.enabled && shown.session_id != self.actor().session;
-        let is_dead = is_other && self.registry()?.is_dead(&shown.session_id);
-        is_dead.then_some(shown.session_id)
-    }
-
-    /// Changes the state, now or later. What was refused is in the log.
-    pub(super) fn change(&mut self, ops: Vec<Op>) -> Vec<Effect> {
-        if ops.is_empty() || !self.world.writes {
-            return Vec::new();
-        }
-        let change = Change::new(self.actor().session.clone(), self.world.now, ops);
-        let left = self.left();
-        match States::of(&self.world.layout).apply_or_leave(change, left) {
-            Ok(Some(applied)) => {
-                for effect in &applied.effects {
-                    match effect {
-                        Effect::Full(name) => self.tell_full(name),
-                        Effect::Changed | Effect::Nothing => {}
-                        other => self.note(format!("{other:?}")),
-                    }
-                }
-                let rows = applied.state.as_ref().map(|state| &state.teammates);
-                if rows.is_some_and(|rows| {
-                    !rows.is_empty() && rows.iter().all(|row| !row.status.is_active())
-                }) {
-                    self.note("the last active teammate has ended");
-                }
-                applied.effects
-            }
-            Ok(None) => {
-                self.note("the state is locked; the next writer will apply this");
-                Vec::new()
-            }
-            Err(error @ StateError::Session(_)) => {
-                self.note(error);
-                Vec::new()
-            }
-            Err(error) => {
-                self.note(format!("the state was not changed: {error}"));
-                Vec::new()
-            }
-        }
-    }
-
-    fn tell_full(&mut self, name: &str) {
-        self.note(format!(
-            "{name} is not shown: everybody of a full roster is active"
-        ));
-        if let Some(team) = self.actor().team.as_ref().filter(|team| team.is_ours) {
-            let team = team.folder.clone();
-            self.journal(Some(&team));
-        }
-    }
-
-    /// How long this hook may still wait.
-    fn left(&self) -> Duration {
-        let most = if self.event == "SessionEnd" {
-            LONGEST_AT_END
-        } else {
-            LONGEST
-        };
-        let left = LONGEST.saturating_sub(self.world.began.elapsed());
-        most.min(left)
-    }
-
-    /// Records a teammate's end.
-    fn record_end(&mut self) {
-        if !self.world.writes {
-            return;
-        }
-        let Some(registry) = self.registry() else {
-            return;
-        };
-        let Some(ended) = Ended::find(self.payload, self.actor(), registry) else {
-            return;
-        };
-        let written = ended.record(self.payload, registry, self.world.now);
-        self.said.stderr.extend(ended.alarm());
-        if let Err(error) = written {
-            self.said.stderr.push(format!(
-                "teamster: the end of a teammate was not recorded: {error}"
-            ));
-        }
-    }
-
-    fn journal(&mut self, team: Option<&str>) {
-        let Some(team) = team.filter(|_| self.world.writes) else {
-            return;
-        };
-        let Ok(team) = team.parse() else {
-            self.note(format!("there is no team {}", line(team, LONGEST_TEXT)));
-            return;
-        };
-        let session = self.payload.text("session_id").unwrap_or_default();
-        let actor = match &self.world.worker {
-            Some(worker) => line(worker, LONGEST_TEXT),
-            None => self.actor().name.clone(),
-        };
-        let event = NewEvent::new("hook.received", actor.clone())
-            .with("event", line(self.event, LONGEST_TEXT))
-            .with("session", line(session, LONGEST_TEXT))
-            .with("name", actor);
-        if let Err(error) = journal::record(self.world, &team, self.left(), event) {
-            self.note(format!("the journal was not written: {error}"));
-        }
     }
 }

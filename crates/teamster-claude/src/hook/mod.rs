@@ -10,7 +10,7 @@
 //!
 //! - [`payload`](Payload) reads what came, whatever its version and types;
 //! - `actor` finds out who it is about and whose state it belongs to;
-//! - `events` is the table of events, one function for each;
+//! - `events` is the table of events, one function for each; `tools` has those of tools, `parts` what all are made of;
 //! - `answer` is what the client accepts.
 
 mod actor;
@@ -18,6 +18,7 @@ mod alert;
 mod answer;
 mod events;
 mod journal;
+mod parts;
 mod payload;
 mod tools;
 

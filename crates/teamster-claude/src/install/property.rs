@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::backup::Backup;
 use super::{backup, hooks, merge};
 
-const CASES: u32 = 400;
+const CASES: u32 = 200;
 const HERE: &str = "/opt/my tools/teamster";
 const THERE: &str = "/usr/bin/teamster";
 

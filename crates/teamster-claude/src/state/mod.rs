@@ -16,6 +16,7 @@ mod ops;
 mod pending;
 mod read;
 mod record;
+mod roster;
 #[cfg(test)]
 mod tests;
 

@@ -50,7 +50,7 @@ pub(super) fn a_team_that_is_not_there_is_not_found(stage: &Stage) {
         store.messages(&nowhere).err(),
         store.heartbeats(&nowhere).err(),
         store.create_task(&nowhere, "lead", &new).err(),
-        store.delete_team(&nowhere, "user").err(),
+        store.delete_team(&nowhere, "user", false).err(),
         store.watch(&nowhere, 0).err(),
     ];
     for (place, error) in kinds.into_iter().enumerate() {
@@ -102,13 +102,13 @@ pub(super) fn a_removed_team_is_gone_and_its_name_is_free(stage: &Stage) {
         let made = stage.store.create_task(&new.name, "lead", &task);
         let made = stage.step("create", made);
         assert_eq!(made.id(), &id(1), "the new team knows nothing of the old");
-        let removed = stage.store.delete_team(&new.name, "user");
+        let removed = stage.store.delete_team(&new.name, "user", false);
         stage.step("delete", removed);
         assert_eq!(
             stage.store.team(&new.name).map_err(|error| error.kind),
             Err(Kind::NotFound)
         );
-        let again = stage.store.delete_team(&new.name, "user");
+        let again = stage.store.delete_team(&new.name, "user", false);
         assert_eq!(again.map_err(|error| error.kind), Err(Kind::NotFound));
     }
     let teams = stage.step("teams", stage.store.teams());

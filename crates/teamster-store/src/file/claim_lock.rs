@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use teamster_fs::{Sync, layout};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, Time, WorkerName};
@@ -145,21 +146,36 @@ fn is_stale(store: &FileStore, held: &Held, name: &str, now: Time) -> Result<boo
         return Ok(true);
     };
     let written = Time::from_millis(stamp.modified / 1_000_000);
-    let Ok(content) = serde_json::from_slice::<Content>(&bytes) else {
-        return Ok(now.since(written) >= STALE);
+    let content: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let number = |key: &str| content.get(key).and_then(Value::as_u64);
+    let text = |key: &str| {
+        content
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let pid = number("pid").and_then(|pid| u32::try_from(pid).ok());
+    let Some(pid) = pid else {
+        return Ok(is_old(written, now));
+    };
+    // Whatever else another program wrote or left out: as long as the process it names may live, the lock is held.
+    let process = ProcessId {
+        pid,
+        process_start_time: number("processStartTime").unwrap_or(0),
+        boot_id: text("bootId"),
+        pid_ns: text("pidNs"),
+        host: text("host"),
     };
     // A program that writes seconds instead of milliseconds is believed to have written when the file was.
-    let since = if content.timestamp > 100_000_000_000 {
-        Time::from_millis(content.timestamp)
-    } else {
-        written
-    };
-    let process = ProcessId {
-        pid: content.pid,
-        process_start_time: content.process_start_time,
-        boot_id: content.boot_id,
-        pid_ns: content.pid_ns,
-        host: content.host,
-    };
-    Ok(now.since(since) >= STALE && store.machine.life(&process) == Life::Gone)
+    let said = number("timestamp").and_then(|said| i64::try_from(said).ok());
+    let since = said
+        .filter(|said| *said > 100_000_000_000)
+        .map_or(written, Time::from_millis);
+    Ok(is_old(since, now) && store.machine.life(&process) == Life::Gone)
+}
+
+/// Old enough to be left over. A time far ahead was written before the clock was set back.
+fn is_old(since: Time, now: Time) -> bool {
+    now.since(since) >= STALE || since.since(now) >= STALE
 }

@@ -46,6 +46,9 @@ impl FileTxn<'_> {
         let sync = self.store.settings.sync;
         let prepared = Places::open(&self.held, staged)?
             .prepare(staged, seq, sync)
+            // Syncing may have taken long enough for Claude Code to think us dead. This is the last moment to see it.
+            .and_then(|()| self.folder_locks.verify(&self.held))
+            .and_then(|()| self.held.check_lock())
             .and_then(|()| mailbox::append_all(self.store, &mut self.held, &self.mail));
         if let Err(error) = prepared {
             Places::open(&self.held, staged)?.undo(staged, seq);
@@ -118,7 +121,7 @@ impl FileTxn<'_> {
 
     /// Brings the index up to date with what we did; `None` when there is nothing to say, or no index to say it to.
     fn follow_touched(&mut self) -> Result<Option<Index>> {
-        if !self.stirred {
+        if !self.stirred || self.held.is_lost() {
             return Ok(None);
         }
         let mut index = self.take_index()?;

@@ -15,6 +15,9 @@ use crate::error::{Result, StoreError};
 /// A foreign lock folder that nobody has touched for so long belongs to a dead process; its client gives up after 10 s.
 const ABANDONED: std::time::Duration = std::time::Duration::from_secs(30);
 
+/// The place of locks in the team's own folder.
+pub(super) const TEAM: &str = "team";
+
 /// Lock folders that a change holds.
 #[derive(Debug, Default)]
 pub(super) struct FolderLocks {
@@ -75,6 +78,21 @@ impl FolderLocks {
         taken
     }
 
+    /// Refuses to go on if one of ours is not ours any more: its client thought us dead and took it over.
+    pub(super) fn verify(&self, held: &Held) -> Result<()> {
+        for (folder, _) in &self.placed {
+            let there = at_place(held, &folder.within, |place| Ok(place.stamp(&folder.name)?))?;
+            if there.is_none_or(|stamp| stamp.modified != folder.mark) {
+                return Err(StoreError::busy(format!(
+                    "the lock folder {} was taken over by another program; nothing was changed",
+                    folder.name
+                ))
+                .hint("try again in a moment"));
+            }
+        }
+        Ok(())
+    }
+
     /// Gives all of them back.
     pub(super) fn release(&mut self, held: &Held) -> Result<()> {
         let mut first_error = None;
@@ -96,6 +114,7 @@ fn mark(now: Time, random: &str) -> i64 {
 fn at_place<T>(held: &Held, within: &str, then: impl FnOnce(&Dir) -> Result<T>) -> Result<T> {
     match within {
         "tasks" => then(&held.folders.tasks),
+        TEAM => then(&held.folders.team),
         folder => then(&held.folders.team.child_or_create(folder)?),
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Held {
     noted: bool,
     /// Whether something is left for the next holder to finish.
     open: bool,
+    /// Whether the lock file was taken away.
+    lost: bool,
 }
 
 impl Held {
@@ -52,6 +54,7 @@ impl Held {
             folder_before: folder.modified,
             noted: true,
             open: false,
+            lost: false,
         };
         if clean {
             held.noted = false;
@@ -76,6 +79,24 @@ impl Held {
         self.note.clean = false;
         self.noted = true;
         Ok(self.note.write(self.lock.notes())?)
+    }
+
+    /// Refuses to go on when the lock file was taken away: whoever comes now locks another one, and we are not alone.
+    pub(super) fn check_lock(&mut self) -> Result<()> {
+        let there = self.folders.tasks.stamp(layout::TEAM_LOCK)?;
+        if there.is_some_and(|there| there.inode == self.lock.notes().stamp().inode) {
+            return Ok(());
+        }
+        self.lost = true;
+        Err(StoreError::busy(format!(
+            "{} was removed by another program; nothing was changed",
+            self.folders.tasks.join(layout::TEAM_LOCK).display()
+        )))
+    }
+
+    /// Whether the lock was found to be taken away.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// Leaves the note as it is, for the next holder to finish what it says.

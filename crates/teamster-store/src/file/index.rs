@@ -126,7 +126,7 @@ impl Index {
 
     /// No id up to this one is ever handed out again.
     pub(super) fn raise_max_id(&mut self, id: Option<TaskId>) {
-        self.max_id = self.max_id.take().max(id);
+        self.max_id = self.max_id.take().max(id.filter(TaskId::is_ordinary));
     }
 
     /// The record of a task and its place.
@@ -184,7 +184,7 @@ impl Index {
         if self.count == 0 || last.is_some_and(|last| last.id < record.id) {
             self.cells.write(&record.to_bytes(), offset(self.count))?;
             self.count += 1;
-            self.max_id = self.max_id.take().max(Some(record.id.clone()));
+            self.raise_max_id(Some(record.id.clone()));
             return Ok(());
         }
         let mut all = self.all()?;
@@ -214,10 +214,11 @@ impl Index {
         self.assigned = records.iter().filter(|record| record.is_assigned()).count() as u64;
         self.first_open = 0;
         self.generation += 1;
-        self.max_id = self
-            .max_id
-            .take()
-            .max(records.pop().map(|record| record.id));
+        let ordinary = records
+            .into_iter()
+            .map(|record| record.id)
+            .filter(TaskId::is_ordinary);
+        self.raise_max_id(ordinary.max());
         self.save()
     }
 

@@ -130,12 +130,10 @@ pub(super) fn all(team: &Dir) -> Result<Vec<Mailbox>> {
     Ok(boxes)
 }
 
-fn read_cursor(dir: &Dir, mailbox: &Mailbox) -> Result<CursorFile> {
+/// The cursor; one that cannot be understood is none: a message again is better than a message lost.
+fn read_cursor(dir: &Dir, mailbox: &Mailbox) -> Result<Option<CursorFile>> {
     let read = dir.read(&layout::mail_cursor(mailbox))?;
-    // A cursor that cannot be understood stands at the beginning: a message again is better than a message lost.
-    Ok(read
-        .and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default())
+    Ok(read.and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok()))
 }
 
 /// How far a mailbox has been read.
@@ -143,15 +141,13 @@ pub(super) fn cursor(team: &Dir, mailbox: &Mailbox) -> Result<MailCursor> {
     let Some(dir) = folder(team, mailbox)? else {
         return Ok(MailCursor::default());
     };
-    let name = layout::mail_cursor(mailbox);
     let (first, live) = numbers(&dir, mailbox)?;
-    if dir.stamp(&name)?.is_none() {
+    let Some(file) = read_cursor(&dir, mailbox)? else {
         return Ok(MailCursor {
             acked: position(first, 0),
             delivered: position(first, 0),
         });
-    }
-    let file = read_cursor(&dir, mailbox)?;
+    };
     let place = |segment: Option<u64>, bytes: u64| -> Result<Position> {
         let segment = segment.unwrap_or(live).clamp(first, live);
         let size = dir
@@ -238,7 +234,9 @@ pub(super) fn lines(
             let behind = position(segment, at as u64);
             let text = &rest[..length];
             if !text.iter().all(u8::is_ascii_whitespace) {
-                found.push((behind, Message::parse(text)));
+                let parsed =
+                    Message::parse(text).map(|message| named(message, mailbox, segment, at));
+                found.push((behind, parsed));
             } else if let Some((last, _)) = found.last_mut() {
                 *last = behind;
             }
@@ -250,6 +248,15 @@ pub(super) fn lines(
         offset = 0;
     }
     Ok(Vec::new())
+}
+
+/// A line that another program wrote without an id gets one from its place, so that it can be acknowledged.
+fn named(message: Message, mailbox: &Mailbox, segment: u64, behind: usize) -> Message {
+    if !message.id().is_empty() {
+        return message;
+    }
+    let id = format!("{}@{segment}.{behind}", mailbox.label());
+    message.with("id", id.into())
 }
 
 /// Appends each message to its box: all of them, or none.
@@ -288,6 +295,16 @@ pub(super) fn append_all(
             return Err(error.into());
         }
     }
+    if store.settings.sync == Sync::Durable {
+        // The name of a box that was not there before must reach the disk too.
+        let new = boxes
+            .iter()
+            .zip(&held.note.mail)
+            .filter(|(_, open)| open.size == 0);
+        for ((dir, _, _), _) in new {
+            dir.sync()?;
+        }
+    }
     Ok(())
 }
 
@@ -300,8 +317,7 @@ fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
     }
     let (_, live) = numbers(dir, mailbox)?;
     let cursor = layout::mail_cursor(mailbox);
-    if dir.stamp(&cursor)?.is_some() {
-        let mut file = read_cursor(dir, mailbox)?;
+    if let Some(mut file) = read_cursor(dir, mailbox)? {
         file.segment = file.segment.or(Some(live));
         file.delivered_segment = file
             .delivered_segment
@@ -313,6 +329,9 @@ fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
         )?;
     }
     dir.rename_new(&name, dir, &layout::mail_segment(mailbox, live))?;
+    if sync == Sync::Durable {
+        dir.sync()?;
+    }
     Ok(0)
 }
 
@@ -355,20 +374,17 @@ pub(super) fn roll_forward(store: &FileStore, held: &mut Held) -> Result<()> {
         };
         let dir = held.folders.team.child_or_create(mailbox.folder())?;
         let name = layout::mail_file(&mailbox);
+        mend_tail(&dir, &name)?;
         let tail = dir
             .read_from(&name, open.size)?
             .map_or_else(Vec::new, |(bytes, _)| bytes);
-        let line = tail
-            .split_inclusive(|byte| *byte == b'\n')
-            .next()
-            .unwrap_or_default();
-        if let Ok(message) = Message::parse(line.strip_suffix(b"\n").unwrap_or_default()) {
-            sent = sent.or(Some(message));
-        } else {
-            if !tail.is_empty() {
-                dir.truncate(&name, open.size)?;
-            }
-            missing.push((dir, name, mailbox));
+        // Another program may have appended too; ours is the one that names its event.
+        let event = held.note.seq + 1;
+        let mut lines = tail.split(|byte| *byte == b'\n').map(Message::parse);
+        let ours = lines.find_map(|line| line.ok().filter(|line| line.seq() == Some(event)));
+        match ours {
+            Some(message) => sent = sent.or(Some(message)),
+            None => missing.push((dir, name, mailbox)),
         }
     }
     let Some(message) = sent else {

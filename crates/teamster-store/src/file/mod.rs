@@ -200,8 +200,8 @@ impl Backend for FileStore {
         team::create(self, new, base)
     }
 
-    fn drop_team(&self, team: &TeamName, actor: &str) -> Result<DeletedTeam> {
-        team::delete(self, team, actor)
+    fn drop_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam> {
+        team::delete(self, team, actor, force)
     }
 }
 

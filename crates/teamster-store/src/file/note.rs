@@ -101,9 +101,8 @@ impl Note {
     pub(super) fn read(cells: &Cells) -> Result<Self, FsError> {
         let mut buffer = vec![0; USUAL];
         let mut filled = cells.read(&mut buffer, 0)?;
-        if filled == USUAL && !buffer.contains(&b'\n') {
-            let size = usize::try_from(cells.stamp().size).unwrap_or(USUAL);
-            buffer.resize(size.clamp(USUAL, 64 * USUAL), 0);
+        while filled == buffer.len() && !buffer.contains(&b'\n') {
+            buffer.resize(filled * 4, 0);
             filled = cells.read(&mut buffer, 0)?;
         }
         let line = buffer[..filled]

@@ -30,34 +30,45 @@ pub(super) fn damaged(file: &str, error: &str) -> StoreError {
         .hint("mend or remove the file; nothing was changed")
 }
 
-pub(super) fn config(team: &Dir, name: &TeamName) -> Result<TeamConfig> {
-    // Claude Code rewrites its registry in place, so a torn one is read again before it is called damaged.
-    let mut error = String::new();
-    for _ in 0..5 {
-        let Some((bytes, _)) = team.read(layout::CONFIG)? else {
-            return Err(super::no_team(name));
-        };
-        match TeamConfig::parse(&bytes) {
-            Ok(config) => return Ok(config),
-            Err(reason) => error = reason,
+/// Reads a file that Claude Code may be rewriting in place at this moment: what does not parse is read again before it
+/// is called damaged.
+fn read_settled<T>(
+    dir: &Dir,
+    name: &str,
+    parse: impl Fn(&[u8]) -> Result<T, String>,
+) -> Result<Option<Result<T, String>>> {
+    let mut parsed = None;
+    for attempt in 0..4 {
+        if attempt > 0 {
+            std::thread::sleep(Duration::from_millis(2));
         }
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        let Some((bytes, _)) = dir.read(name)? else {
+            return Ok(None);
+        };
+        match parse(&bytes) {
+            Ok(value) => return Ok(Some(Ok(value))),
+            Err(reason) => parsed = Some(Err(reason)),
+        }
     }
-    Err(damaged(
-        &format!("{} of team {name}", layout::CONFIG),
-        &error,
-    ))
+    Ok(parsed)
+}
+
+pub(super) fn config(team: &Dir, name: &TeamName) -> Result<TeamConfig> {
+    match read_settled(team, layout::CONFIG, TeamConfig::parse)? {
+        Some(Ok(config)) => Ok(config),
+        Some(Err(error)) => {
+            let file = format!("{} of team {name}", layout::CONFIG);
+            Err(damaged(&file, &error))
+        }
+        None => Err(super::no_team(name)),
+    }
 }
 
 /// A task; `None` when there is none, an error when its file is damaged.
 pub(super) fn task(tasks: &Dir, id: &TaskId) -> Result<Option<Task>> {
     let name = layout::task_file(id);
-    let Some((bytes, _)) = tasks.read(&name)? else {
-        return Ok(None);
-    };
-    Task::parse(id, &bytes)
-        .map(Some)
-        .map_err(|error| damaged(&name, &error))
+    let read = read_settled(tasks, &name, |bytes| Task::parse(id, bytes))?;
+    read.transpose().map_err(|error| damaged(&name, &error))
 }
 
 pub(super) fn failure(tasks: &Dir, id: &TaskId) -> Result<Option<Failure>> {
@@ -81,7 +92,7 @@ fn ids(tasks: &Dir) -> Result<Vec<TaskId>> {
     Ok(ids)
 }
 
-fn list(tasks: &Dir) -> Result<TaskList> {
+pub(super) fn list(tasks: &Dir) -> Result<TaskList> {
     let mut list = TaskList::default();
     for id in ids(tasks)? {
         match task(tasks, &id) {

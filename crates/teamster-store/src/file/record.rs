@@ -1,7 +1,5 @@
 //! One record of the index: what is known about one task, in a fixed number of bytes.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use teamster_fs::Stamp;
 use teamster_types::TaskId;
 use teamster_types::task::{Status, Task};
@@ -43,11 +41,15 @@ pub(super) struct Record {
     pub(super) flags: u64,
 }
 
-/// A hash that is the same in every process of this build.
-pub(super) fn hash_of(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish().max(1)
+/// A hash that is the same in every process of every build: what an older one noted must still be understood.
+pub(super) fn hash_of(bytes: impl AsRef<[u8]>) -> u64 {
+    let hash = bytes
+        .as_ref()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    hash.max(1)
 }
 
 /// The bits of these capabilities.

@@ -29,8 +29,9 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut Held) -> Re
         tasks.retain(|task| task.committed || task.hash != 0);
     } else {
         held.note.mail.clear();
-        let tasks = &mut held.note.tasks;
-        tasks.iter_mut().for_each(|task| task.committed = true);
+        for task in &mut held.note.tasks {
+            task.committed = true;
+        }
     }
     store.machine.boot_id().clone_into(&mut held.note.boot);
     held.note.seq = seq;

@@ -258,7 +258,11 @@ fn status_of(record: &Record) -> Status {
 
 /// An id that a foreign program freed is never handed out again.
 fn keep_ids(store: &FileStore, held: &Held, index: &Index, gone: &[Record]) -> Result<()> {
-    let highest = gone.iter().map(|record| &record.id).max();
+    let ordinary = gone
+        .iter()
+        .map(|record| &record.id)
+        .filter(|id| id.is_ordinary());
+    let highest = ordinary.max();
     if let Some(highest) = highest
         && index.max_id().is_none_or(|max| highest >= max)
         && super::txn::high_water_mark(held)?.is_none_or(|mark| *highest > mark)

@@ -6,10 +6,11 @@ use teamster_fs::{Dir, Sync, layout, remove_tree};
 use teamster_types::TeamName;
 use teamster_types::event::{Event, NewEvent};
 use teamster_types::json;
+use teamster_types::process::ProcessId;
 use teamster_types::team::{Kind, NewTeam, TeamConfig};
 
 use super::held::Held;
-use super::{FileStore, journal, staged};
+use super::{FileStore, heartbeat, journal, staged};
 use crate::error::{Result, StoreError};
 use crate::rules;
 use crate::store::DeletedTeam;
@@ -86,6 +87,9 @@ fn build(
         data: created.data,
     };
     dir.create_new(layout::JOURNAL, &json::to_line(&event), sync)?;
+    if sync == Sync::Durable {
+        dir.sync()?;
+    }
     Ok(())
 }
 
@@ -110,15 +114,28 @@ fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
 }
 
 /// Journals the end, keeps the journal with the project, and moves the team aside.
-pub(super) fn delete(store: &FileStore, team: &TeamName, actor: &str) -> Result<DeletedTeam> {
+pub(super) fn delete(
+    store: &FileStore,
+    team: &TeamName,
+    actor: &str,
+    force: bool,
+) -> Result<DeletedTeam> {
     let mut held = Held::take(store, team, "team delete", store.settings.patience)?;
-    if super::read::config(&held.folders.team, team)
-        .is_ok_and(|config| config.kind() == Kind::Claude)
+    let config = super::read::config(&held.folders.team, team).ok();
+    if config
+        .as_ref()
+        .is_some_and(|config| config.kind() == Kind::Claude)
     {
         return Err(StoreError::refused(format!(
             "team {team} belongs to Claude Code, which removes it itself"
         )));
     }
+    // Under the lock: nobody can claim between this look and the end.
+    let project = config.as_ref().and_then(TeamConfig::project);
+    let beats = heartbeat::read_all(project, team)?.0;
+    let tasks = super::read::list(&held.folders.tasks)?.tasks;
+    let life = |process: &ProcessId| store.machine.life(process);
+    rules::refuse_held(team, &tasks, &beats, &life, store.clock.now(), force)?;
     staged::journal_now(store, &mut held, &[NewEvent::new("team.deleted", actor)])?;
     move_aside(store, team, &held)
 }

@@ -14,7 +14,7 @@ use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use super::claim_lock::ClaimLocks;
-use super::folder_lock::FolderLocks;
+use super::folder_lock::{self, FolderLocks};
 use super::held::Held;
 use super::index::Index;
 use super::note::ChangedTask;
@@ -40,6 +40,8 @@ pub(super) struct FileTxn<'a> {
     pub(super) touched: Vec<rescan::Touched>,
     /// Tasks that others were found to have changed; the index learns it when the journal does.
     pub(super) noticed: Vec<rescan::Touched>,
+    /// Heartbeats, read once.
+    beats: Option<Vec<Heartbeat>>,
     pub(super) config: Option<TeamConfig>,
     pub(super) new_config: Option<TeamConfig>,
     /// New contents of tasks; `None` removes.
@@ -67,6 +69,7 @@ impl<'a> FileTxn<'a> {
             stirred: false,
             touched: Vec::new(),
             noticed: Vec::new(),
+            beats: None,
             config: None,
             new_config: None,
             tasks: BTreeMap::new(),
@@ -135,7 +138,9 @@ impl<'a> FileTxn<'a> {
 /// The highest id that Claude Code says was handed out.
 pub(super) fn high_water_mark(held: &Held) -> Result<Option<TaskId>> {
     let mark = held.folders.tasks.read(layout::HIGH_WATER_MARK)?;
-    Ok(mark.and_then(|(bytes, _)| std::str::from_utf8(&bytes).ok()?.trim().parse().ok()))
+    Ok(mark
+        .and_then(|(bytes, _)| std::str::from_utf8(&bytes).ok()?.trim().parse().ok())
+        .filter(TaskId::is_ordinary))
 }
 
 impl Txn for FileTxn<'_> {
@@ -167,6 +172,19 @@ impl Txn for FileTxn<'_> {
             Some(config) => Ok(config.clone()),
             None => Err(super::no_team(self.name)),
         }
+    }
+
+    fn open_config(&mut self) -> Result<TeamConfig> {
+        let random = teamster_fs::random_hex();
+        self.folder_locks.take(
+            &mut self.held,
+            folder_lock::TEAM,
+            layout::CONFIG,
+            self.now,
+            &random,
+        )?;
+        self.config = None;
+        self.config()
     }
 
     fn put_config(&mut self, config: TeamConfig) {
@@ -247,11 +265,13 @@ impl Txn for FileTxn<'_> {
         which: Candidates,
         worker: &WorkerName,
         capabilities: &[String],
+        lost: &[WorkerName],
         after: Option<&TaskId>,
     ) -> Result<Option<TaskId>> {
         let now = self.now.as_millis();
         let me = hash_of(worker.as_str());
         let bits = capability_bits(capabilities);
+        let lost: Vec<u64> = lost.iter().map(|worker| hash_of(worker.as_str())).collect();
         let general = capabilities
             .iter()
             .any(|capability| capability == "general");
@@ -273,11 +293,16 @@ impl Txn for FileTxn<'_> {
                 Candidates::Free => {
                     let required = record.capabilities();
                     let able = general || required == 0 || required & bits != 0;
-                    able && (record.owner() == 0 || record.has(flag::IN_PROGRESS))
+                    let owner = record.owner();
+                    able && (owner == 0 || record.has(flag::IN_PROGRESS) || lost.contains(&owner))
                 }
             }
         };
         Ok(index.find(from, wanted)?.map(|record| record.id))
+    }
+
+    fn has_assigned(&mut self) -> Result<bool> {
+        Ok(self.fresh_index()?.has_assigned())
     }
 
     fn refresh(&mut self) -> Result<bool> {
@@ -312,17 +337,17 @@ impl Txn for FileTxn<'_> {
         self.store.machine.life(process)
     }
 
-    fn has_fresh_heartbeat(&mut self, worker: &WorkerName) -> Result<bool> {
+    fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>> {
         let config = self.config()?;
-        let beat = heartbeat::read(config.project(), self.name, worker)?;
-        Ok(beat.is_some_and(|beat| {
-            self.now.since(beat.last_poll_at) < teamster_types::steps::HEARTBEAT_FRESH
-        }))
+        heartbeat::read(config.project(), self.name, worker)
     }
 
     fn heartbeats(&mut self) -> Result<Vec<Heartbeat>> {
-        let config = self.config()?;
-        Ok(heartbeat::read_all(config.project(), self.name)?.0)
+        if self.beats.is_none() {
+            let config = self.config()?;
+            self.beats = Some(heartbeat::read_all(config.project(), self.name)?.0);
+        }
+        Ok(self.beats.clone().unwrap_or_default())
     }
 
     fn event(&mut self, event: NewEvent) {
@@ -338,6 +363,7 @@ impl Txn for FileTxn<'_> {
         let bytes = task.to_file();
         let changed = ChangedTask::new(task.id(), Some(&bytes));
         self.held.note.tasks.push(changed);
+        self.held.check_lock()?;
         self.held.announce()?;
         self.stirred = true;
         let sync = self.store.settings.sync;

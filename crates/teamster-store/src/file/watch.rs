@@ -4,24 +4,31 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use notify::event::{EventKind, ModifyKind};
 use notify::{RecursiveMode, Watcher};
 use teamster_fs::{Dir, Stamp, layout};
 use teamster_types::{TeamName, WorkerName};
 
+use super::record::hash_of;
 use super::{FileStore, heartbeat, journal};
 use crate::error::Result;
 use crate::store::Read;
 use crate::watch::{Change, Watch};
 
-/// How long a change may go unnoticed where notification does not work.
+/// How long a change may go unnoticed where notification does not work,
 const POLL: Duration = Duration::from_millis(500);
+/// and one that another program made inside a task file, which shows only in that file.
+const SLOW_POLL: Duration = Duration::from_secs(5);
 
 pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {
     let project = store.team(team)?.project().map(str::to_owned);
     let (sender, notices) = channel();
     // Where the system has no notification to give (too many watches, say), the poll alone still tells everything.
-    let watcher = notify::recommended_watcher(move |_| {
-        let _ = sender.send(());
+    let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let notice = event.map_or(Some(Notice::Something), |event| Notice::of(&event));
+        if let Some(notice) = notice {
+            let _ = sender.send(notice);
+        }
     });
     let (dir, tasks) = store.folders_to_read(team)?;
     let mut watching = FileWatch {
@@ -34,10 +41,39 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
         watcher: watcher.ok(),
         beats: HashMap::new(),
         folder: None,
+        files: 0,
+        files_seen: Instant::now(),
+        rewritten: false,
         watched_beats: false,
     };
     watching.begin()?;
     Ok(Box::new(watching))
+}
+
+/// What the system tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Notice {
+    /// It is worth a look.
+    Something,
+    /// A task file was written in place, which none of us does.
+    Rewritten,
+}
+
+impl Notice {
+    /// That a file was opened or read is no news, and our own looks would be told to us for ever.
+    fn of(event: &notify::Event) -> Option<Self> {
+        let is_task = |path: &std::path::PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.and_then(layout::task_of_file).is_some()
+        };
+        match event.kind {
+            EventKind::Access(_) => None,
+            EventKind::Modify(ModifyKind::Data(_)) if event.paths.iter().any(is_task) => {
+                Some(Self::Rewritten)
+            }
+            _ => Some(Self::Something),
+        }
+    }
 }
 
 struct FileWatch {
@@ -46,10 +82,15 @@ struct FileWatch {
     project: Option<String>,
     team: TeamName,
     seen: u64,
-    notices: Receiver<()>,
+    notices: Receiver<Notice>,
     watcher: Option<notify::RecommendedWatcher>,
     beats: HashMap<WorkerName, Stamp>,
     folder: Option<(Option<Stamp>, Option<Stamp>)>,
+    /// What the stamps of all task files came to, and when they were last looked at.
+    files: u64,
+    files_seen: Instant,
+    /// Whether a task file was written in place.
+    rewritten: bool,
     watched_beats: bool,
 }
 
@@ -63,7 +104,25 @@ impl FileWatch {
         }
         self.beat_changes()?;
         self.folder = Some(self.stamps()?);
+        self.files = self.all_files()?;
         Ok(())
+    }
+
+    /// All task files in one number that changes when any of them does.
+    fn all_files(&self) -> Result<u64> {
+        let mut sum = 0_u64;
+        let Some(tasks) = &self.tasks else {
+            return Ok(sum);
+        };
+        for entry in tasks.entries()? {
+            if layout::task_of_file(&entry.name).is_some()
+                && let Some(stamp) = tasks.stamp(&entry.name)?
+            {
+                let file = (&entry.name, stamp.inode, stamp.size, stamp.modified);
+                sum = sum.wrapping_add(hash_of(format!("{file:?}")));
+            }
+        }
+        Ok(sum)
     }
 
     fn stamps(&self) -> Result<(Option<Stamp>, Option<Stamp>)> {
@@ -116,12 +175,16 @@ impl FileWatch {
             self.seen = last.seq;
         }
         let stamps = self.stamps()?;
-        if self.folder.as_ref() != Some(&stamps) {
-            self.folder = Some(stamps);
-            // Our own writers leave an event behind; without one it was somebody else.
-            if changes.is_empty() {
-                changes.push(Change::Foreign);
-            }
+        let mut foreign = self.folder.as_ref() != Some(&stamps);
+        self.folder = Some(stamps);
+        if self.files_seen.elapsed() >= SLOW_POLL {
+            self.files_seen = Instant::now();
+            let files = self.all_files()?;
+            foreign |= std::mem::replace(&mut self.files, files) != files;
+        }
+        // Our own writers leave an event behind; without one it was somebody else.
+        if std::mem::take(&mut self.rewritten) || (foreign && changes.is_empty()) {
+            changes.push(Change::Foreign);
         }
         changes.extend(self.beat_changes()?);
         Ok(changes)
@@ -138,10 +201,86 @@ impl Watch for FileWatch {
                 return Ok(changes);
             }
             match self.notices.recv_timeout(left.min(POLL)) {
-                Ok(()) => while self.notices.try_recv().is_ok() {},
+                Ok(notice) => {
+                    let all: Vec<Notice> = self.notices.try_iter().chain([notice]).collect();
+                    self.rewritten |= all.contains(&Notice::Rewritten);
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(left.min(POLL)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use teamster_fs::layout::Layout;
+    use teamster_fs::{Sync, random_hex};
+    use teamster_types::event::NewEvent;
+    use teamster_types::team::NewTeam;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::file::Settings;
+    use crate::store::Store;
+
+    /// A system that has no notification to give.
+    #[test]
+    fn the_poll_alone_tells_everything() {
+        let root = std::env::temp_dir().join(format!("teamster-poll-{}", random_hex()));
+        let layout = Layout {
+            claude: root.clone(),
+            project: root.clone(),
+            user_config: root.clone(),
+            project_config: root.clone(),
+        };
+        let settings = Settings {
+            sync: Sync::Fast,
+            ..Settings::default()
+        };
+        let store = FileStore::open(&layout, Arc::new(SystemClock), settings).unwrap();
+        let team: TeamName = "crew".parse().unwrap();
+        let new = NewTeam {
+            name: team.clone(),
+            description: String::new(),
+            project: root.display().to_string(),
+            members: Vec::new(),
+        };
+        store.create_team(&new, None).unwrap();
+        let (dir, tasks) = store.folders_to_read(&team).unwrap();
+        let (_sender, notices) = channel();
+        let mut watch = FileWatch {
+            dir,
+            tasks,
+            project: None,
+            team: team.clone(),
+            seen: 1,
+            notices,
+            watcher: None,
+            beats: HashMap::new(),
+            folder: None,
+            files: 0,
+            files_seen: Instant::now(),
+            rewritten: false,
+            watched_beats: false,
+        };
+        watch.begin().unwrap();
+        let seen = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| watch.wait(Duration::from_secs(10)).unwrap());
+            let event = NewEvent::new("worker.started", "test");
+            store.record(&team, event).unwrap();
+            watcher.join().unwrap()
+        });
+        assert!(
+            matches!(&seen[..], [Change::Event(event)] if event.seq == 2),
+            "{seen:?}"
+        );
+        teamster_fs::remove_tree(
+            &Dir::open_root(root.parent().unwrap()).unwrap().unwrap(),
+            root.file_name().unwrap().to_str().unwrap(),
+        )
+        .unwrap();
     }
 }

@@ -162,8 +162,14 @@ impl Backend for MemStore {
         Ok(config)
     }
 
-    fn drop_team(&self, team: &TeamName, _actor: &str) -> Result<DeletedTeam> {
-        self.lock().remove(team).ok_or_else(|| no_team(team))?;
+    fn drop_team(&self, team: &TeamName, _actor: &str, force: bool) -> Result<DeletedTeam> {
+        let mut teams = self.lock();
+        let state = teams.get(team).ok_or_else(|| no_team(team))?;
+        let tasks: Vec<Task> = state.tasks.values().cloned().collect();
+        let beats: Vec<Heartbeat> = state.beats.values().cloned().collect();
+        rules::refuse_held(team, &tasks, &beats, &*self.lives, self.clock.now(), force)?;
+        teams.remove(team);
+        drop(teams);
         self.shared.changed.notify_all();
         Ok(DeletedTeam {
             trash: None,

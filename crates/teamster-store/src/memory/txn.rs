@@ -8,7 +8,6 @@ use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::steps;
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
@@ -125,6 +124,10 @@ impl Txn for MemTxn<'_> {
             .unwrap_or_else(|| self.team.config.clone()))
     }
 
+    fn open_config(&mut self) -> Result<TeamConfig> {
+        self.config()
+    }
+
     fn put_config(&mut self, config: TeamConfig) {
         self.config = Some(config);
     }
@@ -170,6 +173,7 @@ impl Txn for MemTxn<'_> {
         which: Candidates,
         worker: &WorkerName,
         _capabilities: &[String],
+        lost: &[WorkerName],
         after: Option<&TaskId>,
     ) -> Result<Option<TaskId>> {
         let suits = |task: &Task| match (which, task.status()) {
@@ -177,7 +181,9 @@ impl Txn for MemTxn<'_> {
             (Candidates::Own, status) => {
                 status == Status::Pending && task.owner() == Some(worker.as_str())
             }
-            (Candidates::Free, Status::Pending) => task.owner().is_none(),
+            (Candidates::Free, Status::Pending) => task
+                .owner()
+                .is_none_or(|owner| lost.iter().any(|worker| worker.as_str() == owner)),
             (Candidates::Free, Status::InProgress) => task
                 .claim()
                 .is_some_and(|claim| claim.leased_until <= self.now),
@@ -191,6 +197,11 @@ impl Txn for MemTxn<'_> {
             })
             .find(|task| suits(task));
         Ok(found.map(|task| task.id().clone()))
+    }
+
+    fn has_assigned(&mut self) -> Result<bool> {
+        let mut tasks = self.team.tasks.values();
+        Ok(tasks.any(|task| task.status() == Status::Pending && task.owner().is_some()))
     }
 
     fn refresh(&mut self) -> Result<bool> {
@@ -209,9 +220,8 @@ impl Txn for MemTxn<'_> {
         (self.store.lives)(process)
     }
 
-    fn has_fresh_heartbeat(&mut self, worker: &WorkerName) -> Result<bool> {
-        let beat = self.team.beats.get(worker);
-        Ok(beat.is_some_and(|beat| self.now.since(beat.last_poll_at) < steps::HEARTBEAT_FRESH))
+    fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>> {
+        Ok(self.team.beats.get(worker).cloned())
     }
 
     fn heartbeats(&mut self) -> Result<Vec<Heartbeat>> {

@@ -4,19 +4,22 @@ use std::time::Duration;
 
 use teamster_types::event::NewEvent;
 use teamster_types::graph::Blocker;
+use teamster_types::health::{self, Limits, Verdict};
+use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
 use teamster_types::routing::{self, Candidate};
-use teamster_types::steps::{self, Takeover};
+use teamster_types::steps::{self, Edit, Takeover};
 use teamster_types::task::{Status, Task, Token};
 use teamster_types::team::Member;
 use teamster_types::{TaskId, Time, WorkerName};
 
-use super::{must_open, no_task};
+use super::{known_failure, must_open, no_task};
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{ClaimRequest, Claimed};
 use crate::txn::{Candidates, Txn};
 
 pub(super) fn claim(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
+    refuse_quarantined(tx, &request.worker)?;
     match &request.id {
         Some(id) => claim_by_id(tx, id, request).map(Some),
         None => claim_next(tx, request),
@@ -35,6 +38,8 @@ fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<
         .hint("`teamster task list --claimable` shows others"));
     }
     let task = must_open(tx, id)?;
+    let lost = lost_owners(tx)?;
+    let task = free_of(tx, task, &lost)?.0;
     let mut task = take_over(tx, task, request, true)?.0;
     check(tx, &task, &request.worker)?;
     Ok(give(tx, &mut task, request))
@@ -42,14 +47,26 @@ fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<
 
 /// The worker's own tasks first, then free ones, the lowest number first.
 fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
-    let capabilities = capabilities_of(tx, &request.worker)?;
+    let seeker = Seeker {
+        request,
+        capabilities: capabilities_of(tx, &request.worker)?,
+        lost: if tx.has_assigned()? {
+            lost_owners(tx)?
+        } else {
+            Vec::new()
+        },
+    };
     loop {
         for which in [Candidates::Own, Candidates::Free] {
             let mut after = None;
-            while let Some(id) =
-                tx.next_candidate(which, &request.worker, &capabilities, after.as_ref())?
-            {
-                if let Some(claimed) = try_candidate(tx, &id, request, &capabilities)? {
+            while let Some(id) = tx.next_candidate(
+                which,
+                &request.worker,
+                &seeker.capabilities,
+                &seeker.lost,
+                after.as_ref(),
+            )? {
+                if let Some(claimed) = try_candidate(tx, &id, &seeker)? {
                     return Ok(Some(claimed));
                 }
                 after = Some(id);
@@ -62,18 +79,25 @@ fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed
     }
 }
 
+/// Who looks for work, and what is known about it before any task is looked at.
+struct Seeker<'a> {
+    request: &'a ClaimRequest,
+    capabilities: Vec<String>,
+    /// Workers whose assigned tasks are free, because they are dead or quarantined.
+    lost: Vec<WorkerName>,
+}
+
 /// One candidate: claimed, or not for this worker now.
-fn try_candidate(
-    tx: &mut dyn Txn,
-    id: &TaskId,
-    request: &ClaimRequest,
-    capabilities: &[String],
-) -> Result<Option<Claimed>> {
+fn try_candidate(tx: &mut dyn Txn, id: &TaskId, seeker: &Seeker<'_>) -> Result<Option<Claimed>> {
+    let request = seeker.request;
     // A damaged file, or one that is locked by another program at this moment, is no reason to give no work at all.
     let Some(task) = passable(tx.look(id))?.flatten() else {
         return Ok(None);
     };
-    if !may_suit(tx, &task, request)? || !may_pull(tx, &task, &request.worker, capabilities)? {
+    let task = without_lost_owner(&task, &seeker.lost)?.unwrap_or(task);
+    if !may_suit(tx, &task, request)?
+        || !may_pull(tx, &task, &request.worker, &seeker.capabilities)?
+    {
         return Ok(None);
     }
     if !passable(tx.hold_claim(id, &request.worker))?.unwrap_or(false) {
@@ -83,15 +107,77 @@ fn try_candidate(
         tx.drop_claim(id)?;
         return Ok(None);
     };
-    let (mut task, changed) = take_over(tx, task, request, false)?;
+    let (task, freed) = free_of(tx, task, &seeker.lost)?;
+    let (mut task, taken) = take_over(tx, task, request, false)?;
     if task.is_internal() || check(tx, &task, &request.worker).is_err() {
-        if changed {
+        if freed || taken {
             tx.put(task);
         }
         tx.drop_claim(id)?;
         return Ok(None);
     }
     Ok(Some(give(tx, &mut task, request)))
+}
+
+/// Workers that will not do what was assigned to them. Who never had a heartbeat is not among them: a missing file
+/// proves nothing.
+fn lost_owners(tx: &mut dyn Txn) -> Result<Vec<WorkerName>> {
+    let beats = tx.heartbeats()?;
+    let lost = beats
+        .into_iter()
+        .filter(|beat| matches!(verdict(tx, beat), Verdict::Dead | Verdict::Quarantined));
+    Ok(lost.map(|beat| beat.worker_name).collect())
+}
+
+fn verdict(tx: &dyn Txn, beat: &Heartbeat) -> Verdict {
+    let life = match beat.process() {
+        Some(process) if !beat.is_fresh(tx.now(), steps::HEARTBEAT_FRESH) => tx.life(&process),
+        _ => Life::Unknown,
+    };
+    health::assess(tx.now(), Some(beat), life, &Limits::default()).verdict
+}
+
+fn refuse_quarantined(tx: &mut dyn Txn, worker: &WorkerName) -> Result<()> {
+    let beat = tx.heartbeat(worker)?;
+    if beat.is_some_and(|beat| verdict(tx, &beat) == Verdict::Quarantined) {
+        return Err(StoreError::conflict(format!(
+            "worker {worker} is quarantined and takes no task"
+        ))
+        .hint("`teamster worker list` tells why"));
+    }
+    Ok(())
+}
+
+/// The task without its owner, if that is one who will not do it.
+fn without_lost_owner(task: &Task, lost: &[WorkerName]) -> Result<Option<Task>> {
+    let owner = task.owner().unwrap_or_default();
+    let is_lost = lost.iter().any(|worker| worker.as_str() == owner);
+    if task.status() != Status::Pending || !is_lost {
+        return Ok(None);
+    }
+    let mut free = task.clone();
+    steps::edit(
+        &mut free,
+        &Edit {
+            owner: Some(None),
+            ..Edit::default()
+        },
+    )?;
+    Ok(Some(free))
+}
+
+/// Takes a task from an owner who will not do it; true when it had one.
+fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, bool)> {
+    let Some(free) = without_lost_owner(&task, lost)? else {
+        return Ok((task, false));
+    };
+    tx.event(
+        NewEvent::new("task.updated", "system")
+            .task(task.id())
+            .changed(Some(&task), Some(&free))
+            .with("reason", "its owner is dead or quarantined"),
+    );
+    Ok((free, true))
 }
 
 /// Turns what concerns only this candidate into "not this one".
@@ -143,7 +229,7 @@ fn takeover(
         return Ok(Takeover::No);
     };
     let life = tx.life(&claim.process());
-    let fresh = life == Life::Gone && tx.has_fresh_heartbeat(&claim.worker)?;
+    let fresh = life == Life::Gone && has_fresh_heartbeat(tx, &claim.worker)?;
     Ok(steps::takeover(
         task,
         &request.worker,
@@ -152,6 +238,11 @@ fn takeover(
         fresh,
         tx.now(),
     ))
+}
+
+fn has_fresh_heartbeat(tx: &mut dyn Txn, worker: &WorkerName) -> Result<bool> {
+    let beat = tx.heartbeat(worker)?;
+    Ok(beat.is_some_and(|beat| beat.is_fresh(tx.now(), steps::HEARTBEAT_FRESH)))
 }
 
 /// Takes a task in progress from a dead holder, if that is allowed; otherwise leaves it as it is.
@@ -181,7 +272,7 @@ fn take_over(
             Ok((free, true))
         }
         Takeover::WorkerDead(reason) => {
-            let before = tx.failure(task.id())?;
+            let before = known_failure(tx, &task)?;
             let mut free = task.clone();
             let failure = steps::requeue(&mut free, before.as_ref(), &reason, tx.now());
             let kind = if failure.is_final() {
@@ -286,7 +377,7 @@ fn may_pull(
             continue;
         };
         let beat = beats.iter().find(|beat| beat.worker_name == name);
-        let fresh = beat.is_some_and(|beat| now.since(beat.last_poll_at) < steps::HEARTBEAT_FRESH);
+        let fresh = beat.is_some_and(|beat| beat.is_fresh(now, steps::HEARTBEAT_FRESH));
         let idle = beat.is_some_and(|beat| beat.current_task_id.is_none());
         let quarantined = beat.is_some_and(|beat| beat.consecutive_errors >= 3);
         let out = match (fresh, quarantined) {

@@ -6,7 +6,7 @@ use teamster_types::event::NewEvent;
 use teamster_types::steps;
 use teamster_types::task::{Task, Token};
 
-use super::must_open;
+use super::{known_failure, must_open};
 use crate::error::Result;
 use crate::txn::Txn;
 
@@ -32,7 +32,7 @@ pub(super) fn complete(
 pub(super) fn fail(tx: &mut dyn Txn, id: &TaskId, token: &Token, error: &str) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
-    let known = tx.failure(id)?;
+    let known = known_failure(tx, &before)?;
     let failure = steps::fail(&mut task, known.as_ref(), token, error, tx.now())?;
     tx.put(task.clone());
     tx.event(
@@ -71,7 +71,7 @@ pub(super) fn release(
 
 pub(super) fn retry(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
     let before = must_open(tx, id)?;
-    let known = tx.failure(id)?;
+    let known = known_failure(tx, &before)?;
     let mut task = before.clone();
     steps::retry(&mut task, known.as_ref())?;
     tx.put(task.clone());

@@ -6,7 +6,7 @@ use teamster_types::event::NewEvent;
 use teamster_types::message::{CONTENT_LIMIT, Mailbox, Message};
 use teamster_types::team::{Kind as TeamKind, TeamConfig};
 
-use crate::error::{Result, StoreError};
+use crate::error::{Kind, Result, StoreError};
 use crate::store::{Delivery, Outgoing, Reader, Recipient};
 use crate::txn::{MailCursor, Position, Txn};
 
@@ -24,13 +24,24 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
     let config = tx.config()?;
     let routes = routes(tx, &config, outgoing)?;
     let mut sent = Vec::with_capacity(routes.len());
+    let mut missed = Vec::new();
     for route in &routes {
         let message = write(tx, outgoing, route.name());
         match route {
             Route::Box(mailbox, _) => tx.deliver(mailbox, message.clone())?,
-            Route::Native(name) => tx.deliver_native(name, &message)?,
+            Route::Native(name) => match tx.deliver_native(name, &message) {
+                // One inbox that cannot be written must not keep a broadcast from the others.
+                Err(error) if routes.len() > 1 && !error.busy => {
+                    missed.push(format!("{name}: {error}"));
+                    continue;
+                }
+                delivered => delivered?,
+            },
         }
         sent.push(message);
+    }
+    if sent.is_empty() {
+        return Err(StoreError::new(Kind::Failed, missed.join("; ")));
     }
     let mut event = NewEvent::new("message.sent", &outgoing.from)
         .with("messageType", &outgoing.kind)
@@ -48,6 +59,9 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
             .with("messageId", message.id()),
         (_, None) => event,
     };
+    if !missed.is_empty() {
+        event = event.with("missed", missed);
+    }
     tx.event(event);
     Ok(sent)
 }
@@ -167,6 +181,7 @@ fn boxes(tx: &mut dyn Txn, reader: &Reader) -> Result<Vec<Mailbox>> {
     let boxes = reader.boxes(tx.outboxes()?);
     if let Reader::Worker(worker) = reader
         && !tx.has_mailbox(&boxes[0])?
+        && !tx.has_mailbox(&Mailbox::Outbox(worker.clone()))?
     {
         let config = tx.config()?;
         let members = config.members();
@@ -275,6 +290,9 @@ fn move_cursor(
 }
 
 pub(super) fn acknowledge(tx: &mut dyn Txn, reader: &Reader, id: &str) -> Result<u64> {
+    if id.is_empty() {
+        return Err(StoreError::refused("a message id cannot be empty"));
+    }
     for mailbox in boxes(tx, reader)? {
         let before = tx.cursor(&mailbox)?;
         let (mut position, mut count) = (before.acked, 0_usize);

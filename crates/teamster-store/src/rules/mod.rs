@@ -6,12 +6,13 @@ mod mail;
 mod tasks;
 mod teams;
 
-pub(crate) use teams::created;
+pub(crate) use teams::{created, refuse_held};
 
 use std::time::Duration;
 
 use serde_json::Value;
 use teamster_types::event::NewEvent;
+use teamster_types::failure::Failure;
 use teamster_types::message::Message;
 use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};
@@ -33,8 +34,8 @@ impl<B: Backend> Store for B {
         make(self, team, "team join", |tx| teams::join(tx, member))
     }
 
-    fn delete_team(&self, team: &TeamName, actor: &str) -> Result<DeletedTeam> {
-        self.drop_team(team, actor)
+    fn delete_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam> {
+        self.drop_team(team, actor, force)
     }
 
     fn create_task(&self, team: &TeamName, actor: &str, new: &NewTask) -> Result<Task> {
@@ -180,6 +181,23 @@ fn make<T>(
 /// The task, or that there is none.
 fn must_open(tx: &mut dyn Txn, id: &TaskId) -> Result<Task> {
     tx.open(id)?.ok_or_else(|| no_task(tx.team(), id))
+}
+
+/// How a task failed so far. A sidecar that cannot be read is no reason to stop: the task itself knows how often.
+fn known_failure(tx: &mut dyn Txn, task: &Task) -> Result<Option<Failure>> {
+    let sidecar = match tx.failure(task.id()) {
+        Err(error) if matches!(error.kind, Kind::Failed | Kind::Refused) => None,
+        read => return read,
+    };
+    Ok(sidecar.or_else(|| {
+        let count = task.failed_attempts();
+        (count > 0).then(|| Failure {
+            task_id: task.id().clone(),
+            last_error: task.error().unwrap_or("unknown").to_owned(),
+            retry_count: count,
+            last_failed_at: tx.now(),
+        })
+    }))
 }
 
 /// There is no such task.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use teamster_types::event::{NewEvent, changes};
-use teamster_types::graph::find_cycle;
+use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
 use teamster_types::steps::{self, Edit, Refusal};
 use teamster_types::task::{NewTask, Status, Task};
@@ -75,7 +75,6 @@ pub(super) fn import(tx: &mut dyn Txn, actor: &str, plan: &[PlannedTask]) -> Res
 
 /// A plan names its own tasks only, and no task waits for itself, directly or through others.
 fn check_order(plan: &[PlannedTask]) -> Result<()> {
-    let place_id = |place: usize| TaskId::from_number(place as u64);
     for (place, planned) in plan.iter().enumerate() {
         if let Some(wrong) = planned.after.iter().find(|other| **other >= plan.len()) {
             return Err(StoreError::refused(format!(
@@ -85,32 +84,22 @@ fn check_order(plan: &[PlannedTask]) -> Result<()> {
                 plan.len()
             )));
         }
-        let blockers: Vec<TaskId> = planned.after.iter().map(|other| place_id(*other)).collect();
-        let cycle = find_cycle(&place_id(place), &blockers, |id| {
-            let asked = usize::try_from(id.number())
-                .ok()
-                .and_then(|asked| plan.get(asked));
-            Ok::<_, StoreError>(
-                asked
-                    .into_iter()
-                    .flat_map(|task| &task.after)
-                    .map(|other| place_id(*other))
-                    .collect(),
-            )
-        })?;
-        if let Some(cycle) = cycle {
-            let names: Vec<String> = cycle
-                .iter()
-                .filter_map(|id| usize::try_from(id.number()).ok())
-                .map(|asked| format!("\"{}\"", plan[asked].task.subject))
-                .collect();
-            return Err(StoreError::refused(format!(
-                "the plan has a cycle: {}",
-                names.join(" waits for ")
-            )));
-        }
     }
-    Ok(())
+    let after: Vec<&[usize]> = plan
+        .iter()
+        .map(|planned| planned.after.as_slice())
+        .collect();
+    let Some(cycle) = plan_cycle(&after) else {
+        return Ok(());
+    };
+    let names: Vec<String> = cycle
+        .iter()
+        .map(|place| format!("\"{}\"", plan[*place].task.subject))
+        .collect();
+    Err(StoreError::refused(format!(
+        "the plan has a cycle: {}",
+        names.join(" waits for ")
+    )))
 }
 
 pub(super) fn update(tx: &mut dyn Txn, actor: &str, id: &TaskId, edit: &Edit) -> Result<Task> {

@@ -1,10 +1,14 @@
 //! Members and signals.
 
-use teamster_types::WorkerName;
 use teamster_types::event::NewEvent;
-use teamster_types::team::{NewMember, NewTeam, TeamConfig};
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::steps::HEARTBEAT_FRESH;
+use teamster_types::task::{Status, Task};
+use teamster_types::team::{Kind, NewMember, NewTeam, TeamConfig};
+use teamster_types::{TeamName, Time, WorkerName};
 
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::store::Signal;
 use crate::txn::Txn;
 
@@ -17,8 +21,14 @@ pub(crate) fn created(new: &NewTeam) -> NewEvent {
 }
 
 pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
-    let mut config = tx.config()?;
     let team = tx.team().clone();
+    let mut config = tx.open_config()?;
+    if config.kind() == Kind::Claude {
+        return Err(StoreError::refused(format!(
+            "team {team} belongs to Claude Code, which alone says who is in it"
+        ))
+        .hint("make a team of your own with `teamster team create`"));
+    }
     let cwd = config.project().unwrap_or_default().to_owned();
     if config.join(&team, member, &cwd, tx.now()) {
         tx.put_config(config.clone());
@@ -29,6 +39,64 @@ pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
         );
     }
     Ok(config)
+}
+
+/// Refuses to remove a team that somebody of it still needs: who is alive always, a running lease unless forced.
+pub(crate) fn refuse_held(
+    team: &TeamName,
+    tasks: &[Task],
+    beats: &[Heartbeat],
+    life: &dyn Fn(&ProcessId) -> Life,
+    now: Time,
+    force: bool,
+) -> Result<()> {
+    let runs =
+        |process: Option<ProcessId>| process.is_some_and(|process| life(&process) == Life::Alive);
+    let beating = beats
+        .iter()
+        .filter(|beat| beat.is_fresh(now, HEARTBEAT_FRESH) || runs(beat.process()));
+    let mut alive: Vec<String> = beating
+        .map(|beat| format!("{} (pid {})", beat.worker_name, beat.pid))
+        .collect();
+    let mut leases = Vec::new();
+    for task in tasks
+        .iter()
+        .filter(|task| task.status() == Status::InProgress)
+    {
+        let Some(claim) = task.claim() else { continue };
+        if runs(Some(claim.process())) {
+            alive.push(format!(
+                "{} (pid {}, task {})",
+                claim.worker,
+                claim.pid,
+                task.id()
+            ));
+        } else if claim.leased_until > now {
+            leases.push(format!(
+                "task {} by {} until {}",
+                task.id(),
+                claim.worker,
+                claim.leased_until
+            ));
+        }
+    }
+    if !alive.is_empty() {
+        return Err(StoreError::conflict(format!(
+            "team {team} is still alive: {}",
+            alive.join(", ")
+        ))
+        .hint("end them first, and try again"));
+    }
+    if !leases.is_empty() && !force {
+        return Err(StoreError::conflict(format!(
+            "team {team} has claims that still run: {}",
+            leases.join(", ")
+        ))
+        .hint(
+            "wait, or release them (`teamster task release ID --force`), or delete it with --force",
+        ));
+    }
+    Ok(())
 }
 
 pub(super) fn signal(

@@ -29,11 +29,11 @@ const INPUT_LIMIT: Duration = Duration::from_secs(1);
 /// Where there is no home there are no teams; the project's state can be kept all the same.
 const NO_HOME: &str = "/nonexistent/.claude";
 
-/// Tell what Claude Code does; called by the client, with the payload on the standard input
+/// Note what Claude Code does; the client itself calls it
 #[derive(Args, Debug)]
 #[command(after_help = "\
-`teamster install claude` makes the client call it. It always exits with 0 and never blocks the
-agent; TEAMSTER_DEBUG=1 makes it say what went wrong.
+`teamster install claude` makes the client call it, with a payload to read. It always exits with 0
+and never blocks the agent; TEAMSTER_DEBUG=1 makes it say what went wrong.
 
 Examples:
   echo '{\"agent_id\":\"worker-1\"}' | teamster hook SubagentStart
@@ -50,14 +50,23 @@ impl Hook {
     }
 }
 
-/// The event of a call `teamster hook EVENT`; options are left to the parser.
+/// The event of a call `teamster hook EVENT`. Only a wish for help is left to the parser, which ends wrong usage with 2:
+/// that would block the agent.
 pub fn event_of(mut words: impl Iterator<Item = OsString>) -> Option<String> {
     if words.nth(1)? != "hook" {
         return None;
     }
-    let event = words.next().unwrap_or_default();
-    let event = event.to_string_lossy();
-    (!event.starts_with('-') && words.next().is_none()).then(|| event.into_owned())
+    let mut event = None;
+    for word in words {
+        let word = word.to_string_lossy();
+        if word == "--help" || word == "-h" {
+            return None;
+        }
+        if event.is_none() && !word.starts_with('-') {
+            event = Some(word.into_owned());
+        }
+    }
+    Some(event.unwrap_or_default())
 }
 
 /// Does what the hook has to do.

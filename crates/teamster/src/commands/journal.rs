@@ -126,7 +126,7 @@ impl Journal {
                 .iter()
                 .filter(|event| self.fits(event))
                 .collect();
-            let all = page.events.len() < reach;
+            let all = page.events.first().is_none_or(|first| first.seq <= 1);
             if fitting.len() >= count || all {
                 sink.damaged.extend(page.damaged);
                 for event in &fitting[fitting.len().saturating_sub(count)..] {

@@ -21,9 +21,12 @@ use std::time::Duration;
 
 use teamster_types::time::parse_span;
 
+/// Nothing that teamster waits for takes longer than a year.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// A span of time as an argument.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     parse_span(text)
-        .filter(|span| !span.is_zero())
-        .ok_or_else(|| "expected a time such as 5s, 10m or 24h".to_owned())
+        .filter(|span| !span.is_zero() && *span <= LONGEST)
+        .ok_or_else(|| "expected a time such as 5s, 10m or 24h, at most 365d".to_owned())
 }

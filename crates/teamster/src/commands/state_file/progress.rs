@@ -13,7 +13,7 @@ use crate::shown::say_progress;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  teamster state-file progress --total 5 --completed 2 --in-progress 1 --pending 2
+  teamster state-file progress --total 5 --completed 2 --pending 3
   teamster state-file progress --total 5 --completed 5 --json")]
 pub struct Progress {
     /// All tasks

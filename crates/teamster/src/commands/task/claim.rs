@@ -57,7 +57,7 @@ impl Claim {
             .hint("`teamster task list` shows what each task waits for"));
         };
         let view = judged(store, &team, claimed.task.clone());
-        context.out.answer(
+        let answered = context.out.answer(
             || {
                 json!({
                     "task": view,
@@ -67,7 +67,21 @@ impl Claim {
                 })
             },
             || text(&view, &claimed),
-        )
+        );
+        if answered.is_err() {
+            // Nobody has the token, so nobody could ever finish the task: it goes back.
+            let actor = context.identity.actor();
+            store.release(&team, actor, claimed.task.id(), Some(&claimed.token))?;
+            return Err(CommandError::new(
+                ErrorKind::Failed,
+                format!(
+                    "the claim of task {} could not be answered and was given back",
+                    claimed.task.id()
+                ),
+            )
+            .hint("check where the answer goes, and claim again"));
+        }
+        Ok(())
     }
 }
 

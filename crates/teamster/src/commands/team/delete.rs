@@ -23,8 +23,8 @@ pub struct Delete {
     /// The team
     #[arg(value_name = "TEAM")]
     name: String,
-    /// Accepted, but workers that are alive are not stopped yet: it is refused like without it, and says how to stop
-    /// them
+    /// Also while the lease of a claim still runs. Never while somebody is alive: stopping workers is not there yet, and
+    /// the refusal says whom to stop
     #[arg(long)]
     force: bool,
 }
@@ -45,7 +45,7 @@ impl Delete {
         if !living.is_empty() {
             return Err(still_alive(&team, &living, self.force));
         }
-        let deleted = store.delete_team(&team, context.identity.actor())?;
+        let deleted = store.delete_team(&team, context.identity.actor(), self.force)?;
         context.out.answer(
             || {
                 json!({

@@ -1,0 +1,211 @@
+//! What the events are made of: operations, and how they are carried out.
+
+use std::time::Duration;
+
+use teamster_fs::proc::Machine;
+use teamster_types::event::NewEvent;
+
+use super::alert::Ended;
+use super::events::Hook;
+use super::{LONGEST, LONGEST_AT_END, journal};
+use crate::native::{Note, TaskFolder, pdca};
+use crate::state::{Begin, Change, Effect, Op, Row, StateError, States, Status};
+use crate::words::{LONGEST_TEXT, line};
+use crate::zombies;
+
+/// How long stale teams are looked for when a session begins.
+const SWEEP: Duration = Duration::from_millis(300);
+/// And when one ends, where every hook of the client shares one and a half seconds.
+const SWEEP_AT_END: Duration = Duration::from_millis(50);
+
+impl Hook<'_> {
+    /// A session that is not active begins.
+    pub(super) fn ensure(&self) -> Op {
+        let status = pdca(&self.world.layout);
+        Op::Ensure(Begin {
+            team: self.actor().team_name.clone(),
+            phase: status.as_ref().and_then(|status| status.phase),
+            feature: status.map(|status| status.feature).unwrap_or_default(),
+            ..Begin::default()
+        })
+    }
+
+    pub(super) fn row(&self) -> Row {
+        let actor = self.actor();
+        let prompt = self.payload.inner("tool_input", "prompt");
+        Row {
+            name: actor.name.clone(),
+            role: actor.role.clone(),
+            model: actor.model,
+            task: prompt.map(str::to_owned),
+            task_id: None,
+        }
+    }
+
+    pub(super) fn status(&self, status: Status) -> Op {
+        Op::Status {
+            name: self.actor().name.clone(),
+            status,
+            task: None,
+            task_id: None,
+        }
+    }
+
+    pub(super) fn tasks(&self) -> Option<TaskFolder> {
+        let actor = self.actor();
+        self.registry()?.tasks(actor.team.as_ref(), &actor.session)
+    }
+
+    /// How far the tasks are; nothing when nothing is known about tasks.
+    pub(super) fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Vec<Op> {
+        let tasks = self.tasks().into_iter();
+        tasks
+            .map(|tasks| Op::Progress(tasks.progress(created, completed)))
+            .collect()
+    }
+
+    /// What lies in the client's inboxes.
+    pub(super) fn inboxes(&self) -> Vec<Op> {
+        let notes = match (self.registry(), &self.actor().team) {
+            (Some(registry), Some(team)) => registry.notes(team),
+            _ => Vec::new(),
+        };
+        let message = |note: Note| Op::Message {
+            from: note.from,
+            to: note.to,
+            content: note.content,
+            timestamp: Some(note.at),
+        };
+        notes.into_iter().map(message).collect()
+    }
+
+    /// The session that is shown, if it is another one and its process is proven gone.
+    pub(super) fn dead_session(&self) -> Option<String> {
+        let shown = States::of(&self.world.layout).read().ok()??;
+        let is_other = shown.enabled && shown.session_id != self.actor().session;
+        let is_dead = is_other && self.registry()?.is_dead(&shown.session_id);
+        is_dead.then_some(shown.session_id)
+    }
+
+    /// Changes the state, now or later. What was refused is in the log.
+    pub(super) fn change(&mut self, ops: Vec<Op>) -> Vec<Effect> {
+        if ops.is_empty() || !self.world.writes {
+            return Vec::new();
+        }
+        let change = Change::new(self.actor().session.clone(), self.world.now, ops);
+        let left = self.left();
+        match States::of(&self.world.layout).apply_or_leave(change, left) {
+            Ok(Some(applied)) => {
+                for effect in &applied.effects {
+                    match effect {
+                        Effect::Full(name) => self.tell_full(name),
+                        Effect::Changed | Effect::Nothing => {}
+                        other => self.note(format!("{other:?}")),
+                    }
+                }
+                let rows = applied.state.as_ref().map(|state| &state.teammates);
+                if rows.is_some_and(|rows| {
+                    !rows.is_empty() && rows.iter().all(|row| !row.status.is_active())
+                }) {
+                    self.note("the last active teammate has ended");
+                }
+                applied.effects
+            }
+            Ok(None) => {
+                self.note("the state is locked; the next writer will apply this");
+                Vec::new()
+            }
+            Err(error @ StateError::Session(_)) => {
+                self.note(error);
+                Vec::new()
+            }
+            Err(error) => {
+                self.note(format!("the state was not changed: {error}"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Removes the files of teams that are proven to be over: stale ones, or the one that an ended session led.
+    pub(super) fn sweep(&mut self, ended: Option<&str>) {
+        let world = self.world;
+        if !world.writes || self.registry().is_none() {
+            return;
+        }
+        let machine = Machine::read();
+        let (layout, now) = (&world.layout, world.now);
+        let swept = match ended {
+            None => zombies::sweep_at_session_start(layout, &machine, now, SWEEP),
+            Some(session) => {
+                zombies::clean_up_at_session_end(layout, &machine, now, SWEEP_AT_END, session)
+            }
+        };
+        match swept {
+            Ok(swept) => self.note(format!("{swept:?}")),
+            Err(error) => self.note(format!("nothing was swept: {error}")),
+        }
+    }
+
+    pub(super) fn tell_full(&mut self, name: &str) {
+        self.note(format!(
+            "{name} is not shown: everybody of a full roster is active"
+        ));
+        if let Some(team) = self.actor().team.as_ref().filter(|team| team.is_ours) {
+            let team = team.folder.clone();
+            self.journal(Some(&team));
+        }
+    }
+
+    /// How long this hook may still wait.
+    pub(super) fn left(&self) -> Duration {
+        let most = if self.event == "SessionEnd" {
+            LONGEST_AT_END
+        } else {
+            LONGEST
+        };
+        let left = LONGEST.saturating_sub(self.world.began.elapsed());
+        most.min(left)
+    }
+
+    /// Records a teammate's end.
+    pub(super) fn record_end(&mut self) {
+        if !self.world.writes {
+            return;
+        }
+        let Some(registry) = self.registry() else {
+            return;
+        };
+        let Some(ended) = Ended::find(self.payload, self.actor(), registry) else {
+            return;
+        };
+        let written = ended.record(self.payload, registry, self.world.now);
+        self.said.stderr.extend(ended.alarm());
+        if let Err(error) = written {
+            self.said.stderr.push(format!(
+                "teamster: the end of a teammate was not recorded: {error}"
+            ));
+        }
+    }
+
+    pub(super) fn journal(&mut self, team: Option<&str>) {
+        let Some(team) = team.filter(|_| self.world.writes) else {
+            return;
+        };
+        let Ok(team) = team.parse() else {
+            self.note(format!("there is no team {}", line(team, LONGEST_TEXT)));
+            return;
+        };
+        let session = self.payload.text("session_id").unwrap_or_default();
+        let actor = match &self.world.worker {
+            Some(worker) => line(worker, LONGEST_TEXT),
+            None => self.actor().name.clone(),
+        };
+        let event = NewEvent::new("hook.received", actor.clone())
+            .with("event", line(self.event, LONGEST_TEXT))
+            .with("session", line(session, LONGEST_TEXT))
+            .with("name", actor);
+        if let Err(error) = journal::record(self.world, &team, self.left(), event) {
+            self.note(format!("the journal was not written: {error}"));
+        }
+    }
+}
