@@ -259,6 +259,23 @@ fn a_team_is_not_removed_under_the_living() {
 }
 
 #[test]
+fn a_claim_that_still_runs_keeps_its_team_unless_forced() {
+    let project = TestProject::with_team();
+    project.task("a", &[]);
+    project.claim("worker-1", "1");
+    let kept = project.run(["team", "delete", "fix-auth"]).fails(4);
+    assert!(
+        kept.stderr.contains("task 1 by worker-1 until"),
+        "{}",
+        kept.stderr
+    );
+    assert!(project.claude("teams/fix-auth/config.json").exists());
+    project
+        .run(["team", "delete", "fix-auth", "--force"])
+        .succeeds();
+}
+
+#[test]
 fn one_damaged_registry_hides_no_other_team() {
     let project = TestProject::with_team();
     std::fs::create_dir_all(project.claude("teams/broken")).unwrap();

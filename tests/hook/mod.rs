@@ -50,7 +50,7 @@ impl TestProject {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 if entry.path().is_dir() {
                     folders.push(entry.path());
-                } else if name != ".agent-state.lock" && !name.ends_with(".json") {
+                } else if name != ".agent-state.lock" && name.strip_suffix(".json").is_none() {
                     found.push(name);
                 }
             }

@@ -41,9 +41,10 @@ fn arrange(version: &str, file: &str, payload: &Value) -> TestProject {
         return project;
     }
     let session = payload["session_id"].as_str().unwrap();
-    let lead = match file.contains("pane") {
-        true => config["leadSessionId"].as_str().unwrap(),
-        false => session,
+    let lead = if file.contains("pane") {
+        config["leadSessionId"].as_str().unwrap()
+    } else {
+        session
     };
     let init = [
         "state-file",
@@ -65,9 +66,10 @@ fn arrange(version: &str, file: &str, payload: &Value) -> TestProject {
     ];
     project.run(add).succeeds();
     // Whoever uses a tool was idle before, so that it is seen to work.
-    let status = match file.contains("ToolUse") {
-        true => "idle",
-        false => "working",
+    let status = if file.contains("ToolUse") {
+        "idle"
+    } else {
+        "working"
     };
     project
         .run(["state-file", "status", "worker-1", status])

@@ -1,5 +1,7 @@
 //! Tasks, messages, permissions and phases of the client, as viewers see them.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::{fixtures, row, start};
@@ -183,8 +185,9 @@ fn every_shape_of_inbox_becomes_a_message_once() {
             }
             for letter in project.state()["recentMessages"].as_array().unwrap() {
                 let text = |key: &str| letter[key].as_str().unwrap();
-                shown += &format!(
-                    "{version} {name}: {} → {}: {}\n",
+                let _ = writeln!(
+                    shown,
+                    "{version} {name}: {} → {}: {}",
                     text("from"),
                     text("to"),
                     text("content")

@@ -9,6 +9,7 @@ mod files;
 mod histories;
 mod locks;
 mod machine;
+mod mended;
 mod planted;
 mod readers;
 mod rotation;

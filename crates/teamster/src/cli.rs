@@ -84,7 +84,10 @@ fn dispatch(cli: Cli) -> Result {
     match cli.command {
         Command::Completions(command) => command.run(out),
         Command::Man(command) => command.run(out),
-        Command::Hook(command) => command.run(),
+        Command::Hook(command) => {
+            command.run();
+            Ok(())
+        }
         Command::StateFile(command) => command.run(&Context::find(out)?),
         // These two are for finding out what is wrong, so nothing wrong may stop them.
         Command::Doctor(command) => command.run(out),

@@ -240,3 +240,22 @@ pub(super) fn a_person_may_take_a_task_back(stage: &Stage) {
     );
     stage.claim("worker-2");
 }
+
+pub(super) fn a_task_that_others_called_completed_keeps_its_result(stage: &Stage) {
+    let first = stage.create("first");
+    let claimed = stage.claim("worker-1");
+    stage.rewrite_as_foreign(&first, |object| {
+        object.insert("status".to_owned(), json!("completed"));
+    });
+    let result = json!({"summary": "done"});
+    let done = stage
+        .store
+        .complete(&stage.team, &first, &claimed.token, Some(result.clone()));
+    let done = stage.step("complete", done);
+    assert_eq!(
+        done.ours("result"),
+        Some(&result),
+        "what its worker made counts"
+    );
+    assert_eq!(stage.task(&first), done);
+}

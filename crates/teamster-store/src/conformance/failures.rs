@@ -130,3 +130,14 @@ pub(super) fn only_what_failed_is_retried(stage: &Stage) {
     stage.complete(&claimed);
     stage.refuse("retry", Kind::Conflict, retry);
 }
+
+pub(super) fn a_clock_set_back_makes_no_pause_longer(stage: &Stage) {
+    let first = stage.create("resting");
+    stage.fail(&stage.claim("worker-1"), "boom");
+    stage.clock.advance(-7_200_000);
+    assert_eq!(
+        stage.claim("worker-1").task.id(),
+        &first,
+        "no pause is longer than a minute, whatever the clock says"
+    );
+}

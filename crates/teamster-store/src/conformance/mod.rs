@@ -67,6 +67,7 @@ const STORIES: &[Story] = table! {
             completing_twice_is_completing_once,
             an_owner_changed_by_others_ends_the_claim,
             a_task_put_back_by_others_ends_the_claim,
+            a_task_that_others_called_completed_keeps_its_result,
             a_released_task_is_as_good_as_new,
             a_person_may_take_a_task_back,
         }
@@ -89,6 +90,7 @@ const STORIES: &[Story] = table! {
             a_retry_begins_anew,
             a_retry_ends_a_pause,
             only_what_failed_is_retried,
+            a_clock_set_back_makes_no_pause_longer,
         }
         dependencies {
             a_task_waits_for_its_blockers,
@@ -111,6 +113,8 @@ const STORIES: &[Story] = table! {
             a_task_goes_only_to_those_who_can_do_it,
             a_better_idle_worker_is_waited_for_but_not_for_ever,
             an_assigned_worker_need_not_be_the_best,
+            what_was_assigned_to_the_dead_is_free,
+            a_quarantined_worker_gets_nothing_and_keeps_nothing,
         }
         messages {
             messages_arrive_in_order_for_each_sender,
@@ -148,6 +152,7 @@ const STORIES: &[Story] = table! {
             a_team_that_is_not_there_is_not_found,
             a_member_joins_once_and_may_change_its_provider,
             a_removed_team_is_gone_and_its_name_is_free,
+            a_team_is_not_removed_from_under_the_living,
         }
 };
 

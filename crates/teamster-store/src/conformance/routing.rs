@@ -1,10 +1,14 @@
 //! Who may pull a task that not everyone can do.
 
+use std::time::Duration;
+
 use teamster_types::TaskId;
 use teamster_types::routing::LONG_ENOUGH;
+use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::team::NewMember;
 
-use super::stage::{Stage, worker};
+use super::stage::{Stage, wish, worker};
+use crate::error::Kind;
 
 fn join(stage: &Stage, name: &str, provider: &str) {
     let member = NewMember {
@@ -56,4 +60,48 @@ pub(super) fn an_assigned_worker_need_not_be_the_best(stage: &Stage) {
     let review = needs(stage, "code-review");
     stage.update(&review, |edit| edit.owner = Some(Some(worker("gemini-1"))));
     assert_eq!(stage.claim("gemini-1").task.id(), &review);
+}
+
+pub(super) fn what_was_assigned_to_the_dead_is_free(stage: &Stage) {
+    stage.create("tells which process is gone");
+    let scout = stage.claim_as_ghost("worker-2");
+    let claim = scout.task.claim().unwrap_or_else(|| panic!("no claim"));
+    let process = claim.process();
+    stage.complete(&scout);
+    let assigned = stage.create_with("for worker-2", |new| new.owner = Some(worker("worker-2")));
+    stage.beat("worker-2", |beat| {
+        beat.pid = process.pid;
+        beat.process_start_time = Some(process.process_start_time);
+        beat.boot_id = Some(process.boot_id.clone());
+        beat.pid_ns = Some(process.pid_ns.clone());
+        beat.host = Some(process.host.clone());
+    });
+    stage.wait(HEARTBEAT_FRESH.saturating_sub(Duration::from_millis(1)));
+    stage.nothing_for("worker-1");
+    stage.wait(Duration::from_millis(1));
+    let position = stage.position();
+    assert_eq!(stage.claim("worker-1").task.id(), &assigned);
+    assert_eq!(
+        stage.kinds_after(position),
+        ["task.updated", "task.claimed"],
+        "the journal says that it lost its owner"
+    );
+}
+
+pub(super) fn a_quarantined_worker_gets_nothing_and_keeps_nothing(stage: &Stage) {
+    let assigned = stage.create_with("for worker-2", |new| new.owner = Some(worker("worker-2")));
+    let free = stage.create("for anyone");
+    stage.beat("worker-2", |beat| beat.consecutive_errors = 3);
+    for wish in [wish("worker-2", None), wish("worker-2", Some(&free))] {
+        stage.refuse("claim", Kind::Conflict, |store| {
+            store.claim(&stage.team, &wish)
+        });
+    }
+    assert_eq!(stage.claim("worker-1").task.id(), &assigned);
+    stage.beat("worker-2", |_| {});
+    assert_eq!(
+        stage.claim("worker-2").task.id(),
+        &free,
+        "once it is well again"
+    );
 }

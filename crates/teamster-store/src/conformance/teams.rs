@@ -114,3 +114,28 @@ pub(super) fn a_removed_team_is_gone_and_its_name_is_free(stage: &Stage) {
     let teams = stage.step("teams", stage.store.teams());
     assert_eq!(teams.len(), 1);
 }
+
+pub(super) fn a_team_is_not_removed_from_under_the_living(stage: &Stage) {
+    stage.create("first");
+    let remove = |force| {
+        stage.refuse("delete", Kind::Conflict, |store| {
+            store.delete_team(&stage.team, "user", force)
+        })
+    };
+    let claimed = stage.claim("worker-1");
+    remove(false);
+    let error = remove(true);
+    assert!(error.message.contains("worker-1"), "{error}");
+    stage.release(&claimed);
+    stage.beat("worker-2", |_| {});
+    let error = remove(true);
+    assert!(error.message.contains("worker-2"), "{error}");
+    stage.wait_secs(30);
+    stage.claim_as_ghost("worker-3");
+    remove(false);
+    let removed = stage.store.delete_team(&stage.team, "user", true);
+    assert!(
+        removed.is_ok(),
+        "a lease of the dead yields to force: {removed:?}"
+    );
+}

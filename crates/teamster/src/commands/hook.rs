@@ -3,7 +3,8 @@
 //! The client waits for it and stops its agent if it fails. So it always ends with 0, and soon.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,7 +20,6 @@ use teamster_types::redact::redact;
 
 use crate::config::team_is_enabled;
 use crate::env_vars;
-use crate::error::Result;
 use crate::shown::line;
 
 /// No payload is larger.
@@ -44,9 +44,8 @@ pub struct Hook {
 }
 
 impl Hook {
-    pub fn run(self) -> Result {
+    pub fn run(self) {
         run(&self.event.unwrap_or_default());
-        Ok(())
     }
 }
 
@@ -135,7 +134,7 @@ fn say(world: &World, answer: &Answer, event: &str, took: Duration) {
     let mut text = String::new();
     let mut add = |what: &str| {
         let what = line(&redact(what));
-        text.push_str(&format!("{} {what}\n", world.now));
+        let _ = writeln!(text, "{} {what}", world.now);
     };
     for entry in answer.stderr.iter().chain(&answer.log) {
         add(entry);

@@ -23,8 +23,8 @@ pub struct Progress {
     #[arg(long, value_name = "N", default_value_t = 0)]
     completed: usize,
     /// Being worked on
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    in_progress: usize,
+    #[arg(long = "in-progress", value_name = "N", default_value_t = 0)]
+    begun: usize,
     /// Failed for good
     #[arg(long, value_name = "N", default_value_t = 0)]
     failed: usize,
@@ -38,7 +38,7 @@ impl Progress {
         let counts = Counts {
             total_tasks: self.total,
             completed_tasks: self.completed,
-            in_progress_tasks: self.in_progress,
+            in_progress_tasks: self.begun,
             failed_tasks: self.failed,
             pending_tasks: self.pending,
         };

@@ -21,8 +21,8 @@ pub struct Status {
     /// Its name
     name: String,
     /// spawning, working, idle, completed or failed
-    #[arg(value_parser = word)]
-    status: Word,
+    #[arg(value_name = "STATUS", value_parser = word)]
+    word: Word,
     /// What it works on
     #[arg(long, value_name = "TEXT")]
     task: Option<String>,
@@ -33,10 +33,10 @@ pub struct Status {
 
 impl Status {
     pub fn run(self, context: &Context) -> Result {
-        let said = format!("{} is {}", viewed_line(&self.name), self.status.as_str());
+        let said = format!("{} is {}", viewed_line(&self.name), self.word.as_str());
         let op = Op::Status {
             name: self.name,
-            status: self.status,
+            status: self.word,
             task: self.task,
             task_id: self.task_id,
         };

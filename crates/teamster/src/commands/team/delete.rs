@@ -18,7 +18,7 @@ A team is never removed under a living process. Its files are kept in the trash 
 its journal with the project's reports.
 
 Examples:
-  teamster team delete fix-auth")]
+  teamster team delete fix-auth --force")]
 pub struct Delete {
     /// The team
     #[arg(value_name = "TEAM")]
