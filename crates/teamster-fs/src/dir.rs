@@ -317,8 +317,14 @@ impl Dir {
         {
             return Err(FsError::new("write", &path, self.wrong(name, "plain file")));
         }
-        let temp = format!(".{name}.{}.{}.tmp", std::process::id(), crate::random_hex());
-        self.create_new(&temp, bytes, sync)?;
+        let new_name = || {
+            let (pid, unique) = (std::process::id(), crate::unique_name());
+            format!(".{name}.{pid}.{unique}.tmp")
+        };
+        let mut temp = new_name();
+        while !self.create_new(&temp, bytes, sync)? {
+            temp = new_name();
+        }
         if let Err(error) = self.rename(&temp, self, name) {
             let _ = self.remove(&temp);
             return Err(error);

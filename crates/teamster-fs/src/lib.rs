@@ -39,6 +39,19 @@ pub use lock::{Lock, Waited};
 pub use tree::{remove_tree, remove_tree_while};
 pub use user_file::{FolderLock, Owner, UserFile, Was};
 
+/// A name that no other temp file has. Nobody needs to be kept from guessing it, so a machine without a random source
+/// still gets one.
+pub(crate) fn unique_name() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut bytes = [0_u8; 16];
+    if fill(&mut bytes) {
+        return format!("{:032x}", u128::from_le_bytes(bytes));
+    }
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{:x}-{count:x}", proc::uptime())
+}
+
 /// Sixteen random bytes as 32 hexadecimal digits.
 pub fn random_hex() -> String {
     use std::fmt::Write as _;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use teamster_fs::layout;
 use teamster_types::event::NewEvent;
-use teamster_types::failure::Failure;
+use teamster_types::failure::{Failure, LONGEST_BACKOFF};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::process::{Life, ProcessId};
@@ -284,8 +284,12 @@ impl Txn for FileTxn<'_> {
             None => None,
         };
         let out = flag::COMPLETED | flag::INTERNAL | flag::DAMAGED | flag::BLOCKED | flag::REMOVED;
+        let longest_pause = i64::try_from(LONGEST_BACKOFF.as_millis()).unwrap_or(i64::MAX);
         let wanted = |record: View<'_>| {
-            if record.has(out) || record.when() > now {
+            // A pause that is longer than any can be was begun before the clock was set back.
+            let left = record.when().saturating_sub(now);
+            let waits = left > 0 && (record.has(flag::IN_PROGRESS) || left <= longest_pause);
+            if record.has(out) || waits {
                 return false;
             }
             match which {
