@@ -15,8 +15,9 @@ use teamster_store::{
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;
 use teamster_types::event::NewEvent;
+use teamster_types::graph::{self, Standing, State};
 use teamster_types::steps::Edit;
-use teamster_types::task::{NewTask, Token};
+use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam};
 
 use super::files::leftovers;
@@ -53,7 +54,9 @@ impl Scene {
         for subject in ["blocker", "held", "free"] {
             store.create_task(&team(), "lead", &new(subject, &[]))?;
         }
-        store.create_task(&team(), "lead", &new("waits", &[1]))?;
+        for blocker in [1, 2] {
+            store.create_task(&team(), "lead", &new("waits", &[blocker]))?;
+        }
         let token = claim(&store, Some(2))?;
         for number in 0..3 {
             store.send(&team(), &message(Recipient::Worker("ada".into()), number))?;
@@ -100,6 +103,44 @@ impl Scene {
             .collect();
         let members = self.store.team(&team())?.members().len();
         Ok(json!({"tasks": tasks, "mail": mail, "signals": signals, "members": members}))
+    }
+
+    /// Whatever can be claimed is given to whoever asks, own tasks first, the lowest number first.
+    fn check_claims(&self) -> Result<()> {
+        self.clock.advance(600_000);
+        let list = self.store.tasks(&team())?.tasks;
+        let standings = graph::standings(&list, self.clock.now());
+        let dead = gone();
+        let is_free = |(task, standing): &(&Task, Standing)| {
+            let abandoned = task.claim().is_some_and(|claim| claim.process() == dead);
+            standing.state == State::Claimable || (standing.state == State::InProgress && abandoned)
+        };
+        let free: Vec<&Task> = list
+            .iter()
+            .zip(standings)
+            .filter(is_free)
+            .map(|(task, _)| task)
+            .collect();
+        let (mut expected, others): (Vec<&Task>, Vec<&Task>) = free
+            .into_iter()
+            .partition(|task| task.owner() == Some("bob"));
+        expected.extend(others);
+        let expected: Vec<&TaskId> = expected.into_iter().map(Task::id).collect();
+        let request = ClaimRequest {
+            worker: "bob".parse()?,
+            id: None,
+            lease: None,
+        };
+        let mut given = Vec::new();
+        while let Some(claimed) = self.store.claim(&team(), &request)? {
+            given.push(claimed.task.id().clone());
+        }
+        assert_eq!(
+            given.iter().collect::<Vec<_>>(),
+            expected,
+            "what bob is given"
+        );
+        Ok(())
     }
 
     /// The journal alone tells the same, without a gap.
@@ -258,6 +299,36 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         },
         |scene| scene.store.retry(&team(), "lead", &id(2)).map(drop),
     ),
+    (
+        "retry what failed for good",
+        |scene| {
+            let (store, team) = (&scene.store, team());
+            store.fail(&team, &id(2), &scene.token, "boom").unwrap();
+            for _ in 0..4 {
+                scene.clock.advance(60_000);
+                let token = claim(store, Some(2)).unwrap();
+                store.fail(&team, &id(2), &token, "boom").unwrap();
+            }
+            // With everything before it over, nobody looks at it again until it is brought back.
+            let token = claim(store, Some(1)).unwrap();
+            store.complete(&team, &id(1), &token, None).unwrap();
+            claim(store, None).unwrap();
+        },
+        |scene| scene.store.retry(&team(), "lead", &id(2)).map(drop),
+    ),
+    (
+        "assign",
+        // A claim before it, so that the index is fresh and says that nothing is assigned to anybody.
+        |scene| drop(claim(&scene.store, None).unwrap()),
+        |scene| {
+            let edit = Edit {
+                owner: Some(Some("bob".parse()?)),
+                ..Edit::default()
+            };
+            let assigned = scene.store.update_task(&team(), "lead", &id(3), &edit);
+            assigned.map(drop)
+        },
+    ),
     ("send", nothing, |scene| {
         let to = Recipient::Worker("ada".into());
         scene.store.send(&team(), &message(to, 9)).map(drop)
@@ -359,6 +430,7 @@ impl Killing {
             "{at}: neither done\n{done:#}\nnor undone\n{before:#}\nbut\n{after:#}"
         );
         scene.check_journal()?;
+        scene.check_claims()?;
         Ok(died)
     }
 }

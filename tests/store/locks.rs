@@ -42,11 +42,12 @@ fn while_held<T: Send>(folder: &Path, act: impl FnOnce() -> T + Send) -> (T, Dur
             let done = act();
             (done, start.elapsed())
         });
-        while start.elapsed() < MOMENT {
-            assert!(!writer.is_finished(), "it was written through the lock");
+        while start.elapsed() < MOMENT && !writer.is_finished() {
             std::thread::yield_now();
         }
+        let through = writer.is_finished();
         stop.store(true, Ordering::SeqCst);
+        assert!(!through, "it was written through the lock");
         writer.join().unwrap()
     })
 }
@@ -187,6 +188,36 @@ fn a_claim_lock_is_taken_over_only_when_it_is_old_and_its_process_is_gone() {
             std::fs::remove_file(&lock).unwrap();
         }
     }
+}
+
+#[test]
+fn a_claim_whose_lock_was_taken_away_is_not_made() {
+    let crew = Crew::new("lock-taken");
+    crew.create("first");
+    let lock = crew.in_tasks("1.lock");
+    let theirs = claim_lock(&gone(), crew.store.now().as_millis());
+    let before = std::fs::read(crew.in_tasks("1.json")).unwrap();
+    let worker = "ada".parse().unwrap();
+    for replaced in [true, false] {
+        let made = crew.store.change(&crew.team, "claim", &mut |tx| {
+            assert!(tx.hold_claim(&id(1), &worker)?);
+            std::fs::remove_file(&lock).unwrap();
+            if replaced {
+                std::fs::write(&lock, &theirs).unwrap();
+            }
+            let task = tx.open(&id(1))?.unwrap();
+            tx.put(task);
+            tx.event(NewEvent::new("task.claimed", "ada").task(&id(1)));
+            Ok(())
+        });
+        let error = made.unwrap_err();
+        assert_eq!(error.kind, Kind::Conflict, "{error}");
+        assert_eq!(lock.exists(), replaced, "theirs is not ours to remove");
+        assert_eq!(std::fs::read(crew.in_tasks("1.json")).unwrap(), before);
+        let _ = std::fs::remove_file(&lock);
+    }
+    assert_eq!(crew.store.position(&crew.team).unwrap(), 2);
+    crew.claim("ada", Some(&id(1))).unwrap();
 }
 
 #[test]
