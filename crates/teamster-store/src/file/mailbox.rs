@@ -42,6 +42,8 @@ struct CursorFile {
 pub(super) struct Page {
     mailbox: Mailbox,
     segment: u64,
+    /// Where in the segment the bytes begin.
+    start: u64,
     bytes: Vec<u8>,
 }
 
@@ -211,34 +213,37 @@ pub(super) fn lines(
         (segment, offset) = (first, 0);
     }
     while segment <= live {
-        let known = page
-            .as_ref()
-            .is_some_and(|page| page.segment == segment && page.mailbox == *mailbox);
+        let known = page.as_ref().is_some_and(|page| {
+            page.segment == segment && page.mailbox == *mailbox && page.start <= offset
+        });
         if !known {
-            let read = dir.read(&segment_file(mailbox, segment, live))?;
+            let read = dir.read_from(&segment_file(mailbox, segment, live), offset)?;
             let bytes = read.map_or_else(Vec::new, |(bytes, _)| bytes);
             *page = Some(Page {
                 mailbox: mailbox.clone(),
                 segment,
+                start: offset,
                 bytes,
             });
         }
-        let bytes = page.as_ref().map_or(&[][..], |page| &page.bytes[..]);
+        let (start, bytes) = page
+            .as_ref()
+            .map_or((offset, &[][..]), |page| (page.start, &page.bytes[..]));
         let mut found = Vec::new();
-        let mut at = usize::try_from(offset).unwrap_or(usize::MAX);
+        let mut at = usize::try_from(offset - start).unwrap_or(usize::MAX);
         while found.len() < limit
             && let Some(rest) = bytes.get(at..)
             && let Some(length) = rest.iter().position(|byte| *byte == b'\n')
         {
             at += length + 1;
-            let behind = position(segment, at as u64);
+            let behind = start + at as u64;
             let text = &rest[..length];
             if !text.iter().all(u8::is_ascii_whitespace) {
                 let parsed =
-                    Message::parse(text).map(|message| named(message, mailbox, segment, at));
-                found.push((behind, parsed));
+                    Message::parse(text).map(|message| named(message, mailbox, segment, behind));
+                found.push((position(segment, behind), parsed));
             } else if let Some((last, _)) = found.last_mut() {
-                *last = behind;
+                *last = position(segment, behind);
             }
         }
         if !found.is_empty() {
@@ -251,7 +256,7 @@ pub(super) fn lines(
 }
 
 /// A line that another program wrote without an id gets one from its place, so that it can be acknowledged.
-fn named(message: Message, mailbox: &Mailbox, segment: u64, behind: usize) -> Message {
+fn named(message: Message, mailbox: &Mailbox, segment: u64, behind: u64) -> Message {
     if !message.id().is_empty() {
         return message;
     }
@@ -282,30 +287,27 @@ pub(super) fn append_all(
         boxes.push((dir, name, message.to_line()));
     }
     held.announce()?;
-    for (done, (dir, name, line)) in boxes.iter().enumerate() {
-        if let Err(error) = dir.append(name, line, store.settings.sync) {
-            let undone = boxes.iter().zip(&held.note.mail).take(done);
-            let stuck = undone
-                .filter(|((dir, name, _), open)| dir.truncate(name, open.size).is_err())
-                .count();
-            if stuck > 0 {
-                // Some have it and it cannot be taken back: the next holder gives it to the others too.
-                held.leave_open();
+    let sync = store.settings.sync;
+    let written = boxes
+        .iter()
+        .zip(&held.note.mail)
+        .try_for_each(|((dir, name, line), open)| {
+            dir.append(name, line, sync)?;
+            // The name of a box that was not there before must reach the disk too.
+            if open.size == 0 && sync == Sync::Durable {
+                dir.sync()?;
             }
-            return Err(error.into());
+            Ok(())
+        });
+    if written.is_err() {
+        let undone = boxes.iter().zip(&held.note.mail);
+        let stuck = undone.filter(|((dir, name, _), open)| dir.truncate(name, open.size).is_err());
+        if stuck.count() > 0 {
+            // Some have it and it cannot be taken back: the next holder gives it to the others too.
+            held.leave_open();
         }
     }
-    if store.settings.sync == Sync::Durable {
-        // The name of a box that was not there before must reach the disk too.
-        let new = boxes
-            .iter()
-            .zip(&held.note.mail)
-            .filter(|(_, open)| open.size == 0);
-        for ((dir, _, _), _) in new {
-            dir.sync()?;
-        }
-    }
-    Ok(())
+    written
 }
 
 /// The live file with a whole last line and room in it; its size.
