@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use teamster_fs::fail;
 use teamster_store::clock::ManualClock;
 use teamster_store::{
-    ClaimRequest, Clock, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient, Result, Signal,
-    Store, rebuild,
+    Backend, ClaimRequest, Clock, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient,
+    Result, Signal, Store, Txn, rebuild,
 };
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;
@@ -277,10 +277,18 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
             renewed.map(drop)
         },
     ),
-    ("complete", nothing, |scene| {
-        let done = scene.store.complete(&team(), &id(2), &scene.token, None);
-        done.map(drop)
-    }),
+    (
+        "complete",
+        // After a look at all files the index thinks that it knows who is blocked.
+        |scene| {
+            let look = &mut |tx: &mut dyn Txn| tx.refresh().map(drop);
+            scene.store.change(&team(), "look", look).unwrap();
+        },
+        |scene| {
+            let done = scene.store.complete(&team(), &id(2), &scene.token, None);
+            done.map(drop)
+        },
+    ),
     ("fail", nothing, |scene| {
         let failed = scene.store.fail(&team(), &id(2), &scene.token, "boom");
         failed.map(drop)

@@ -106,7 +106,7 @@ impl Report {
                 "{RACERS} workers at a time, every step a process of its own. *Stale locks*: each task carries a lock \
                  of a process that is gone; 20 locks more are alive (half of them empty and fresh, half old and held \
                  by a living process) and must not be touched. *At speed*: {RACERS} processes that claim through the \
-                 library and do not wait for the disk."
+                 library, in a file system in memory."
             ),
         );
         let _ = writeln!(

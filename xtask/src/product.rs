@@ -186,6 +186,17 @@ impl Place {
         Self::below(&std::env::temp_dir())
     }
 
+    /// A place in memory where the machine has one, for what is not about the disk.
+    pub(crate) fn in_memory() -> Result<Self> {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        Self::below(&parent)
+    }
+
     /// A place on the disk that holds the build, for measuring writes.
     pub(crate) fn on_disk() -> Result<Self> {
         Self::below(&target().join("bench"))

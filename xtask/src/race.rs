@@ -93,14 +93,14 @@ pub(crate) fn for_stale_locks(product: &Product, runs: usize, tasks: usize) -> R
     })
 }
 
-/// The same through the library, by processes that do nothing else and do not wait for the disk: many more races.
+/// The same through the library, in memory, by processes that do nothing else: many more races.
 pub(crate) fn for_stale_locks_at_speed(
     workloads: &Path,
     runs: usize,
     tasks: usize,
 ) -> Result<Races> {
     repeat(runs, tasks, |races| {
-        let place = Place::temporary()?;
+        let place = Place::in_memory()?;
         let store = kit::team_of(&place, RACERS)?;
         plant_all(&place, &store, tasks)?;
         let drained = drain::run(workloads, &place, RACERS, &["--fast"])?;

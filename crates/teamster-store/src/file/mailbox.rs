@@ -6,7 +6,7 @@
 //! between the two steps changes nothing.
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Dir, Sync, layout};
+use teamster_fs::{Dir, FileKind, Sync, layout};
 use teamster_types::WorkerName;
 use teamster_types::event::NewEvent;
 use teamster_types::message::{Mailbox, Message};
@@ -288,26 +288,31 @@ pub(super) fn append_all(
     }
     held.announce()?;
     let sync = store.settings.sync;
-    let written = boxes
-        .iter()
-        .zip(&held.note.mail)
-        .try_for_each(|((dir, name, line), open)| {
-            dir.append(name, line, sync)?;
-            // The name of a box that was not there before must reach the disk too.
-            if open.size == 0 && sync == Sync::Durable {
-                dir.sync()?;
-            }
-            Ok(())
-        });
+    let mut appended = 0;
+    let mut written = Ok(());
+    for ((dir, name, line), open) in boxes.iter().zip(&held.note.mail) {
+        written = dir.append(name, line, sync).map(drop);
+        if written.is_err() {
+            break;
+        }
+        appended += 1;
+        // The name of a box that was not there before must reach the disk too.
+        if open.size == 0 && sync == Sync::Durable {
+            written = dir.sync();
+        }
+        if written.is_err() {
+            break;
+        }
+    }
     if written.is_err() {
-        let undone = boxes.iter().zip(&held.note.mail);
+        let undone = boxes.iter().zip(&held.note.mail).take(appended);
         let stuck = undone.filter(|((dir, name, _), open)| dir.truncate(name, open.size).is_err());
         if stuck.count() > 0 {
             // Some have it and it cannot be taken back: the next holder gives it to the others too.
             held.leave_open();
         }
     }
-    written
+    Ok(written?)
 }
 
 /// The live file with a whole last line and room in it; its size.
@@ -376,6 +381,13 @@ pub(super) fn roll_forward(store: &FileStore, held: &mut Held) -> Result<()> {
         };
         let dir = held.folders.team.child_or_create(mailbox.folder())?;
         let name = layout::mail_file(&mailbox);
+        if dir
+            .stamp(&name)?
+            .is_some_and(|stamp| stamp.kind != FileKind::File)
+        {
+            // Somebody put something else in its place; what it was cannot be mended, and must not stop the others.
+            continue;
+        }
         mend_tail(&dir, &name)?;
         let tail = dir
             .read_from(&name, open.size)?
