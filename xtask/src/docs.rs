@@ -1,7 +1,7 @@
 //! Documents that a command writes, and the check that they are fresh.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -47,14 +47,20 @@ fn describe(product: &Product, place: &Place, path: &[String], text: &mut String
             answer.said()
         );
     }
+    // The copy that is measured has a name of its own, which help shows.
+    let program = command.get_program().to_owned();
+    let own_name = Path::new(&program).file_name().unwrap_or_default();
+    let help = answer
+        .stdout
+        .replace(&*own_name.to_string_lossy(), "teamster");
     let name = [&["teamster".to_owned()], path].concat().join(" ");
     let marks = "#".repeat((path.len() + 2).min(4));
     let _ = write!(
         text,
         "\n{marks} `{name}`\n\n```text\n{}\n```\n",
-        answer.stdout.trim_end()
+        help.trim_end()
     );
-    for word in subcommands(&answer.stdout) {
+    for word in subcommands(&help) {
         describe(product, place, &[path, &[word]].concat(), text)?;
     }
     Ok(())
