@@ -14,7 +14,8 @@ pub enum Change {
     Event(Box<Event>),
     /// A worker's heartbeat was written or taken away.
     Beat(WorkerName),
-    /// A program that is not ours changed task files, an inbox or the registry.
+    /// Files changed without an event, as when a program that is not ours writes to them. A change of ours whose event
+    /// is not readable yet may be told this way first: better one look too many than a change that nobody sees.
     Foreign,
 }
 
