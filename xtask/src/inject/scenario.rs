@@ -1,5 +1,6 @@
 //! The operations: how to prepare a team for one, and how to tell whether it happened.
 
+mod import;
 mod mail;
 mod task;
 
@@ -63,6 +64,7 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(task::Claim),
         Box::new(task::Complete),
         Box::new(task::Fail),
+        Box::new(import::Import),
         Box::new(mail::Send),
         Box::new(mail::ReadAndAck),
         Box::new(mail::Rotate),
