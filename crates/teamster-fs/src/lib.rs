@@ -12,7 +12,8 @@
 //!
 //! A file that is the user's own, such as the client's settings, is a [`UserFile`]: it keeps its mode and its owner.
 //!
-//! [`layout`] is the one table of paths, [`proc`] tells who is alive, [`fail`] kills us on purpose in tests.
+//! [`layout`] is the one table of paths, [`proc`] tells who is alive, [`processes`] who started whom, [`cgroup`] keeps
+//! what belongs together in one group of the kernel's, [`fail`] kills us on purpose in tests.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,12 +21,14 @@
 )]
 
 mod cells;
+pub mod cgroup;
 mod dir;
 mod error;
 pub mod fail;
 pub mod layout;
 mod lock;
 pub mod proc;
+pub mod processes;
 pub mod stdin;
 #[cfg(test)]
 mod tests;

@@ -44,6 +44,21 @@ impl Machine {
         &self.me
     }
 
+    /// The process that has this pid now, in a form that outlives the pid; `None` when there is none.
+    pub fn process(&self, pid: u32) -> Option<ProcessId> {
+        let stat = stat_of(pid)?;
+        Some(self.record(pid, stat.start_time))
+    }
+
+    /// The record of a process of this machine.
+    pub(crate) fn record(&self, pid: u32, process_start_time: u64) -> ProcessId {
+        ProcessId {
+            pid,
+            process_start_time,
+            ..self.me.clone()
+        }
+    }
+
     /// This boot of the machine.
     pub fn boot_id(&self) -> &str {
         &self.me.boot_id
@@ -68,7 +83,7 @@ impl Machine {
         }
         match stat_of(process.pid) {
             None => Life::Gone,
-            Some(stat) if matches!(stat.state, 'Z' | 'X' | 'x') => Life::Gone,
+            Some(stat) if stat.is_over() => Life::Gone,
             Some(stat)
                 if process.process_start_time != 0
                     && stat.start_time != process.process_start_time =>
@@ -118,13 +133,21 @@ fn signal_zero(pid: u32) -> Life {
     }
 }
 
-struct Stat {
-    state: char,
-    start_time: u64,
+pub(crate) struct Stat {
+    pub(crate) state: char,
+    pub(crate) parent: u32,
+    pub(crate) start_time: u64,
 }
 
-/// The two fields of `/proc/PID/stat` that matter, read behind the command name, which may hold anything.
-fn stat_of(pid: u32) -> Option<Stat> {
+impl Stat {
+    /// Whether it has ended and only waits to be looked at by its parent.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+/// The fields of `/proc/PID/stat` that matter, read behind the command name, which may hold anything.
+pub(crate) fn stat_of(pid: u32) -> Option<Stat> {
     // The command name has at most 64 bytes, so what matters lies well within the first 512.
     let mut bytes = [0; 512];
     let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
@@ -132,9 +155,14 @@ fn stat_of(pid: u32) -> Option<Stat> {
     let text = String::from_utf8_lossy(&bytes[..filled]);
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    // Field 22, and the first one behind the name is field 3.
-    let start_time = fields.nth(18)?.parse().ok()?;
-    Some(Stat { state, start_time })
+    let parent = fields.next()?.parse().ok()?;
+    // Field 22, and the next one is field 5.
+    let start_time = fields.nth(17)?.parse().ok()?;
+    Some(Stat {
+        state,
+        parent,
+        start_time,
+    })
 }
 
 fn text(path: &str) -> String {

@@ -1,0 +1,123 @@
+//! Groups of processes that the kernel keeps together: whatever a member starts is in the group too, and one write ends
+//! all of them. Where the system gives us no right to make one, there is none, and the caller finds its processes
+//! itself.
+
+use std::path::{Path, PathBuf};
+
+/// A group of our own.
+#[derive(Debug)]
+pub struct Group {
+    folder: PathBuf,
+}
+
+impl Group {
+    /// Makes a group below the one this process is in; `None` where that is not permitted, or not possible.
+    pub fn make(name: &str) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        Self::make_at(&unified(&mounts)?, own_group(&own)?, name)
+    }
+
+    /// The group of that name that an earlier process made.
+    pub fn find(name: &str) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let folder = place(&unified(&mounts)?, own_group(&own)?, name)?;
+        folder.is_dir().then_some(Self { folder })
+    }
+
+    fn make_at(mount: &Path, own: &str, name: &str) -> Option<Self> {
+        let folder = place(mount, own, name)?;
+        std::fs::create_dir(&folder).ok()?;
+        let group = Self { folder };
+        // Without this file the kernel is too old to end a group at once, and there is no use for one.
+        if group.folder.join("cgroup.kill").exists() {
+            Some(group)
+        } else {
+            group.remove();
+            None
+        }
+    }
+
+    /// Puts a process into it. Children that it has already stay where they are.
+    pub fn add(&self, pid: u32) -> bool {
+        std::fs::write(self.folder.join("cgroup.procs"), pid.to_string()).is_ok()
+    }
+
+    /// The pids of its members.
+    pub fn members(&self) -> Vec<u32> {
+        let text = std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Kills every member, and what they start meanwhile.
+    pub fn kill(&self) -> bool {
+        std::fs::write(self.folder.join("cgroup.kill"), "1").is_ok()
+    }
+
+    /// Takes it away, if it is empty.
+    pub fn remove(&self) -> bool {
+        std::fs::remove_dir(&self.folder).is_ok()
+    }
+}
+
+fn place(mount: &Path, own: &str, name: &str) -> Option<PathBuf> {
+    let is_plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    (is_plain && !name.is_empty()).then(|| mount.join(own.trim_start_matches('/')).join(name))
+}
+
+/// Where the second version of groups is mounted; that need not be `/sys/fs/cgroup`.
+fn unified(mountinfo: &str) -> Option<PathBuf> {
+    mountinfo.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let kind = after.split(' ').next()?;
+        let mut fields = before.split(' ').skip(3);
+        // Only a mount of the whole tree: in a part of it our own group would lie elsewhere.
+        let root = fields.next()?;
+        let point = fields.next()?;
+        (kind == "cgroup2" && root == "/").then(|| PathBuf::from(unescaped(point)))
+    })
+}
+
+/// A space in a mount point is written as `\040`, and so on.
+fn unescaped(text: &str) -> String {
+    ["\\040", "\\011", "\\012", "\\134"]
+        .iter()
+        .zip([" ", "\t", "\n", "\\"])
+        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The group that this process is in.
+fn own_group(cgroup: &str) -> Option<&str> {
+    cgroup.lines().find_map(|line| line.strip_prefix("0::"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mount_is_found_where_it_is() {
+        let hybrid = "24 1 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+                      30 24 0:26 / /sys/fs/cgroup/my\\040unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+        assert_eq!(
+            unified(hybrid),
+            Some(PathBuf::from("/sys/fs/cgroup/my unified"))
+        );
+        let part = "30 24 0:26 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(unified(part), None, "our own group would lie elsewhere");
+        assert_eq!(own_group("3:cpu:/\n0::/a/b\n"), Some("/a/b"));
+        assert_eq!(own_group("3:cpu:/\n"), None);
+    }
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        let mount = Path::new("/m");
+        assert_eq!(place(mount, "/a", "x-1"), Some(PathBuf::from("/m/a/x-1")));
+        for name in ["", "..", "a/b", "a.b"] {
+            assert_eq!(place(mount, "/", name), None, "{name}");
+        }
+    }
+}

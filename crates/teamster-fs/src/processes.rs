@@ -1,0 +1,125 @@
+//! All processes that can be seen, and who started whom.
+
+use std::collections::{HashMap, HashSet};
+
+use teamster_types::process::ProcessId;
+
+use crate::proc::{Machine, stat_of};
+
+/// One process at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Which one.
+    pub id: ProcessId,
+    /// The pid of its parent. An orphan's is that of whoever adopted it.
+    pub parent: u32,
+    /// Whether it has ended, and only waits for its parent to look.
+    pub over: bool,
+}
+
+/// Every process there is. One that comes or goes meanwhile may be missing.
+pub fn all(machine: &Machine) -> Vec<Seen> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| {
+        let stat = stat_of(pid)?;
+        Some(Seen {
+            id: machine.record(pid, stat.start_time),
+            parent: stat.parent,
+            over: stat.is_over(),
+        })
+    })
+    .collect()
+}
+
+/// The pids among `all` that descend from one of `roots`, without the roots themselves.
+pub fn descendants(all: &[Seen], roots: &HashSet<u32>) -> HashSet<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for seen in all {
+        children.entry(seen.parent).or_default().push(seen.id.pid);
+    }
+    let mut found = HashSet::new();
+    let mut open: Vec<u32> = roots.iter().copied().collect();
+    while let Some(pid) = open.pop() {
+        for child in children.get(&pid).into_iter().flatten() {
+            if !roots.contains(child) && found.insert(*child) {
+                open.push(*child);
+            }
+        }
+    }
+    found
+}
+
+/// Whether a process was started with the variable `name` of this value. Of a process of another user nobody can tell.
+pub fn carries(pid: u32, name: &str, value: &str) -> bool {
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else {
+        return false;
+    };
+    let wanted = format!("{name}={value}");
+    environment
+        .split(|byte| *byte == 0)
+        .any(|variable| variable == wanted.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(pid: u32, parent: u32) -> Seen {
+        let id = ProcessId {
+            pid,
+            process_start_time: 1,
+            boot_id: String::new(),
+            pid_ns: String::new(),
+            host: String::new(),
+        };
+        Seen {
+            id,
+            parent,
+            over: false,
+        }
+    }
+
+    #[test]
+    fn descendants_are_found_over_generations_and_nobody_else_is() {
+        let all = [seen(1, 0), seen(2, 1), seen(3, 2), seen(4, 3), seen(5, 1)];
+        let found = descendants(&all, &HashSet::from([2]));
+        assert_eq!(found, HashSet::from([3, 4]));
+        assert_eq!(descendants(&all, &HashSet::from([9])), HashSet::new());
+    }
+
+    #[test]
+    fn a_circle_of_parents_ends() {
+        // Pids that were reused between two reads may look like this.
+        let all = [seen(2, 3), seen(3, 2)];
+        assert_eq!(descendants(&all, &HashSet::from([2])), HashSet::from([3]));
+    }
+
+    #[test]
+    fn this_process_is_among_all_and_its_child_carries_what_it_was_given() {
+        let machine = Machine::read();
+        let value = crate::random_hex();
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .env("TEAMSTER_TEST_MARK", &value)
+            .spawn()
+            .unwrap();
+        let all = all(&machine);
+        assert!(all.iter().any(|seen| seen.id == *machine.me()));
+        let me = HashSet::from([machine.me().pid]);
+        assert!(descendants(&all, &me).contains(&child.id()));
+        // Until the program is loaded it still has our own environment.
+        while !carries(child.id(), "TEAMSTER_TEST_MARK", &value) {
+            assert!(child.try_wait().unwrap().is_none());
+            std::thread::yield_now();
+        }
+        assert!(!carries(child.id(), "TEAMSTER_TEST_MARK", &value[1..]));
+        assert!(!carries(child.id(), "TEAMSTER_TEST", &value));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
