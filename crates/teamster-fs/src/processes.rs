@@ -1,6 +1,6 @@
 //! All processes that can be seen, and who started whom.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use teamster_types::process::ProcessId;
 
@@ -37,12 +37,12 @@ pub fn all(machine: &Machine) -> Vec<Seen> {
 }
 
 /// The pids among `all` that descend from one of `roots`, without the roots themselves.
-pub fn descendants(all: &[Seen], roots: &HashSet<u32>) -> HashSet<u32> {
+pub fn descendants(all: &[Seen], roots: &BTreeSet<u32>) -> BTreeSet<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for seen in all {
         children.entry(seen.parent).or_default().push(seen.id.pid);
     }
-    let mut found = HashSet::new();
+    let mut found = BTreeSet::new();
     let mut open: Vec<u32> = roots.iter().copied().collect();
     while let Some(pid) = open.pop() {
         for child in children.get(&pid).into_iter().flatten() {
@@ -87,16 +87,16 @@ mod tests {
     #[test]
     fn descendants_are_found_over_generations_and_nobody_else_is() {
         let all = [seen(1, 0), seen(2, 1), seen(3, 2), seen(4, 3), seen(5, 1)];
-        let found = descendants(&all, &HashSet::from([2]));
-        assert_eq!(found, HashSet::from([3, 4]));
-        assert_eq!(descendants(&all, &HashSet::from([9])), HashSet::new());
+        let found = descendants(&all, &BTreeSet::from([2]));
+        assert_eq!(found, BTreeSet::from([3, 4]));
+        assert_eq!(descendants(&all, &BTreeSet::from([9])), BTreeSet::new());
     }
 
     #[test]
     fn a_circle_of_parents_ends() {
         // Pids that were reused between two reads may look like this.
         let all = [seen(2, 3), seen(3, 2)];
-        assert_eq!(descendants(&all, &HashSet::from([2])), HashSet::from([3]));
+        assert_eq!(descendants(&all, &BTreeSet::from([2])), BTreeSet::from([3]));
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
             .unwrap();
         let all = all(&machine);
         assert!(all.iter().any(|seen| seen.id == *machine.me()));
-        let me = HashSet::from([machine.me().pid]);
+        let me = BTreeSet::from([machine.me().pid]);
         assert!(descendants(&all, &me).contains(&child.id()));
         // Until the program is loaded it still has our own environment.
         while !carries(child.id(), "TEAMSTER_TEST_MARK", &value) {

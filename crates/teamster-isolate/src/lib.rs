@@ -1,8 +1,11 @@
 //! Everything that starts, watches and stops other programs.
 //!
-//! Today that is one thing: asking a program a short question, such as its version, without ever waiting for it
-//! longer than we said. The program gets no input, its answer is cut at a limit, and when its time is up it is ended
-//! together with the group of processes it started.
+//! - [`ask`] asks a program a short question, such as its version, without ever waiting for it longer than we said.
+//!   The program gets no input, its answer is cut at a limit, and when its time is up it is ended together with the
+//!   group of processes it started.
+//! - [`child`] runs a program under watch, line by line.
+//! - [`tree`] finds and ends everything that one launch started.
+//! - [`Held`] is a handle on one process that cannot reach another.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,5 +13,10 @@
 )]
 
 mod brief;
+pub mod child;
+mod held;
+pub mod tree;
 
 pub use brief::{Answer, Silence, ask, find_program};
+pub use held::Held;
+pub use rustix::process::Signal;

@@ -1,0 +1,278 @@
+//! A program that runs under watch: its output comes line by line, it is ended with everything it started.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use rustix::process::{Signal, kill_process_group};
+use teamster_fs::cgroup::Group;
+use teamster_fs::proc::Machine;
+use teamster_types::process::ProcessId;
+
+use crate::tree::{LAUNCH, group_name};
+
+/// A line longer than this is handed out in parts: a program that never ends its line must not fill the memory.
+pub const LINE_LIMIT: usize = 16 * 1024 * 1024;
+
+/// Children that somebody waits for, so that the search for orphans leaves them alone.
+static WAITED_FOR: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
+
+pub(crate) fn is_waited_for(pid: u32) -> bool {
+    let waited = WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
+    waited.as_ref().is_some_and(|all| all.contains(&pid))
+}
+
+fn wait_for(pid: u32, begins: bool) {
+    let mut waited = WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = waited.get_or_insert_default();
+    if begins {
+        all.insert(pid);
+    } else {
+        all.remove(&pid);
+    }
+}
+
+/// What is to be started.
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// Where it runs.
+    pub folder: &'a Path,
+    /// Variables that are set for it.
+    pub set: &'a [(OsString, OsString)],
+    /// Variables that it must not inherit.
+    pub unset: &'a [OsString],
+    /// The number of its launch, by which everything it starts is found again.
+    pub number: &'a str,
+    /// Whether something will be written to it.
+    pub has_input: bool,
+}
+
+/// Where a line came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Its standard output.
+    Output,
+    /// Its standard error.
+    Error,
+}
+
+/// What a running program does.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It printed a line, given without its end.
+    Line(Stream, Vec<u8>),
+    /// It closed a stream.
+    Closed(Stream),
+    /// It ended.
+    Ended(Ending),
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself, with this code.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub struct Running {
+    id: ProcessId,
+    command: String,
+    input: Option<ChildStdin>,
+    in_group: bool,
+}
+
+impl Running {
+    /// Starts a program. What it says comes through `said`, made into whatever the receiver takes.
+    pub fn start<T, F>(
+        machine: &Machine,
+        start: &Start<'_>,
+        said: &Sender<T>,
+        wrap: F,
+    ) -> io::Result<Self>
+    where
+        T: Send + 'static,
+        F: Fn(Said) -> T + Clone + Send + 'static,
+    {
+        let mut command = Command::new(start.program);
+        command
+            .args(start.args)
+            .current_dir(start.folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .stdin(if start.has_input {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            })
+            // A group of its own: Ctrl-C at our terminal is for us to pass on, not for the agent to see.
+            .process_group(0);
+        for name in start.unset {
+            command.env_remove(name);
+        }
+        command.envs(start.set.iter().map(|(name, value)| (name, value)));
+        command.env(LAUNCH, start.number);
+        let mut child = command.spawn()?;
+        let pid = child.id();
+        wait_for(pid, true);
+        let id = machine.process(pid).unwrap_or_else(|| ProcessId {
+            pid,
+            process_start_time: 0,
+            ..machine.me().clone()
+        });
+        let name = group_name(start.number);
+        let group = Group::find(&name).or_else(|| Group::make(&name));
+        let in_group = group.is_some_and(|group| group.add(pid));
+        let input = child.stdin.take();
+        let threads = [
+            child
+                .stdout
+                .take()
+                .map(|pipe| listen(pipe, Stream::Output, said.clone(), wrap.clone())),
+            child
+                .stderr
+                .take()
+                .map(|pipe| listen(pipe, Stream::Error, said.clone(), wrap.clone())),
+        ];
+        drop(threads);
+        let said = said.clone();
+        thread::spawn(move || {
+            let status = child.wait();
+            wait_for(pid, false);
+            let ending = status.map_or(Ending::Unknown, |status| {
+                match (status.code(), status.signal()) {
+                    (Some(code), _) => Ending::Code(code),
+                    (None, Some(signal)) => Ending::Signal(signal),
+                    (None, None) => Ending::Unknown,
+                }
+            });
+            let _ = said.send(wrap(Said::Ended(ending)));
+        });
+        Ok(Self {
+            id,
+            command: say(start.program, start.args),
+            input,
+            in_group,
+        })
+    }
+
+    /// Which process it is.
+    pub fn id(&self) -> &ProcessId {
+        &self.id
+    }
+
+    /// The command line, as a person could type it.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Whether the kernel keeps it and what it starts in a group.
+    pub fn is_in_group(&self) -> bool {
+        self.in_group
+    }
+
+    /// Takes its standard input, for a thread that writes to it: a program that does not read must stop nobody else.
+    pub fn take_input(&mut self) -> Option<ChildStdin> {
+        self.input.take()
+    }
+
+    /// Sends a signal to the program and its group. Its pid is not given to another one before its end was seen.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.id.pid).ok();
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw)
+            && is_waited_for(self.id.pid)
+        {
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+}
+
+/// Hands out lines from a pipe until it is closed.
+fn listen<T, F>(
+    pipe: impl Read + Send + 'static,
+    stream: Stream,
+    said: Sender<T>,
+    wrap: F,
+) -> thread::JoinHandle<()>
+where
+    T: Send + 'static,
+    F: Fn(Said) -> T + Send + 'static,
+{
+    thread::spawn(move || {
+        let mut pipe = BufReader::new(pipe);
+        loop {
+            let mut line = Vec::new();
+            let limit = u64::try_from(LINE_LIMIT).unwrap_or(u64::MAX);
+            match pipe.by_ref().take(limit).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {
+                    if line.ends_with(b"\n") {
+                        line.pop();
+                    }
+                    if line.ends_with(b"\r") {
+                        line.pop();
+                    }
+                    if said.send(wrap(Said::Line(stream, line))).is_err() {
+                        // Nobody listens any more. Read on, so that the program can end.
+                        let _ = io::copy(&mut pipe, &mut io::sink());
+                        return;
+                    }
+                }
+            }
+        }
+        let _ = said.send(wrap(Said::Closed(stream)));
+    })
+}
+
+/// Feeds a program on a thread of its own, and closes its input when there is no more to say.
+pub fn feed(mut input: ChildStdin, texts: std::sync::mpsc::Receiver<Vec<u8>>) {
+    thread::spawn(move || {
+        for text in texts {
+            if input.write_all(&text).and_then(|()| input.flush()).is_err() {
+                // It closed its input. What it says about that comes through its output.
+                return;
+            }
+        }
+    });
+}
+
+/// A command line that could be pasted into a shell.
+pub fn say(program: &Path, args: &[OsString]) -> String {
+    let mut words = vec![PathBuf::from(program).into_os_string()];
+    words.extend(args.iter().cloned());
+    let words: Vec<String> = words
+        .iter()
+        .map(|word| quoted(&word.to_string_lossy()))
+        .collect();
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = !word.is_empty()
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c));
+    if is_plain {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! Real programs under watch.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn run(script: &str, has_input: bool) -> (Running, std::sync::mpsc::Receiver<Said>) {
+    let machine = Machine::read();
+    let (say, said) = channel();
+    let args = ["-c".into(), script.into()];
+    let start = Start {
+        program: Path::new("/bin/sh"),
+        args: &args,
+        folder: Path::new("/"),
+        set: &[("GIVEN".into(), "a b".into())],
+        unset: &["HOME".into()],
+        number: "0123abcd",
+        has_input,
+    };
+    let running = Running::start(&machine, &start, &say, |said| said).unwrap();
+    (running, said)
+}
+
+/// Everything that was said until the end and both streams' closing.
+fn all(said: &std::sync::mpsc::Receiver<Said>) -> (Vec<String>, Vec<String>, Ending) {
+    let (mut output, mut errors, mut ending, mut open) = (Vec::new(), Vec::new(), None, 2);
+    while ending.is_none() || open > 0 {
+        match said.recv_timeout(LONG).unwrap() {
+            Said::Line(Stream::Output, line) => output.push(String::from_utf8(line).unwrap()),
+            Said::Line(Stream::Error, line) => errors.push(String::from_utf8(line).unwrap()),
+            Said::Closed(_) => open -= 1,
+            Said::Ended(how) => ending = Some(how),
+        }
+    }
+    (output, errors, ending.unwrap())
+}
+
+#[test]
+fn what_a_program_says_comes_line_by_line_with_its_ending() {
+    let (running, said) = run(
+        "pwd; echo \"$GIVEN|$HOME|$TEAMSTER_LAUNCH\"; printf end; echo oops >&2; exit 3",
+        false,
+    );
+    let (output, errors, ending) = all(&said);
+    assert_eq!(output, ["/", "a b||0123abcd", "end"]);
+    assert_eq!(errors, ["oops"]);
+    assert_eq!(ending, Ending::Code(3));
+    assert!(
+        running.command().starts_with("/bin/sh -c 'pwd; "),
+        "{}",
+        running.command()
+    );
+}
+
+#[test]
+fn a_signal_is_told_as_one() {
+    let (running, said) = run("echo up; exec sleep 600", false);
+    assert_eq!(
+        said.recv_timeout(LONG).unwrap(),
+        Said::Line(Stream::Output, b"up".to_vec())
+    );
+    running.signal(Signal::TERM);
+    assert_eq!(all(&said).2, Ending::Signal(15));
+}
+
+#[test]
+fn a_program_that_is_not_fed_gets_no_input_and_one_that_is_gets_all_of_it() {
+    let (_running, said) = run("cat; echo over", false);
+    assert_eq!(all(&said).0, ["over"]);
+    let (mut running, said) = run("wc -c", true);
+    let (texts, received) = channel();
+    feed(running.take_input().unwrap(), received);
+    // More than a pipe holds.
+    texts.send(vec![b'x'; 300_000]).unwrap();
+    texts.send(b"\n".to_vec()).unwrap();
+    drop(texts);
+    assert_eq!(all(&said).0, ["300001"]);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error() {
+    let machine = Machine::read();
+    let (say, _said) = channel::<Said>();
+    let start = Start {
+        program: Path::new("/nowhere/at/all"),
+        args: &[],
+        folder: Path::new("/"),
+        set: &[],
+        unset: &[],
+        number: "1",
+        has_input: false,
+    };
+    let error = Running::start(&machine, &start, &say, |said| said).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_command_line_can_be_pasted() {
+    let args = ["-p".into(), "it's \"so\"".into(), String::new().into()];
+    assert_eq!(
+        say(Path::new("/bin/x"), &args),
+        r#"/bin/x -p 'it'\''s "so"' ''"#
+    );
+}

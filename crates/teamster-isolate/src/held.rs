@@ -1,0 +1,62 @@
+//! A handle of the kernel's on one process. A signal through it reaches that process or nobody: never another one that
+//! was given the same pid meanwhile.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use teamster_fs::proc::Machine;
+use teamster_types::process::{Life, ProcessId};
+
+/// A process that was there when the handle was made.
+#[derive(Debug)]
+pub struct Held {
+    handle: OwnedFd,
+}
+
+impl Held {
+    /// Takes hold of a process; `None` when it is gone.
+    ///
+    /// The recorded process was there before the handle was opened. If it still has its pid afterwards, it had it all
+    /// the time, and the handle is its own.
+    pub fn open(machine: &Machine, process: &ProcessId) -> Result<Option<Self>, Errno> {
+        let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else {
+            return Ok(None);
+        };
+        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => handle,
+            Err(Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let is_it = machine.life(process) == Life::Alive;
+        Ok(is_it.then_some(Self { handle }))
+    }
+
+    /// Sends a signal. A process that ended meanwhile needs none.
+    pub fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        match pidfd_send_signal(&self.handle, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits up to `patience` for its end; whether it has ended.
+    pub fn is_over(&self, patience: Duration) -> Result<bool, Errno> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut fds = [PollFd::new(&self.handle, PollFlags::IN)];
+            match poll(&mut fds, Some(&left)) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Everything that one launch started, however it tried to get away.
+//!
+//! Agents start their tools in sessions of their own, tools leave children behind, and a child whose parent ended
+//! belongs to somebody else. So a process counts as one of ours when any of these holds:
+//!
+//! - it descends from the launched process, or from another member;
+//! - it carries the launch's number in its environment, which every child inherits;
+//! - it is in the launch's group of the kernel's, where the system gave us one.
+//!
+//! Nobody else is ever signalled, and every signal goes through a handle that cannot reach a stranger ([`Held`]).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, WaitOptions, waitpid};
+use teamster_fs::cgroup::Group;
+use teamster_fs::proc::Machine;
+use teamster_fs::processes::{self, Seen};
+use teamster_types::process::ProcessId;
+
+use crate::held::Held;
+
+/// The variable that carries a launch's number.
+pub const LAUNCH: &str = "TEAMSTER_LAUNCH";
+
+/// Killed processes are looked for again this often,
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// and are given up after this time: the kernel itself holds them.
+const TAKING_DOWN: Duration = Duration::from_secs(10);
+/// So often it is looked for children that were started while their parents were being stopped.
+const ROUNDS: usize = 20;
+
+/// Everything that one launch started.
+#[derive(Clone, Debug)]
+pub struct Tree<'a> {
+    machine: &'a Machine,
+    number: &'a str,
+    root: Option<&'a ProcessId>,
+    spared: Option<u32>,
+}
+
+/// Processes that did not end, though they were killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StillThere {
+    /// Which ones.
+    pub processes: Vec<ProcessId>,
+}
+
+impl fmt::Display for StillThere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pids: Vec<String> = self
+            .processes
+            .iter()
+            .map(|process| process.pid.to_string())
+            .collect();
+        write!(f, "killed, but still there: {}", pids.join(", "))
+    }
+}
+
+impl<'a> Tree<'a> {
+    /// What the launch with this number started, and `root` with its descendants if one is known.
+    pub fn of_launch(machine: &'a Machine, number: &'a str, root: Option<&'a ProcessId>) -> Self {
+        Self {
+            machine,
+            number,
+            root,
+            spared: None,
+        }
+    }
+
+    /// What this process started: itself it spares.
+    pub fn below_me(machine: &'a Machine, number: &'a str) -> Self {
+        Self {
+            machine,
+            number,
+            root: Some(machine.me()),
+            spared: Some(machine.me().pid),
+        }
+    }
+
+    /// Those that live now.
+    pub fn members(&self) -> Vec<ProcessId> {
+        let all = processes::all(self.machine);
+        let roots = self.roots(&all);
+        let below = processes::descendants(&all, &roots);
+        all.into_iter()
+            .filter(|seen| !seen.over && !self.is_spared(seen.id.pid))
+            .filter(|seen| roots.contains(&seen.id.pid) || below.contains(&seen.id.pid))
+            .map(|seen| seen.id)
+            .collect()
+    }
+
+    fn is_spared(&self, pid: u32) -> bool {
+        pid <= 1 || pid == self.machine.me().pid || self.spared == Some(pid)
+    }
+
+    fn roots(&self, all: &[Seen]) -> BTreeSet<u32> {
+        let in_group: BTreeSet<u32> = Group::find(&group_name(self.number))
+            .map(|group| group.members().into_iter().collect())
+            .unwrap_or_default();
+        let is_root = |seen: &&Seen| {
+            self.root.is_some_and(|root| *root == seen.id)
+                || in_group.contains(&seen.id.pid)
+                || (!self.number.is_empty() && processes::carries(seen.id.pid, LAUNCH, self.number))
+        };
+        all.iter().filter(is_root).map(|seen| seen.id.pid).collect()
+    }
+
+    /// Sends a signal to everyone.
+    pub fn ask(&self, signal: Signal) {
+        for member in self.members() {
+            if let Ok(Some(held)) = Held::open(self.machine, &member) {
+                let _ = held.signal(signal);
+                // One that is stopped hears nothing before it goes on.
+                let _ = held.signal(Signal::CONT);
+            }
+        }
+    }
+
+    /// Waits up to `patience` until nobody is left; whether that is so.
+    pub fn is_over(&self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        loop {
+            self.reap();
+            let Some(first) = self.members().into_iter().next() else {
+                return true;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            match Held::open(self.machine, &first) {
+                Ok(Some(held)) => drop(held.is_over(left)),
+                Ok(None) => {}
+                Err(_) => std::thread::sleep(LOOK_AGAIN.min(left)),
+            }
+        }
+    }
+
+    /// Ends everyone: asks, waits up to `grace`, then kills, and looks until nobody is left.
+    pub fn end(&self, grace: Duration) -> Result<(), StillThere> {
+        if !grace.is_zero() {
+            self.ask(Signal::TERM);
+            if self.is_over(grace) {
+                self.forget();
+                return Ok(());
+            }
+        }
+        self.kill()
+    }
+
+    /// Kills everyone, and looks until nobody is left.
+    pub fn kill(&self) -> Result<(), StillThere> {
+        let deadline = Instant::now() + TAKING_DOWN;
+        self.stop();
+        loop {
+            if let Some(group) = Group::find(&group_name(self.number)) {
+                group.kill();
+            }
+            let members = self.members();
+            for member in &members {
+                if let Ok(Some(held)) = Held::open(self.machine, member) {
+                    let _ = held.signal(Signal::KILL);
+                }
+            }
+            if members.is_empty() {
+                self.reap();
+                self.forget();
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(StillThere { processes: members });
+            }
+            if !self.is_over(LOOK_AGAIN) {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+        }
+    }
+
+    /// Stops everyone first: who is stopped starts nobody, so a tree that grows as fast as it is cut is caught whole.
+    fn stop(&self) {
+        let mut stopped: BTreeSet<u32> = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let mut is_new = false;
+            for member in self.members() {
+                if stopped.insert(member.pid)
+                    && let Ok(Some(held)) = Held::open(self.machine, &member)
+                {
+                    is_new = true;
+                    let _ = held.signal(Signal::STOP);
+                }
+            }
+            if !is_new {
+                return;
+            }
+        }
+    }
+
+    /// Looks at the ended children of this process that nobody else waits for. Orphans of an agent become children of
+    /// the process that adopts them, and stay in the system's table until it looks.
+    fn reap(&self) {
+        let me = self.machine.me().pid;
+        for seen in processes::all(self.machine) {
+            if seen.over && seen.parent == me && self.spared == Some(me) {
+                let pid = i32::try_from(seen.id.pid).ok();
+                if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw)
+                    && !crate::child::is_waited_for(seen.id.pid)
+                {
+                    let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+                }
+            }
+        }
+    }
+
+    fn forget(&self) {
+        if let Some(group) = Group::find(&group_name(self.number)) {
+            group.remove();
+        }
+    }
+}
+
+/// The name of a launch's group.
+pub(crate) fn group_name(number: &str) -> String {
+    format!("teamster-{number}")
+}
+
+/// Orphans below this process become its children from now on, instead of the system's first process's.
+pub fn adopt_orphans() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

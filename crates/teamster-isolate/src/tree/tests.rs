@@ -1,0 +1,120 @@
+//! Real processes that try to get away.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use teamster_types::process::Life;
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Ignores the polite signal, forks twice, makes a session of its own, and leaves three generations.
+const RUNAWAY: &str = r#"
+trap '' TERM INT HUP
+setsid sh -c 'trap "" TERM INT HUP; (sh -c "trap \"\" TERM; (trap \"\" TERM; sleep 600) & sleep 600" & ) ; sleep 600' &
+env -u TEAMSTER_LAUNCH setsid sleep 600 &
+wait; sleep 600
+"#;
+
+fn start(number: &str, script: &str) -> Child {
+    Command::new("sh")
+        .args(["-c", script])
+        .env(LAUNCH, number)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn nobody_of_a_runaway_tree_is_left_and_nobody_else_is_touched() {
+    let machine = Machine::read();
+    let number = teamster_fs::random_hex();
+    let mut stranger = start(&teamster_fs::random_hex(), "exec sleep 600");
+    let mut child = start(&number, RUNAWAY);
+    let root = machine.process(child.id()).unwrap();
+    let tree = Tree::of_launch(&machine, &number, Some(&root));
+    until("the tree did not grow", || tree.members().len() >= 7);
+    let all = tree.members();
+    assert!(!all.iter().any(|member| member.pid == machine.me().pid));
+    assert!(!all.iter().any(|member| member.pid == stranger.id()));
+    tree.end(Duration::from_millis(200)).unwrap();
+    child.wait().unwrap();
+    for member in all {
+        assert_eq!(machine.life(&member), Life::Gone, "{member:?}");
+    }
+    assert_eq!(tree.members(), []);
+    assert!(
+        stranger.try_wait().unwrap().is_none(),
+        "a stranger was ended"
+    );
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn an_orphan_is_found_by_the_number_alone() {
+    let machine = Machine::read();
+    let number = teamster_fs::random_hex();
+    let mut child = start(&number, "setsid sleep 600 & exit 0");
+    child.wait().unwrap();
+    let tree = Tree::of_launch(&machine, &number, None);
+    until("the orphan was not found", || tree.members().len() == 1);
+    tree.end(Duration::from_secs(5)).unwrap();
+    assert_eq!(tree.members(), []);
+}
+
+#[test]
+fn a_process_that_got_the_pid_of_a_dead_one_is_left_alone() {
+    let machine = Machine::read();
+    let mut stranger = Command::new("sleep").arg("600").spawn().unwrap();
+    let mut record = machine.process(stranger.id()).unwrap();
+    record.process_start_time -= 1;
+    let tree = Tree::of_launch(&machine, "feed", Some(&record));
+    assert_eq!(tree.members(), []);
+    tree.end(Duration::ZERO).unwrap();
+    assert!(stranger.try_wait().unwrap().is_none());
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+/// Only where the system lets us make a group; elsewhere the other ways are all there is, and are tested above.
+#[test]
+fn a_group_of_the_kernels_catches_who_hides_from_the_rest() {
+    let machine = Machine::read();
+    let number = teamster_fs::random_hex();
+    let Some(group) = Group::make(&group_name(&number)) else {
+        assert!(
+            !Path::new("/sys/fs/cgroup/cgroup.procs").exists()
+                || !rustix::process::geteuid().is_root()
+        );
+        return;
+    };
+    let mut child = Command::new("sleep")
+        .arg("600")
+        .env_remove(LAUNCH)
+        .spawn()
+        .unwrap();
+    assert!(group.add(child.id()));
+    let tree = Tree::of_launch(&machine, &number, None);
+    assert_eq!(
+        tree.members().len(),
+        1,
+        "a member of the group is one of ours"
+    );
+    tree.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        Group::find(&group_name(&number)).is_none(),
+        "the group is left"
+    );
+}
