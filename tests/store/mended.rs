@@ -29,6 +29,7 @@ fn beat(crew: &Crew, worker: &str, status: WorkerStatus, process: &ProcessId, ag
         host: Some(process.host.clone()),
         agent_session_id: None,
         last_event_at: None,
+        launch: None,
     };
     crew.store.beat(&heartbeat).unwrap();
 }

@@ -202,6 +202,37 @@ pub const BRIDGES: [&str; 3] = [".omc", "state", "team-bridge"];
 /// Folders on the way from a project to the work trees of its workers, by team.
 pub const WORKTREES: [&str; 2] = [".omc", "worktrees"];
 
+/// Everything of a project's runs, in the project.
+pub const OMC: &str = ".omc";
+
+/// Folders on the way from [`OMC`] to the logs of one worker.
+pub fn log_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str; 3] {
+    ["logs", team.as_str(), worker.as_str()]
+}
+
+/// What the agent sent while it worked on a task,
+pub fn task_log(task: &TaskId) -> String {
+    format!("{task}.jsonl")
+}
+
+/// and the part before that, once the file grew too large.
+pub fn old_task_log(task: &TaskId) -> String {
+    format!("{task}.old.jsonl")
+}
+
+/// Folders on the way from [`OMC`] to what a worker's bridge keeps for its agent.
+pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str; 4] {
+    ["state", "agents", team.as_str(), worker.as_str()]
+}
+
+/// The task that an agent works on, without the proof of its claim.
+pub const AGENT_TASK: &str = "task.json";
+
+/// Held by the bridge of a worker, in the team's folder.
+pub fn bridge_lock(worker: &WorkerName) -> String {
+    format!("bridge-{worker}.lock")
+}
+
 /// Folders on the way from a project to its heartbeats of one team.
 pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
     [".omc", "state", "team-bridge", team.as_str()]

@@ -38,7 +38,7 @@ pub use file::{FileStore, Settings, keep_journal};
 pub use memory::MemStore;
 pub use store::{
     ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, Outgoing,
-    PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
+    PlannedTask, Pulse, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
 };
 pub use txn::{Backend, Candidates, MailCursor, Position, Txn};
 pub use watch::{Change, Watch};

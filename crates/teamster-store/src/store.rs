@@ -150,6 +150,15 @@ pub struct Signal {
     pub drain: bool,
 }
 
+/// Whether anything may have changed since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// Changes with every event.
+    pub journal: u64,
+    /// Changes with every change of the task files, by whomever; a renewed lease is one too.
+    pub tasks: u64,
+}
+
 /// A part of the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JournalPage {
@@ -211,6 +220,9 @@ pub trait Read: Send + Sync {
 
     /// The stop signals that wait for a worker.
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>>;
+
+    /// Two numbers that change when the team may have changed. Cheap, for whoever has nothing to do but to wait.
+    fn pulse(&self, team: &TeamName) -> Result<Pulse>;
 
     /// The last position of the journal; 0 when it is empty.
     fn position(&self, team: &TeamName) -> Result<u64>;
@@ -281,6 +293,10 @@ pub trait Store: Read {
         id: &TaskId,
         token: Option<&Token>,
     ) -> Result<Task>;
+
+    /// Takes a task from a worker that is proven dead, without waiting for the end of its lease: the attempt counts,
+    /// and nobody has to wait. Refused while there is any doubt.
+    fn requeue(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;
 
     /// Lets a task that failed begin anew.
     fn retry(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;

@@ -77,6 +77,9 @@ pub struct Heartbeat {
     /// When the agent itself last said anything.
     #[serde(default)]
     pub last_event_at: Option<Time>,
+    /// The number of the bridge's launch, which everything it started carries in its environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<String>,
 }
 
 impl Heartbeat {

@@ -210,6 +210,7 @@ mod tests {
             host: None,
             agent_session_id: None,
             last_event_at: None,
+            launch: None,
         }
     }
 }

@@ -146,6 +146,7 @@ fn beat_all(store: &FileStore, size: Size) -> Result<()> {
             host: Some(me.host.clone()),
             agent_session_id: None,
             last_event_at: Some(store.now()),
+            launch: None,
         })?;
     }
     Ok(())

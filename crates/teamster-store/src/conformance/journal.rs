@@ -43,6 +43,24 @@ pub(super) fn positions_grow_by_one_and_pages_fit_together(stage: &Stage) {
     assert_eq!(last(0), []);
 }
 
+pub(super) fn the_pulse_changes_with_the_team_and_only_then(stage: &Stage) {
+    let pulse = || stage.step("pulse", stage.store.pulse(&stage.team));
+    stage.create("first");
+    let before = pulse();
+    let _ = stage.step("look", stage.store.tasks(&stage.team));
+    assert_eq!(pulse(), before);
+    stage.tell("worker-2", "worker-1", "hello");
+    let told = pulse();
+    assert_ne!(told.journal, before.journal);
+    let claimed = stage.claim("worker-1");
+    let taken = pulse();
+    assert!(taken.journal != told.journal && taken.tasks != told.tasks);
+    let id = claimed.task.id().clone();
+    let renewed = stage.store.renew(&stage.team, &id, &claimed.token, None);
+    stage.step("renew", renewed);
+    assert_eq!(pulse().journal, taken.journal, "a renewed lease is no news");
+}
+
 pub(super) fn every_step_has_its_event_and_its_actor(stage: &Stage) {
     let position = stage.position();
     let first = stage.create("first");

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use teamster_types::failure::ATTEMPTS;
+use teamster_types::heartbeat::Heartbeat;
 use teamster_types::steps::{HEARTBEAT_FRESH, LEASE};
 use teamster_types::task::Status;
 
 use super::stage::{Stage, wish};
 use crate::error::Kind;
+use crate::store::Claimed;
 
 pub(super) fn a_task_longer_than_its_lease_is_renewed_and_completed(stage: &Stage) {
     stage.create("long");
@@ -65,6 +67,40 @@ pub(super) fn a_dead_worker_loses_its_task_at_once_when_the_lease_ends(stage: &S
     stage.refuse_token(&first, &lost.token);
     stage.complete(&taken);
     stage.refuse_token(&first, &lost.token);
+}
+
+pub(super) fn a_task_is_taken_early_only_from_who_is_proven_dead(stage: &Stage) {
+    let first = stage.create("abandoned");
+    let lost = stage.claim_as_ghost("worker-1");
+    let requeue = || stage.store.requeue(&stage.team, "system", &first);
+    stage.refuse("requeue", Kind::Conflict, |_| requeue());
+    stage.beat("worker-1", |beat| ghostly(beat, &lost));
+    stage.refuse("requeue", Kind::Conflict, |_| requeue());
+    stage.wait(HEARTBEAT_FRESH);
+    let position = stage.position();
+    let free = stage.step("requeue", requeue());
+    assert_eq!(free.owner(), None);
+    assert_eq!(stage.kinds_after(position), ["task.requeued"]);
+    stage.refuse_token(&first, &lost.token);
+    let failure = stage.step("failure", stage.store.failure(&stage.team, &first));
+    assert_eq!(failure.map(|failure| failure.retry_count), Some(1));
+    let taken = stage.claim("worker-2");
+    assert_eq!(taken.task.id(), &first, "nobody has to wait");
+    stage.refuse("requeue", Kind::Conflict, |_| requeue());
+    stage.complete(&taken);
+    stage.refuse("requeue", Kind::Conflict, |_| requeue());
+}
+
+/// The heartbeat of the process that made this claim.
+fn ghostly(beat: &mut Heartbeat, claimed: &Claimed) {
+    let Some(claim) = claimed.task.claim() else {
+        panic!("a claimed task has a claim");
+    };
+    beat.pid = claim.pid;
+    beat.process_start_time = Some(claim.process_start_time);
+    beat.boot_id = Some(claim.boot_id);
+    beat.pid_ns = Some(claim.pid_ns);
+    beat.host = Some(claim.host);
 }
 
 pub(super) fn a_dead_process_keeps_its_task_while_the_lease_lasts(stage: &Stage) {

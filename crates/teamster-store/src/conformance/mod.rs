@@ -75,6 +75,7 @@ const STORIES: &[Story] = table! {
             a_task_longer_than_its_lease_is_renewed_and_completed,
             a_lease_that_ran_out_takes_nothing_from_the_living,
             a_dead_worker_loses_its_task_at_once_when_the_lease_ends,
+            a_task_is_taken_early_only_from_who_is_proven_dead,
             a_dead_process_keeps_its_task_while_the_lease_lasts,
             a_fresh_heartbeat_speaks_for_a_worker,
             a_restarted_worker_gets_its_own_task_back_by_id,
@@ -130,6 +131,7 @@ const STORIES: &[Story] = table! {
         }
         journal {
             positions_grow_by_one_and_pages_fit_together,
+            the_pulse_changes_with_the_team_and_only_then,
             every_step_has_its_event_and_its_actor,
             an_event_of_ones_own_gets_the_next_position,
             a_token_is_nowhere_in_the_journal,

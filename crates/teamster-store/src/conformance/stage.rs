@@ -334,6 +334,7 @@ impl Stage {
             host: None,
             agent_session_id: None,
             last_event_at: None,
+            launch: None,
         };
         set(&mut beat);
         self.step("beat", self.store.beat(&beat));

@@ -17,11 +17,11 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 use super::held::Held;
 use super::index;
 use super::note::Note;
-use super::record::{Record, flag};
+use super::record::{Record, flag, hash_of};
 use super::{FileStore, heartbeat, journal, mailbox, native, watch};
 use crate::error::{Kind, Result, StoreError};
 use crate::rules::no_task;
-use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
+use crate::store::{Damaged, Filed, JournalPage, Pulse, Read, Signal, TaskList, TeamEntry};
 use crate::watch::Watch;
 
 /// A file that cannot be understood.
@@ -395,6 +395,19 @@ impl Read for FileStore {
             }
         }
         Ok(found)
+    }
+
+    fn pulse(&self, team: &TeamName) -> Result<Pulse> {
+        let (dir, tasks) = self.folders_to_read(team)?;
+        let number = |stamp: Option<teamster_fs::Stamp>| {
+            stamp.map_or(0, |stamp| {
+                hash_of(format!("{} {} {}", stamp.inode, stamp.size, stamp.modified))
+            })
+        };
+        Ok(Pulse {
+            journal: number(dir.stamp(layout::JOURNAL)?),
+            tasks: number(tasks.map(|tasks| tasks.own_stamp()).transpose()?),
+        })
     }
 
     fn position(&self, team: &TeamName) -> Result<u64> {

@@ -12,7 +12,7 @@ use super::watch::MemWatch;
 use super::{MemStore, no_team};
 use crate::error::Result;
 use crate::rules::no_task;
-use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
+use crate::store::{Damaged, Filed, JournalPage, Pulse, Read, Signal, TaskList, TeamEntry};
 use crate::watch::Watch;
 
 impl Read for MemStore {
@@ -142,6 +142,13 @@ impl Read for MemStore {
                 .iter()
                 .filter_map(|drain| team.signals.get(&(worker.clone(), *drain)).cloned())
                 .collect()
+        })
+    }
+
+    fn pulse(&self, team: &TeamName) -> Result<Pulse> {
+        self.with(team, |team| Pulse {
+            journal: team.events.last().map_or(0, |event| event.seq),
+            tasks: team.tasks.values().map(Task::version).sum(),
         })
     }
 

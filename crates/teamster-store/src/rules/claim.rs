@@ -271,26 +271,58 @@ fn take_over(
             );
             Ok((free, true))
         }
-        Takeover::WorkerDead(reason) => {
-            let before = known_failure(tx, &task)?;
-            let mut free = task.clone();
-            let failure = steps::requeue(&mut free, before.as_ref(), &reason, tx.now());
-            let kind = if failure.is_final() {
-                "task.failed"
-            } else {
-                "task.requeued"
-            };
-            tx.event(
-                NewEvent::new(kind, "system")
-                    .task(task.id())
-                    .changed(Some(&task), Some(&free))
-                    .with("reason", &reason)
-                    .with("failure", &failure),
-            );
-            tx.put_failure(task.id(), Some(failure));
-            Ok((free, true))
-        }
+        Takeover::WorkerDead(reason) => Ok((put_back(tx, "system", &task, &reason)?, true)),
     }
+}
+
+/// Ends the attempt of a dead worker. The caller keeps what is returned.
+fn put_back(tx: &mut dyn Txn, actor: &str, task: &Task, reason: &str) -> Result<Task> {
+    let before = known_failure(tx, task)?;
+    let mut free = task.clone();
+    let failure = steps::requeue(&mut free, before.as_ref(), reason, tx.now());
+    let kind = if failure.is_final() {
+        "task.failed"
+    } else {
+        "task.requeued"
+    };
+    tx.event(
+        NewEvent::new(kind, actor)
+            .task(task.id())
+            .changed(Some(task), Some(&free))
+            .with("reason", reason)
+            .with("failure", &failure),
+    );
+    tx.put_failure(task.id(), Some(failure));
+    Ok(free)
+}
+
+/// Takes a task from a worker that is proven dead, though its lease still runs.
+///
+/// A worker that never beat is nobody's to judge: a script may claim a task, end, and complete it later. Its lease
+/// alone decides.
+pub(super) fn requeue(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
+    let task = must_open(tx, id)?;
+    let Some(claim) = task.claim().filter(|_| task.status() == Status::InProgress) else {
+        return Err(StoreError::conflict(format!("nobody works on task {id}")));
+    };
+    let beat = tx.heartbeat(&claim.worker)?;
+    let is_dead = beat.is_some_and(|beat| verdict(tx, &beat) == Verdict::Dead);
+    if !is_dead || tx.life(&claim.process()) != Life::Gone {
+        return Err(StoreError::conflict(format!(
+            "worker {} of task {id} is not proven dead",
+            claim.worker
+        ))
+        .hint(
+            "`teamster worker list` tells what is known; `teamster task release --force` insists",
+        ));
+    }
+    let reason = format!(
+        "worker {} died: pid {} is gone and its heartbeat is old",
+        claim.worker, claim.pid
+    );
+    let free = put_back(tx, actor, &task, &reason)?;
+    tx.put(free.clone());
+    Ok(free)
 }
 
 fn give(tx: &mut dyn Txn, task: &mut Task, request: &ClaimRequest) -> Claimed {

@@ -111,6 +111,12 @@ impl<B: Backend> Store for B {
         })
     }
 
+    fn requeue(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
+        make(self, team, "task requeue", |tx| {
+            claim::requeue(tx, actor, id)
+        })
+    }
+
     fn retry(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
         make(self, team, "task retry", |tx| finish::retry(tx, actor, id))
     }
