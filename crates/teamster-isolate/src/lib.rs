@@ -11,4 +11,4 @@
 
 mod brief;
 
-pub use brief::{Answer, Silence, ask, find_program};
+pub use brief::{Answer, Silence, ask, find_program, is_program};
