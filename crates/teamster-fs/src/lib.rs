@@ -11,6 +11,7 @@
 //! - with [`Sync::Durable`] what was written is on the disk before the call returns.
 //!
 //! A file that is the user's own, such as the client's settings, is a [`UserFile`]: it keeps its mode and its owner.
+//! The files of a project that an agent of ours changes are reached through [`Beneath`].
 //!
 //! [`layout`] is the one table of paths, [`proc`] tells who is alive, [`processes`] who started whom, [`cgroup`] keeps
 //! what belongs together in one group of the kernel's, [`fail`] kills us on purpose in tests.
@@ -20,6 +21,7 @@
     reason = "this is the crate that the ban protects"
 )]
 
+mod beneath;
 mod cells;
 pub mod cgroup;
 mod dir;
@@ -29,16 +31,19 @@ pub mod layout;
 mod lock;
 pub mod proc;
 pub mod processes;
+mod real;
 pub mod stdin;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod user_file;
 
+pub use beneath::Beneath;
 pub use cells::Cells;
 pub use dir::{Dir, Entry, FileKind, Stamp, Sync};
 pub use error::{FsError, Problem};
 pub use lock::{Lock, Waited};
+pub use real::real_path;
 pub use tree::{remove_tree, remove_tree_while};
 pub use user_file::{FolderLock, Owner, UserFile, Was};
 

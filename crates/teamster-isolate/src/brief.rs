@@ -63,7 +63,12 @@ pub fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
         // An empty entry means the current folder, where a project could plant a program of that name.
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name))
-        .find(|file| file.is_file() && rustix::fs::access(file, Access::EXEC_OK).is_ok())
+        .find(|file| is_program(file))
+}
+
+/// Whether a file is there that we may run.
+pub fn is_program(file: &Path) -> bool {
+    file.is_file() && rustix::fs::access(file, Access::EXEC_OK).is_ok()
 }
 
 /// Runs `program` without input and gives it `patience` to answer and end.

@@ -17,6 +17,6 @@ pub mod child;
 mod held;
 pub mod tree;
 
-pub use brief::{Answer, Silence, ask, find_program};
+pub use brief::{Answer, Silence, ask, find_program, is_program};
 pub use held::Held;
 pub use rustix::process::Signal;

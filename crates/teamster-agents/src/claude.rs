@@ -1,0 +1,93 @@
+//! Claude Code: a dialogue of JSON lines on both streams.
+//!
+//! `-p` with `stream-json` both ways: the prompt is the first line of its input, its permission requests come as lines
+//! of its output and are answered by our policy, and an interrupt is a line as well. After its result the input is
+//! closed, and it ends.
+
+mod ask;
+mod read;
+
+use serde_json::json;
+
+use crate::detect;
+use crate::driver::{
+    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, whose_work,
+};
+use crate::reader::Reader;
+
+/// Claude Code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Claude;
+
+/// Its credentials, in whichever way it reaches its model.
+const SECRETS: [&str; 6] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "CLAUDE_CODE_OAUTH_REFRESH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+];
+
+impl Driver for Claude {
+    fn provider(&self) -> &'static str {
+        "claude"
+    }
+
+    fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch> {
+        let program = detect::program("claude", job.path)?;
+        let mut args: Vec<std::ffi::OsString> = [
+            "-p",
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            // Every edit is asked for, so that every edit is decided by our policy.
+            "--permission-mode",
+            "default",
+            "--permission-prompt-tool",
+            "stdio",
+            // The user's own servers would be started for every worker, only to have their tools denied.
+            "--strict-mcp-config",
+        ]
+        .map(Into::into)
+        .to_vec();
+        if let Some(model) = job.model {
+            args.extend(["--model".into(), model.into()]);
+        }
+        if let Some(resume) = &job.resume {
+            args.extend(["--resume".into(), resume.session.into()]);
+        }
+        Ok(Launch {
+            program,
+            args,
+            set: whose_work(job),
+            unset: OF_A_SESSION_AROUND_US.to_vec(),
+            secrets: SECRETS.map(str::to_owned).to_vec(),
+            input: Input::Dialogue(line(&json!({
+                "type": "user",
+                "message": { "role": "user", "content": [{ "type": "text", "text": job.prompt }] },
+            }))),
+        })
+    }
+
+    fn reader(&self, job: &Job<'_>) -> Box<dyn Reader> {
+        Box::new(read::ClaudeReader::new(job))
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        Interrupt::Line(line(&json!({
+            "type": "control_request",
+            "request_id": "teamster-interrupt",
+            "request": { "subtype": "interrupt" },
+        })))
+    }
+}
+
+/// A JSON value as one line.
+fn line(value: &serde_json::Value) -> Vec<u8> {
+    let mut bytes = value.to_string().into_bytes();
+    bytes.push(b'\n');
+    bytes
+}

@@ -1,0 +1,178 @@
+//! Claude Code's requests for permission.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::line;
+use crate::driver::Job;
+use crate::event::{AgentEvent, Decision};
+use crate::permission::{Permissions, Wish};
+use crate::reader::{Answer, Step};
+use crate::words::{text, tool_detail};
+
+/// More requests than this wait for a person at no time; further ones are denied.
+const MOST_WAITING: usize = 100;
+
+/// Decides about requests, and remembers those that a person has to decide.
+#[derive(Debug)]
+pub(super) struct Requests {
+    permissions: Permissions,
+    worktree: PathBuf,
+    waiting: HashMap<String, Value>,
+}
+
+impl Requests {
+    pub(super) fn new(job: &Job<'_>) -> Self {
+        Self {
+            permissions: *job.permissions,
+            worktree: job.worktree.to_owned(),
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// A request of the client. Each one gets an answer: the client waits for it without end.
+    pub(super) fn decide(&mut self, asked: &Value) -> Step {
+        let Some(id) = text(asked, "request_id") else {
+            return Step::default();
+        };
+        let request = asked.get("request").unwrap_or(&Value::Null);
+        if text(request, "subtype") != Some("can_use_tool") {
+            return Step {
+                replies: vec![refusal(id)],
+                ..Step::default()
+            };
+        }
+        let tool = text(request, "tool_name").unwrap_or("an unnamed tool");
+        let input = request.get("input").unwrap_or(&Value::Null);
+        let mut decision = self.permissions.decide(
+            &self.worktree,
+            &wish(tool, input, text(request, "blocked_path")),
+        );
+        let mut replies = Vec::new();
+        match &decision {
+            Decision::Allowed => replies.push(allowed(id, input)),
+            Decision::Denied { reason } => replies.push(denied(id, reason)),
+            Decision::Asked if self.waiting.len() >= MOST_WAITING => {
+                let reason = "too many requests wait for a person".to_owned();
+                replies.push(denied(id, &reason));
+                decision = Decision::Denied { reason };
+            }
+            Decision::Asked => {
+                self.waiting.insert(id.to_owned(), input.clone());
+            }
+        }
+        Step {
+            events: vec![AgentEvent::PermissionAsked {
+                request: id.to_owned(),
+                tool: tool.to_owned(),
+                detail: tool_detail(input),
+                decision,
+            }],
+            replies,
+            close_input: false,
+        }
+    }
+
+    /// The client does not want to know any more.
+    pub(super) fn cancel(&mut self, id: &str) {
+        self.waiting.remove(id);
+    }
+
+    /// A person decided.
+    pub(super) fn answer(&mut self, id: &str, answer: &Answer) -> Option<Vec<u8>> {
+        let input = self.waiting.remove(id)?;
+        Some(match answer {
+            Answer::Allow => allowed(id, &input),
+            Answer::Deny(reason) => denied(id, reason),
+        })
+    }
+}
+
+/// What a tool of Claude Code wants to touch.
+fn wish(tool: &str, input: &Value, blocked: Option<&str>) -> Wish {
+    let path_of = |key: &str| text(input, key).map(PathBuf::from);
+    let named = match tool {
+        "Bash" | "BashOutput" | "KillBash" | "KillShell" | "PowerShell" => return Wish::Shell,
+        "Read" | "Write" | "Edit" | "MultiEdit" => path_of("file_path"),
+        "NotebookEdit" | "NotebookRead" => path_of("notebook_path"),
+        "Glob" => {
+            let folder = path_of("path").unwrap_or_default();
+            // A pattern can be absolute or climb like any path; joined, it is judged as one.
+            Some(folder.join(path_of("pattern").unwrap_or_default()))
+        }
+        "Grep" | "LS" => Some(path_of("path").unwrap_or_default()),
+        other => return Wish::Other(other.to_owned()),
+    };
+    match named {
+        Some(path) => Wish::Files(
+            std::iter::once(path)
+                .chain(blocked.map(PathBuf::from))
+                .collect(),
+        ),
+        // A file tool that names no file is not one we know.
+        None => Wish::Other(tool.to_owned()),
+    }
+}
+
+fn allowed(id: &str, input: &Value) -> Vec<u8> {
+    response(id, &json!({ "behavior": "allow", "updatedInput": input }))
+}
+
+fn denied(id: &str, reason: &str) -> Vec<u8> {
+    response(id, &json!({ "behavior": "deny", "message": reason }))
+}
+
+fn response(id: &str, response: &Value) -> Vec<u8> {
+    line(&json!({
+        "type": "control_response",
+        "response": { "subtype": "success", "request_id": id, "response": response },
+    }))
+}
+
+fn refusal(id: &str) -> Vec<u8> {
+    line(&json!({
+        "type": "control_response",
+        "response": { "subtype": "error", "request_id": id, "error": "teamster does not serve this request" },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_known_by_what_they_touch() {
+        let files = |paths: &[&str]| Wish::Files(paths.iter().map(PathBuf::from).collect());
+        let cases = [
+            ("Bash", json!({"command": "ls"}), Wish::Shell),
+            ("Write", json!({"file_path": "/w/a"}), files(&["/w/a"])),
+            ("Glob", json!({"pattern": "/etc/*"}), files(&["/etc/*"])),
+            (
+                "Glob",
+                json!({"pattern": "../*", "path": "a"}),
+                files(&["a/../*"]),
+            ),
+            ("Grep", json!({"pattern": "x"}), files(&[""])),
+            ("Edit", json!({}), Wish::Other("Edit".into())),
+            (
+                "Write",
+                json!({"file_path": 7}),
+                Wish::Other("Write".into()),
+            ),
+            (
+                "mcp__x__write",
+                json!({"file_path": "a"}),
+                Wish::Other("mcp__x__write".into()),
+            ),
+        ];
+        for (tool, input, expected) in cases {
+            assert_eq!(wish(tool, &input, None), expected, "{tool} {input}");
+        }
+        assert_eq!(
+            wish("Write", &json!({"file_path": "a"}), Some("/etc/x")),
+            files(&["a", "/etc/x"])
+        );
+    }
+}

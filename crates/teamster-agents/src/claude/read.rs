@@ -1,0 +1,363 @@
+//! Claude Code's event stream.
+//!
+//! Its traps: an API error is a result with the subtype `success` and `is_error` true; the usage of a result is that
+//! of its turn while `total_cost_usd` is the sum of the session, earlier processes included; the usage of a message is
+//! told with each of its blocks, its output being counted only at the end.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::ask::Requests;
+use crate::course::{Course, End};
+use crate::driver::Job;
+use crate::event::{AgentEvent, Decision, Spent, Trouble, Usage};
+use crate::reader::{Answer, Ending, Outcome, Reader, Step};
+use crate::trouble;
+use crate::words::{LONGEST_TEXT, clip, count, object, one_line, text, tool_detail};
+
+/// More edits than this are never under way at once.
+const MOST_PENDING: usize = 1000;
+
+pub(super) struct ClaudeReader {
+    course: Course,
+    requests: Requests,
+    resumed: bool,
+    /// What the session had cost before this run.
+    cost_before: Option<f64>,
+    /// The total that the client told last.
+    cost_told: Option<f64>,
+    /// The sum of what results told about themselves.
+    cost_of_results: Option<f64>,
+    /// Told as events so far.
+    told: Usage,
+    /// Told by results.
+    settled: Usage,
+    /// Of messages since the last result, each id once.
+    open: Usage,
+    last_message: Option<(String, Usage)>,
+    results: u32,
+    /// Files that a call wants to change.
+    pending: HashMap<String, PathBuf>,
+}
+
+impl ClaudeReader {
+    pub(super) fn new(job: &Job<'_>) -> Self {
+        Self {
+            course: Course::default(),
+            requests: Requests::new(job),
+            resumed: job.resume.is_some(),
+            cost_before: match &job.resume {
+                None => Some(0.0),
+                Some(resume) => resume.spent.and_then(|spent| spent.cost_usd),
+            },
+            cost_told: None,
+            cost_of_results: None,
+            told: Usage::default(),
+            settled: Usage::default(),
+            open: Usage::default(),
+            last_message: None,
+            results: 0,
+            pending: HashMap::new(),
+        }
+    }
+
+    fn system(&mut self, value: &Value) -> Vec<AgentEvent> {
+        match text(value, "subtype") {
+            Some("init") => {
+                let (session, model) = (text(value, "session_id"), text(value, "model"));
+                self.course.start(session, model).into_iter().collect()
+            }
+            Some("api_retry") => {
+                let status = value.get("error_status").and_then(Value::as_u64);
+                let word = text(value, "error").unwrap_or("unknown");
+                // Without a status there was no answer at all.
+                let trouble = status.map_or(Trouble::Outage, trouble::of_status);
+                let message = match status {
+                    Some(status) => format!("the model's server answers {status} ({word})"),
+                    None => format!("the model's server does not answer ({word})"),
+                };
+                vec![self.course.error(trouble, &message, true)]
+            }
+            Some("permission_denied") => vec![AgentEvent::PermissionAsked {
+                request: text(value, "tool_use_id").unwrap_or_default().to_owned(),
+                tool: text(value, "tool_name").unwrap_or_default().to_owned(),
+                detail: String::new(),
+                decision: Decision::Denied {
+                    reason: one_line(text(value, "message").unwrap_or_default()),
+                },
+            }],
+            _ => Vec::new(),
+        }
+    }
+
+    fn assistant(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let message = value.get("message").unwrap_or(&Value::Null);
+        let blocks = message.get("content").and_then(Value::as_array);
+        let blocks = blocks.map(Vec::as_slice).unwrap_or_default();
+        if value.get("is_api_error_message") == Some(&Value::Bool(true)) {
+            let said: Vec<&str> = blocks
+                .iter()
+                .filter_map(|block| text(block, "text"))
+                .collect();
+            let status = value.get("api_error_status").and_then(Value::as_u64);
+            let said = said.join("\n");
+            let trouble = api_trouble(status, &said);
+            return vec![self.course.error(trouble, &said, false)];
+        }
+        self.course.gets_on();
+        let mut events = Vec::new();
+        for block in blocks {
+            match text(block, "type") {
+                Some("text") => events.push(AgentEvent::Text(clip(
+                    text(block, "text").unwrap_or_default(),
+                    LONGEST_TEXT,
+                ))),
+                Some("tool_use") => events.push(self.tool_use(block)),
+                _ => {}
+            }
+        }
+        events.extend(self.message_usage(message));
+        events
+    }
+
+    fn tool_use(&mut self, block: &Value) -> AgentEvent {
+        let call = text(block, "id").unwrap_or_default().to_owned();
+        let tool = text(block, "name").unwrap_or_default().to_owned();
+        let input = block.get("input").unwrap_or(&Value::Null);
+        let edits = matches!(
+            tool.as_str(),
+            "Write" | "Edit" | "MultiEdit" | "NotebookEdit"
+        );
+        let file = text(input, "file_path").or_else(|| text(input, "notebook_path"));
+        if let (true, Some(file)) = (edits && self.pending.len() < MOST_PENDING, file) {
+            self.pending.insert(call.clone(), file.into());
+        }
+        AgentEvent::ToolUse {
+            detail: tool_detail(input),
+            call,
+            tool,
+        }
+    }
+
+    /// A budget cannot wait for the end of a turn: what a message has used is told as soon as it is known.
+    fn message_usage(&mut self, message: &Value) -> Option<AgentEvent> {
+        let id = text(message, "id")?;
+        let usage = usage_of(message.get("usage")?);
+        let known = match &self.last_message {
+            Some((last, known)) if last == id => *known,
+            _ => Usage::default(),
+        };
+        let usage = usage.larger(known);
+        self.last_message = Some((id.to_owned(), usage));
+        self.open = self.open.plus(usage.minus(known));
+        self.tell(self.settled.plus(self.open))
+    }
+
+    /// The event that brings what was told up to `sum`.
+    fn tell(&mut self, sum: Usage) -> Option<AgentEvent> {
+        let rest = sum.minus(self.told);
+        self.told = self.told.plus(rest);
+        (!rest.is_zero()).then_some(AgentEvent::Usage(rest))
+    }
+
+    fn user(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let content = value.pointer("/message/content").and_then(Value::as_array);
+        let mut events = Vec::new();
+        for block in content.into_iter().flatten() {
+            if text(block, "type") != Some("tool_result") {
+                continue;
+            }
+            let call = text(block, "tool_use_id").unwrap_or_default().to_owned();
+            let failed = block.get("is_error") == Some(&Value::Bool(true));
+            let file = self.pending.remove(&call);
+            events.push(AgentEvent::ToolResult {
+                call,
+                failed,
+                detail: result_detail(block.get("content").unwrap_or(&Value::Null)),
+            });
+            if let (Some(file), false) = (file, failed) {
+                events.push(AgentEvent::FileChange { paths: vec![file] });
+            }
+        }
+        events
+    }
+
+    fn result(&mut self, value: &Value) -> Vec<AgentEvent> {
+        self.results += 1;
+        let of_models = of_models(value.get("model_usage_since_last_result"));
+        let turn = match (&of_models, value.get("usage")) {
+            // Newer versions count what subagents used as well.
+            (Some((usage, _)), _) => *usage,
+            (None, Some(usage)) => usage_of(usage),
+            (None, None) => self.open,
+        };
+        self.settled = self.settled.plus(turn);
+        self.open = Usage::default();
+        self.last_message = None;
+        let mut events: Vec<AgentEvent> = self.tell(self.settled).into_iter().collect();
+        self.cost_told = value
+            .get("total_cost_usd")
+            .and_then(Value::as_f64)
+            .or(self.cost_told);
+        if let Some((_, cost)) = of_models {
+            self.cost_of_results = Some(self.cost_of_results.unwrap_or(0.0) + cost);
+        }
+        let end = self.end_of(value);
+        events.push(self.course.finish(end));
+        events
+    }
+
+    fn end_of(&self, value: &Value) -> End {
+        let said = text(value, "result").unwrap_or_default();
+        if text(value, "subtype") == Some("success")
+            && value.get("is_error") == Some(&Value::Bool(false))
+        {
+            return End::Success {
+                summary: said.to_owned(),
+            };
+        }
+        let errors = value.get("errors").and_then(Value::as_array);
+        let errors: Vec<&str> = errors
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let mut reason = if said.is_empty() {
+            errors.join("; ")
+        } else {
+            said.to_owned()
+        };
+        if self.resumed
+            && errors
+                .iter()
+                .any(|error| error.contains("No conversation found"))
+        {
+            return End::SessionGone { reason };
+        }
+        let status = value.get("api_error_status").and_then(Value::as_u64);
+        let why = text(value, "terminal_reason").unwrap_or_default();
+        if why.starts_with("aborted") {
+            "the turn was interrupted".clone_into(&mut reason);
+        }
+        let trouble = if why == "api_error" || status.is_some() {
+            api_trouble(status, &reason)
+        } else {
+            self.course.trouble().unwrap_or(Trouble::Task)
+        };
+        if trouble.pauses() && status.is_none() && !said.contains("API Error") {
+            reason = format!("the model's server gave no whole answer ({reason})");
+        }
+        End::Failure { trouble, reason }
+    }
+
+    fn spent(&self) -> Spent {
+        // A run without any result has told a part, or nothing that means anything.
+        let whole = self.results > 0 && self.open.is_zero();
+        let used = self.settled.plus(self.open);
+        let difference = self.cost_told.zip(self.cost_before).map(|(told, before)| {
+            // Less than before: the client began to count anew.
+            if told >= before { told - before } else { told }
+        });
+        Spent {
+            usage: (self.results > 0 || !used.is_zero()).then_some(used),
+            cost_usd: self.cost_of_results.or(difference),
+            at_least: !whole,
+        }
+    }
+}
+
+impl Reader for ClaudeReader {
+    fn line(&mut self, line: &[u8]) -> Step {
+        let (kind, value) = match object(line) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Step::default(),
+            Err(unknown) => return Step::event(unknown),
+        };
+        let events = match kind.as_str() {
+            "system" => self.system(&value),
+            "assistant" => self.assistant(&value),
+            "user" => self.user(&value),
+            "result" => {
+                return Step {
+                    events: self.result(&value),
+                    close_input: true,
+                    ..Step::default()
+                };
+            }
+            "control_request" => return self.requests.decide(&value),
+            "control_cancel_request" => {
+                self.requests
+                    .cancel(text(&value, "request_id").unwrap_or_default());
+                Vec::new()
+            }
+            "control_response" | "keep_alive" | "stream_event" | "rate_limit_event" => Vec::new(),
+            other => vec![AgentEvent::Unknown(one_line(other))],
+        };
+        Step {
+            events,
+            ..Step::default()
+        }
+    }
+
+    fn answer(&mut self, request: &str, answer: Answer) -> Option<Vec<u8>> {
+        self.requests.answer(request, &answer)
+    }
+
+    fn end(self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome {
+        let spent = self.spent();
+        self.course.outcome(ending, stderr_tail, spent)
+    }
+}
+
+fn api_trouble(status: Option<u64>, message: &str) -> Trouble {
+    match status.map(trouble::of_status) {
+        None | Some(Trouble::Task) => trouble::of_message(message),
+        Some(trouble) => trouble,
+    }
+}
+
+fn usage_of(usage: &Value) -> Usage {
+    Usage {
+        input: count(usage, "input_tokens"),
+        cached_input: count(usage, "cache_read_input_tokens"),
+        cache_write: count(usage, "cache_creation_input_tokens"),
+        output: count(usage, "output_tokens"),
+        reasoning: usage
+            .pointer("/output_tokens_details/thinking_tokens")
+            .and_then(Value::as_u64)
+            .unwrap_or(0),
+    }
+}
+
+/// The sum over all models of what a turn used and cost.
+fn of_models(models: Option<&Value>) -> Option<(Usage, f64)> {
+    let models = models?.as_object()?;
+    let mut sum = (Usage::default(), 0.0);
+    for model in models.values() {
+        sum.0 = sum.0.plus(Usage {
+            input: count(model, "inputTokens"),
+            cached_input: count(model, "cacheReadInputTokens"),
+            cache_write: count(model, "cacheCreationInputTokens"),
+            output: count(model, "outputTokens"),
+            reasoning: count(model, "thinkingTokens"),
+        });
+        sum.1 += model.get("costUSD").and_then(Value::as_f64)?;
+    }
+    Some(sum)
+}
+
+fn result_detail(content: &Value) -> String {
+    match content {
+        Value::String(text) => one_line(text),
+        Value::Array(blocks) => {
+            let texts: Vec<&str> = blocks
+                .iter()
+                .filter_map(|block| text(block, "text"))
+                .collect();
+            one_line(&texts.join(" "))
+        }
+        _ => String::new(),
+    }
+}

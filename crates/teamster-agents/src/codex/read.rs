@@ -1,0 +1,208 @@
+//! Codex's event stream.
+//!
+//! Its traps: the usage of a turn is the sum of the whole thread, earlier processes included; `error` comes for every
+//! lost connection that it makes again; a command that the sandbox refuses leaves no item at all.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::course::{Course, End};
+use crate::driver::Job;
+use crate::event::{AgentEvent, Spent, Usage};
+use crate::reader::{Ending, Outcome, Reader, Step};
+use crate::trouble;
+use crate::words::{LONGEST_TEXT, clip, count, last_words, object, one_line, text};
+
+pub(super) struct CodexReader {
+    course: Course,
+    resumed: bool,
+    /// What the thread had used before; unknown for one that somebody else began.
+    before: Option<Usage>,
+    used: Option<Usage>,
+    turns_open: bool,
+    said: String,
+}
+
+impl CodexReader {
+    pub(super) fn new(job: &Job<'_>) -> Self {
+        Self {
+            course: Course::default(),
+            resumed: job.resume.is_some(),
+            before: match &job.resume {
+                None => Some(Usage::default()),
+                Some(resume) => resume.spent.and_then(|spent| spent.usage),
+            },
+            used: None,
+            turns_open: false,
+            said: String::new(),
+        }
+    }
+
+    fn completed(&mut self, value: &Value) -> Vec<AgentEvent> {
+        self.turns_open = false;
+        let mut events = Vec::new();
+        if let (Some(usage), Some(before)) = (value.get("usage"), self.before) {
+            let so_far = self.used.unwrap_or_default();
+            let used = usage_of(usage).minus(before).larger(so_far);
+            self.used = Some(used);
+            let rest = used.minus(so_far);
+            if !rest.is_zero() {
+                events.push(AgentEvent::Usage(rest));
+            }
+        }
+        let summary = self.said.clone();
+        events.push(self.course.finish(End::Success { summary }));
+        events
+    }
+
+    fn failed(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let message = value.pointer("/error/message").and_then(Value::as_str);
+        let message = message.unwrap_or("the turn failed");
+        let (trouble, reason) = (trouble::of_message(message), plain(message));
+        vec![self.course.finish(End::Failure { trouble, reason })]
+    }
+
+    fn error(&mut self, value: &Value) -> AgentEvent {
+        let message = text(value, "message").unwrap_or("error");
+        let retrying = message.starts_with("Reconnecting");
+        self.course
+            .error(trouble::of_message(message), &plain(message), retrying)
+    }
+
+    fn item(&mut self, value: &Value, is_whole: bool) -> Vec<AgentEvent> {
+        let item = value.get("item").unwrap_or(&Value::Null);
+        let call = text(item, "id").unwrap_or_default().to_owned();
+        let status = text(item, "status").unwrap_or_default();
+        let kind = text(item, "type").unwrap_or_default();
+        if kind != "error" {
+            self.course.gets_on();
+        }
+        match (kind, is_whole) {
+            ("agent_message", true) => {
+                let said = text(item, "text").unwrap_or_default();
+                self.said = clip(said, LONGEST_TEXT);
+                vec![AgentEvent::Text(self.said.clone())]
+            }
+            ("error", true) => vec![AgentEvent::Notice(one_line(
+                text(item, "message").unwrap_or_default(),
+            ))],
+            ("command_execution", false) => vec![AgentEvent::ToolUse {
+                call,
+                tool: "shell".to_owned(),
+                detail: one_line(text(item, "command").unwrap_or_default()),
+            }],
+            ("command_execution", true) => vec![AgentEvent::ToolResult {
+                call,
+                failed: status != "completed"
+                    || item.get("exit_code").and_then(Value::as_i64) != Some(0),
+                detail: one_line(text(item, "aggregated_output").unwrap_or_default()),
+            }],
+            ("mcp_tool_call", false) => vec![AgentEvent::ToolUse {
+                call,
+                tool: ["server", "tool"]
+                    .map(|key| text(item, key).unwrap_or_default())
+                    .join("."),
+                detail: one_line(&item.get("arguments").unwrap_or(&Value::Null).to_string()),
+            }],
+            ("mcp_tool_call", true) => vec![AgentEvent::ToolResult {
+                call,
+                failed: status != "completed",
+                detail: one_line(mcp_answer(item)),
+            }],
+            ("file_change", true) if status == "completed" => {
+                let changes = item.get("changes").and_then(Value::as_array);
+                let paths = changes.into_iter().flatten();
+                let paths: Vec<PathBuf> = paths
+                    .filter_map(|change| text(change, "path"))
+                    .map(PathBuf::from)
+                    .collect();
+                vec![AgentEvent::FileChange { paths }]
+            }
+            ("file_change", true) => vec![AgentEvent::ToolResult {
+                call,
+                failed: true,
+                detail: "the change could not be made".to_owned(),
+            }],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Reader for CodexReader {
+    fn line(&mut self, line: &[u8]) -> Step {
+        let (kind, value) = match object(line) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Step::default(),
+            Err(unknown) => return Step::event(unknown),
+        };
+        let events = match kind.as_str() {
+            "thread.started" => {
+                let started = self.course.start(text(&value, "thread_id"), None);
+                started.into_iter().collect()
+            }
+            "turn.started" => {
+                self.turns_open = true;
+                self.course.turn();
+                Vec::new()
+            }
+            "item.started" => self.item(&value, false),
+            "item.completed" => self.item(&value, true),
+            "item.updated" => Vec::new(),
+            "turn.completed" => self.completed(&value),
+            "turn.failed" => self.failed(&value),
+            "error" => vec![self.error(&value)],
+            other => vec![AgentEvent::Unknown(one_line(other))],
+        };
+        Step {
+            events,
+            ..Step::default()
+        }
+    }
+
+    fn end(mut self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome {
+        let gone = self.resumed && stderr_tail.contains("no rollout found");
+        self.course.stand_in(|| {
+            gone.then(|| End::SessionGone {
+                reason: last_words(stderr_tail).unwrap_or_default(),
+            })
+        });
+        let spent = Spent {
+            usage: self.used,
+            cost_usd: None,
+            at_least: self.turns_open,
+        };
+        self.course.outcome(ending, stderr_tail, spent)
+    }
+}
+
+/// The server's answer is passed on as it came; its message is what a person can read.
+fn plain(message: &str) -> String {
+    let inner = serde_json::from_str::<Value>(message).ok();
+    let inner = inner
+        .as_ref()
+        .and_then(|value| value.pointer("/error/message"));
+    inner.and_then(Value::as_str).unwrap_or(message).to_owned()
+}
+
+fn mcp_answer(item: &Value) -> &str {
+    let error = item.pointer("/error/message");
+    let answer = error.or_else(|| item.pointer("/result/content/0/text"));
+    answer.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn usage_of(usage: &Value) -> Usage {
+    let (cached_input, cache_write) = (
+        count(usage, "cached_input_tokens"),
+        count(usage, "cache_write_input_tokens"),
+    );
+    Usage {
+        // Its input includes what came from the cache.
+        input: count(usage, "input_tokens")
+            .saturating_sub(cached_input.saturating_add(cache_write)),
+        cached_input,
+        cache_write,
+        output: count(usage, "output_tokens"),
+        reasoning: count(usage, "reasoning_output_tokens"),
+    }
+}

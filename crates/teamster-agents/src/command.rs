@@ -1,0 +1,159 @@
+//! `command:…`: any program, by a shell, with the task in its environment and the prompt on its standard input.
+//!
+//! Nothing of the task is pasted into the command. Its first line of output, or its exit, is its first event; exit
+//! code 0 is success, because there is no terminal event that could say otherwise.
+
+use std::path::PathBuf;
+
+use crate::driver::{
+    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, whose_work,
+};
+use crate::event::{AgentEvent, Spent};
+use crate::reader::{Ending, Exit, Outcome, Reader, Step, Stopped, Verdict};
+use crate::words::{LONGEST_TEXT, clip, exit_words, last_words, one_line, reason};
+
+/// Any program.
+#[derive(Clone, Debug)]
+pub struct Command {
+    command: String,
+    secrets: Vec<String>,
+}
+
+impl Command {
+    /// What is run, and which credentials it may see.
+    pub fn new(command: impl Into<String>, secrets: Vec<String>) -> Self {
+        Self {
+            command: command.into(),
+            secrets,
+        }
+    }
+}
+
+impl Driver for Command {
+    fn provider(&self) -> &'static str {
+        "command"
+    }
+
+    fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch> {
+        if self.command.trim().is_empty() {
+            return Err(CannotLaunch::Unfit(
+                "there is no command after `command:`".to_owned(),
+            ));
+        }
+        Ok(Launch {
+            program: PathBuf::from("/bin/sh"),
+            args: vec!["-c".into(), self.command.clone().into()],
+            set: whose_work(job),
+            unset: OF_A_SESSION_AROUND_US.to_vec(),
+            secrets: self.secrets.clone(),
+            input: Input::Text(job.prompt.as_bytes().to_vec()),
+        })
+    }
+
+    fn reader(&self, _job: &Job<'_>) -> Box<dyn Reader> {
+        Box::<CommandReader>::default()
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        Interrupt::Signal(Polite::Terminate)
+    }
+}
+
+#[derive(Debug, Default)]
+struct CommandReader {
+    started: bool,
+    last: String,
+}
+
+impl Reader for CommandReader {
+    fn line(&mut self, line: &[u8]) -> Step {
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim_end_matches(['\n', '\r']);
+        let mut events = Vec::new();
+        if !std::mem::replace(&mut self.started, true) {
+            events.push(AgentEvent::Started {
+                session: None,
+                model: None,
+            });
+        }
+        if !text.trim().is_empty() {
+            self.last = one_line(text);
+            events.push(AgentEvent::Text(clip(text, LONGEST_TEXT)));
+        }
+        Step {
+            events,
+            ..Step::default()
+        }
+    }
+
+    fn end(self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome {
+        let words =
+            last_words(stderr_tail).or_else(|| (!self.last.is_empty()).then(|| self.last.clone()));
+        let with_words = |text: String| match words {
+            Some(words) => reason(&format!("{text}: {words}")),
+            None => text,
+        };
+        let verdict = match (ending.exit, ending.stopped) {
+            (Exit::Code(0), _) => Verdict::Done { summary: self.last },
+            (_, Some(Stopped::Interrupted)) => Verdict::Interrupted,
+            (_, Some(Stopped::Silent)) => Verdict::Failed {
+                reason: with_words("it printed nothing for too long and was stopped".to_owned()),
+            },
+            (_, Some(Stopped::Late)) => Verdict::Failed {
+                reason: with_words("it took longer than a task may and was stopped".to_owned()),
+            },
+            (exit, None) => Verdict::Failed {
+                reason: with_words(exit_words(exit)),
+            },
+        };
+        Outcome {
+            verdict,
+            // Its exit is an event, too: a command may well have nothing to say.
+            started: true,
+            session: None,
+            spent: Spent::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(lines: &[&[u8]], ending: Ending, stderr: &str) -> Outcome {
+        let mut reader = Box::<CommandReader>::default();
+        for line in lines {
+            reader.line(line);
+        }
+        reader.end(ending, stderr)
+    }
+
+    #[test]
+    fn its_exit_code_is_its_verdict() {
+        let done = run(&[b"one\n", b"\xfftwo\n", b"\n"], Ending::code(0), "noise");
+        assert_eq!(
+            done.verdict,
+            Verdict::Done {
+                summary: "\u{fffd}two".into()
+            }
+        );
+        assert_eq!(done.spent, Spent::default());
+        assert!(run(&[], Ending::code(0), "").started);
+        let failed = run(&[b"one"], Ending::code(3), "sh: no such thing\n\n").verdict;
+        assert_eq!(
+            failed,
+            Verdict::Failed {
+                reason: "exit code 3: sh: no such thing".into()
+            }
+        );
+        assert!(!run(&[], Ending::signal(9), "").verdict.is_done());
+    }
+
+    #[test]
+    fn one_that_we_stopped_is_not_done_unless_it_finished() {
+        let stopped = Ending::signal(15).stopped(Stopped::Interrupted);
+        assert_eq!(run(&[], stopped, "").verdict, Verdict::Interrupted);
+        let late = Ending::code(1).stopped(Stopped::Late);
+        assert!(matches!(run(&[], late, "").verdict, Verdict::Failed { .. }));
+    }
+}

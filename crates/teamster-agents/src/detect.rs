@@ -1,0 +1,193 @@
+//! Which clients are on this machine.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::driver::CannotLaunch;
+
+/// Programs of clients that have a driver, and what to do without one.
+const PROGRAMS: [(&str, &str); 3] = [
+    (
+        "claude",
+        "install Claude Code: npm install -g @anthropic-ai/claude-code",
+    ),
+    ("codex", "install Codex: npm install -g @openai/codex"),
+    (
+        "gemini",
+        "install Gemini CLI: npm install -g @google/gemini-cli",
+    ),
+];
+
+/// Clients that are known by name and have no driver of their own yet.
+const OTHERS: [&str; 2] = ["opencode", "qwen"];
+
+/// The oldest Node that runs Gemini.
+const OLDEST_NODE: u32 = 20;
+
+/// A client on this machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Client {
+    /// Its name, which is its provider's.
+    pub name: &'static str,
+    /// Where its command is.
+    pub path: PathBuf,
+    /// What is really started for it, where that is another file.
+    pub program: PathBuf,
+    /// What it says its version is.
+    pub version: Option<String>,
+    /// Whether teamster can run it.
+    pub driver: bool,
+    /// What keeps it from working, in words with what to do.
+    pub missing: Vec<String>,
+}
+
+/// The file of a client that has a driver.
+pub(crate) fn program(name: &'static str, path: &OsStr) -> Result<PathBuf, CannotLaunch> {
+    teamster_isolate::find_program(name, path).ok_or_else(|| CannotLaunch::NotInstalled {
+        program: name,
+        hint: PROGRAMS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map_or("install it", |(_, hint)| hint),
+    })
+}
+
+/// What to do to get a client.
+pub fn how_to_install(name: &str) -> Option<&'static str> {
+    PROGRAMS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, hint)| *hint)
+}
+
+/// Every client found in the folders of `path`, asked for their versions all at once; none is waited for longer than
+/// `patience`.
+pub fn clients(path: &OsStr, patience: Duration) -> Vec<Client> {
+    let with_driver = PROGRAMS.iter().map(|(name, _)| (*name, true));
+    let names = with_driver.chain(OTHERS.iter().map(|name| (*name, false)));
+    thread::scope(|scope| {
+        let asked: Vec<_> = names
+            .map(|(name, driver)| scope.spawn(move || look(path, name, driver, patience)))
+            .collect();
+        asked
+            .into_iter()
+            .filter_map(|answer| answer.join().ok().flatten())
+            .collect()
+    })
+}
+
+/// Every name that [`clients`] looks for.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.iter().map(|(name, _)| *name).chain(OTHERS)
+}
+
+fn look(path: &OsStr, name: &'static str, driver: bool, patience: Duration) -> Option<Client> {
+    let file = teamster_isolate::find_program(name, path)?;
+    let program = match name {
+        "codex" => native_codex(&file),
+        _ => file.clone(),
+    };
+    let mut missing = Vec::new();
+    let version = match version_of(&program, name, patience) {
+        Ok(version) => Some(version),
+        Err(why) => {
+            missing.push(why);
+            None
+        }
+    };
+    match name {
+        "codex" if is_script(&program) => missing.push(
+            "its native program was not found beside it, and killing the Node one leaves the other behind; \
+             reinstall it with its optional dependencies"
+                .to_owned(),
+        ),
+        "gemini" => missing.extend(node_is_missing(path, patience)),
+        _ => {}
+    }
+    Some(Client {
+        name,
+        path: file,
+        program,
+        version,
+        driver,
+        missing,
+    })
+}
+
+fn version_of(program: &Path, name: &str, patience: Duration) -> Result<String, String> {
+    match teamster_isolate::ask(program, ["--version"], patience) {
+        Ok(answer) if answer.ok => answer
+            .first_line()
+            .map(str::to_owned)
+            .ok_or_else(|| format!("`{name} --version` says nothing")),
+        Ok(_) => Err(format!("`{name} --version` fails")),
+        Err(silence) => Err(silence.to_string()),
+    }
+}
+
+fn node_is_missing(path: &OsStr, patience: Duration) -> Option<String> {
+    let Some(node) = teamster_isolate::find_program("node", path) else {
+        return Some(format!(
+            "it needs Node {OLDEST_NODE} or newer, and there is no `node` on PATH"
+        ));
+    };
+    let version = version_of(&node, "node", patience).ok()?;
+    let major: u32 = version
+        .trim_start_matches('v')
+        .split('.')
+        .next()?
+        .parse()
+        .ok()?;
+    (major < OLDEST_NODE).then(|| {
+        format!(
+            "it needs Node {OLDEST_NODE} or newer, and `node` is {version}; install a newer one"
+        )
+    })
+}
+
+/// The real Codex behind the Node program of the npm package; the same file when it is none, or when there is none.
+pub(crate) fn native_codex(command: &Path) -> PathBuf {
+    native_beside(command).unwrap_or_else(|| command.to_owned())
+}
+
+/// `…/@openai/codex/bin/codex.js` → `…/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex`, and
+/// the places where other package managers and older versions put it.
+fn native_beside(command: &Path) -> Option<PathBuf> {
+    let script = command.canonicalize().ok()?;
+    if script.extension() != Some(OsStr::new("js")) {
+        return None;
+    }
+    let package = script.parent()?.parent()?;
+    let (platform, triple) = platform()?;
+    let name = format!("codex-{platform}");
+    let inner = package.join("node_modules/@openai").join(&name);
+    let beside = package.parent()?.join(&name);
+    [inner, beside, package.to_owned()]
+        .iter()
+        .flat_map(|root| {
+            let vendor = root.join("vendor").join(triple);
+            [vendor.join("bin/codex"), vendor.join("codex/codex")]
+        })
+        .find(|file| teamster_isolate::is_program(file))
+}
+
+/// npm's name and Rust's name of this platform.
+fn platform() -> Option<(&'static str, &'static str)> {
+    Some(match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", "x86_64") => ("linux-x64", "x86_64-unknown-linux-musl"),
+        ("linux", "aarch64") => ("linux-arm64", "aarch64-unknown-linux-musl"),
+        ("macos", "x86_64") => ("darwin-x64", "x86_64-apple-darwin"),
+        ("macos", "aarch64") => ("darwin-arm64", "aarch64-apple-darwin"),
+        _ => return None,
+    })
+}
+
+fn is_script(program: &Path) -> bool {
+    program
+        .canonicalize()
+        .is_ok_and(|real| real.extension() == Some(OsStr::new("js")))
+}

@@ -1,0 +1,251 @@
+//! What to start for a job, and how.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::Reader;
+use crate::event::Spent;
+use crate::permission::Permissions;
+
+/// One kind of coding agent.
+///
+/// A driver starts nothing. It says what to start ([`Driver::launch`]), understands what that prints
+/// ([`Driver::reader`]) and knows how to ask it to stop ([`Driver::interrupt`]).
+pub trait Driver: Send + Sync {
+    /// The provider's word: `claude`, `codex`, `gemini`, `command`, `scripted`.
+    fn provider(&self) -> &'static str;
+
+    /// What its workers can do unless the configuration says otherwise.
+    fn capabilities(&self) -> &'static [&'static str] {
+        teamster_types::routing::default_capabilities(self.provider())
+    }
+
+    /// What to start for this job.
+    fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch>;
+
+    /// A reader for one run of what `launch` gave for the same job.
+    fn reader(&self, job: &Job<'_>) -> Box<dyn Reader>;
+
+    /// How a running one is asked to end its turn. Whether it obeys is for its process to show.
+    fn interrupt(&self) -> Interrupt;
+}
+
+/// What an agent is to do, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// What it is told. It never becomes part of a command line.
+    pub prompt: &'a str,
+    /// The folder it works in: absolute, links resolved. The process is to be started there.
+    pub worktree: &'a Path,
+    /// The repository's own `.git`, when `worktree` is a linked one and git must be able to write there.
+    pub git_dir: Option<&'a Path>,
+    /// Which model; else the client's own choice.
+    pub model: Option<&'a str>,
+    /// An earlier session to go on with.
+    pub resume: Option<Resume<'a>>,
+    /// What it may do.
+    pub permissions: &'a Permissions,
+    /// Which team it works for.
+    pub team: &'a str,
+    /// As which worker.
+    pub worker: &'a str,
+    /// On which task.
+    pub task: Option<TaskFacts<'a>>,
+    /// Where programs are looked for, as in `PATH`.
+    pub path: &'a OsStr,
+    /// Our own program: a script is played by it.
+    pub teamster: &'a Path,
+}
+
+/// A session of the client to go on with.
+#[derive(Clone, Copy, Debug)]
+pub struct Resume<'a> {
+    /// Its name, from [`Outcome::session`](crate::Outcome::session).
+    pub session: &'a str,
+    /// The sum of what all earlier runs of this session spent. Some clients count on from there, so without it the
+    /// cost of the new run is unknown.
+    pub spent: Option<Spent>,
+}
+
+/// What is told to any program about its task.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskFacts<'a> {
+    /// Its number.
+    pub id: &'a str,
+    /// What it is about.
+    pub subject: &'a str,
+    /// A file with the whole task as JSON.
+    pub file: &'a Path,
+    /// 1 for the first try.
+    pub attempt: u32,
+}
+
+/// A program to start: in the job's worktree, in a session of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The program's file.
+    pub program: PathBuf,
+    /// Its arguments. They hold no secret and no prompt.
+    pub args: Vec<OsString>,
+    /// Variables it gets.
+    pub set: Vec<(OsString, OsString)>,
+    /// Variables it must not inherit, whatever they hold: they belong to a session around us.
+    pub unset: Vec<&'static str>,
+    /// The credentials it may inherit. All others of [`CREDENTIALS`] are to be taken out of its environment.
+    pub secrets: Vec<String>,
+    /// What goes to its standard input.
+    pub input: Input,
+}
+
+impl Launch {
+    /// Names of variables that this program must not see, out of a whole environment's names.
+    pub fn withheld<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+        names
+            .into_iter()
+            .filter(|name| {
+                let foreign = CREDENTIALS.contains(name)
+                    && !self.secrets.iter().any(|allowed| allowed == name);
+                foreign || self.unset.contains(name)
+            })
+            .collect()
+    }
+
+    /// The command line as a person would type it, redacted.
+    pub fn command_line(&self) -> String {
+        let words = std::iter::once(self.program.as_os_str())
+            .chain(self.args.iter().map(OsString::as_os_str))
+            .map(|word| quoted(&word.to_string_lossy()))
+            .collect::<Vec<_>>()
+            .join(" ");
+        teamster_types::redact::redact(&words).into_owned()
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// What goes to the standard input. It is never left open with nobody to feed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing: `/dev/null`.
+    Nothing,
+    /// This, and then its end.
+    Text(Vec<u8>),
+    /// This first; then what the reader replies, until a step says that the input is to be closed.
+    Dialogue(Vec<u8>),
+}
+
+/// How a running agent is asked to end its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// By a signal to its process.
+    Signal(Polite),
+    /// By a line on its standard input.
+    Line(Vec<u8>),
+}
+
+/// A signal that asks and does not force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polite {
+    /// SIGINT.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+/// Why a job cannot be started at all.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CannotLaunch {
+    /// The client is not on this machine.
+    #[error("`{program}` is not on PATH; {hint}")]
+    NotInstalled {
+        /// Its program.
+        program: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The job asks for something that this client cannot do.
+    #[error("{0}")]
+    Unfit(String),
+}
+
+/// The variables that hold a model provider's credentials. An agent inherits those of its own client and no others.
+///
+/// Credentials of other services (a cloud, a forge) are not here: a project's own commands may need them.
+pub const CREDENTIALS: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "CLAUDE_CODE_OAUTH_REFRESH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "AZURE_OPENAI_API_KEY",
+    "CODEX_ACCESS_TOKEN",
+    "CODEX_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "CEREBRAS_API_KEY",
+    "COHERE_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "FIREWORKS_API_KEY",
+    "GROQ_API_KEY",
+    "MISTRAL_API_KEY",
+    "MOONSHOT_API_KEY",
+    "OPENROUTER_API_KEY",
+    "PERPLEXITY_API_KEY",
+    "TOGETHER_API_KEY",
+    "XAI_API_KEY",
+    "ZAI_API_KEY",
+];
+
+/// What Claude Code tells the programs it starts about itself. When teamster was started by such a session, an agent
+/// of ours must not take itself for a part of it.
+pub(crate) const OF_A_SESSION_AROUND_US: &[&str] = &[
+    "AI_AGENT",
+    "CLAUDECODE",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_MESSAGING_SOCKET",
+    "CLAUDE_CODE_MESSAGING_TOKEN",
+    "CLAUDE_CODE_SESSION_ATTENDED",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_ENV_FILE",
+    "CLAUDE_PID",
+    "CLAUDE_PROJECT_DIR",
+];
+
+/// The variables that tell any program whose work it does.
+pub(crate) fn whose_work(job: &Job<'_>) -> Vec<(OsString, OsString)> {
+    let mut set: Vec<(OsString, OsString)> = vec![
+        ("TEAMSTER_TEAM".into(), job.team.into()),
+        ("TEAMSTER_WORKER".into(), job.worker.into()),
+    ];
+    if let Some(task) = &job.task {
+        set.extend([
+            ("TEAMSTER_TASK_ID".into(), task.id.into()),
+            ("TEAMSTER_TASK_SUBJECT".into(), without_nul(task.subject)),
+            ("TEAMSTER_TASK_FILE".into(), task.file.into()),
+            (
+                "TEAMSTER_TASK_ATTEMPT".into(),
+                task.attempt.to_string().into(),
+            ),
+        ]);
+    }
+    set
+}
+
+/// A variable cannot hold the byte 0, and a subject from a foreign writer may.
+fn without_nul(text: &str) -> OsString {
+    text.replace('\0', " ").into()
+}

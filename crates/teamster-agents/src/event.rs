@@ -1,0 +1,217 @@
+//! What an agent did, in our words, whichever client it is.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that an agent did or said.
+///
+/// Texts are as the client sent them, cut where they are very long and not redacted: whoever shows or keeps them
+/// does that.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AgentEvent {
+    /// The agent is there: the proof of start.
+    Started {
+        /// What it calls its session; [`Resume`](crate::Resume) continues it.
+        session: Option<String>,
+        /// The model it says it uses.
+        model: Option<String>,
+    },
+    /// It said something.
+    Text(String),
+    /// It calls a tool.
+    ToolUse {
+        /// The client's name of this call; the result has the same.
+        call: String,
+        /// Which tool.
+        tool: String,
+        /// What it is called with, in one line: the command, the path.
+        detail: String,
+    },
+    /// A tool answered.
+    ToolResult {
+        /// Which call.
+        call: String,
+        /// Whether the tool failed. For some clients a command that failed is no failure of the tool.
+        failed: bool,
+        /// The beginning of what came back.
+        detail: String,
+    },
+    /// It changed files, as far as the client tells. What really changed is for git to say.
+    FileChange {
+        /// Which.
+        paths: Vec<PathBuf>,
+    },
+    /// It used tokens since the last such event. All of a run's added up are what the run used.
+    Usage(Usage),
+    /// It asked whether it may do something.
+    PermissionAsked {
+        /// The client's name of the request, for [`Reader::answer`](crate::Reader::answer).
+        request: String,
+        /// With which tool.
+        tool: String,
+        /// What it wants to do, in one line.
+        detail: String,
+        /// What it was told.
+        decision: Decision,
+    },
+    /// It wants its work committed now, with this message.
+    CommitAsked {
+        /// The message.
+        message: String,
+    },
+    /// Something went wrong.
+    Error {
+        /// What, in the client's words.
+        message: String,
+        /// Whose trouble it is.
+        trouble: Trouble,
+        /// The client tries again by itself: nothing is decided yet.
+        retrying: bool,
+    },
+    /// The client remarks on something that stops nothing.
+    Notice(String),
+    /// The client says that its turn is over. The verdict needs its exit code as well.
+    Finished {
+        /// Whether it calls that a success.
+        success: bool,
+        /// What it says at the end.
+        summary: String,
+    },
+    /// A line that nobody understands, or its beginning. It is a sign of life and nothing else.
+    Unknown(String),
+}
+
+/// What an agent that asked was told, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It may.
+    Allowed,
+    /// It may not.
+    Denied {
+        /// Why.
+        reason: String,
+    },
+    /// A person has to say; [`Reader::answer`](crate::Reader::answer) passes the answer on.
+    Asked,
+}
+
+/// Whose trouble an error is, which decides what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trouble {
+    /// Too many requests, or a quota is used up.
+    RateLimit,
+    /// The model's server or the way to it is out of order.
+    Outage,
+    /// The client is not signed in.
+    SignIn,
+    /// The attempt itself.
+    Task,
+}
+
+impl Trouble {
+    /// Whether it would have hit any task: then the worker waits and the task loses no attempt.
+    pub fn pauses(self) -> bool {
+        self != Self::Task
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate limit",
+            Self::Outage => "outage",
+            Self::SignIn => "not signed in",
+            Self::Task => "error",
+        }
+    }
+}
+
+/// Tokens, counted the same way for every client: the four kinds do not overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Read by the model and not from a cache.
+    pub input: u64,
+    /// Read from a cache.
+    pub cached_input: u64,
+    /// Written to a cache.
+    pub cache_write: u64,
+    /// Written by the model, its reasoning included.
+    pub output: u64,
+    /// The part of `output` that was reasoning.
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// All of it: what a budget counts.
+    pub fn total(&self) -> u64 {
+        self.input
+            .saturating_add(self.cached_input)
+            .saturating_add(self.cache_write)
+            .saturating_add(self.output)
+    }
+
+    /// Whether nothing was used.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.each(other, u64::saturating_add)
+    }
+
+    /// What is left of it without `other`; never less than nothing.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        self.each(other, u64::saturating_sub)
+    }
+
+    /// The larger figure of each kind.
+    #[must_use]
+    pub fn larger(self, other: Self) -> Self {
+        self.each(other, u64::max)
+    }
+
+    fn each(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            input: with(self.input, other.input),
+            cached_input: with(self.cached_input, other.cached_input),
+            cache_write: with(self.cache_write, other.cache_write),
+            output: with(self.output, other.output),
+            reasoning: with(self.reasoning, other.reasoning),
+        }
+    }
+}
+
+/// What a run of a client cost. Unknown is `None`, never 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Spent {
+    /// Tokens.
+    pub usage: Option<Usage>,
+    /// Money, in US dollars, as the client itself reckons it.
+    pub cost_usd: Option<f64>,
+    /// The client ended before it told everything: it was at least this much.
+    pub at_least: bool,
+}
+
+impl Spent {
+    /// Both together. What is unknown on one side is unknown in the sum.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            usage: self
+                .usage
+                .zip(other.usage)
+                .map(|(left, right)| left.plus(right)),
+            cost_usd: self
+                .cost_usd
+                .zip(other.cost_usd)
+                .map(|(left, right)| left + right),
+            at_least: self.at_least || other.at_least,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Gemini: `stream-json`, the prompt on its standard input.
+
+mod read;
+
+use std::ffi::OsString;
+
+use crate::detect;
+use crate::driver::{
+    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, whose_work,
+};
+use crate::permission::Rule;
+use crate::reader::Reader;
+
+/// Gemini CLI.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gemini;
+
+const SECRETS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+
+impl Driver for Gemini {
+    fn provider(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch> {
+        let program = detect::program("gemini", job.path)?;
+        // It asks nobody when it runs by itself. Without `yolo` it does not offer commands to the model at all.
+        let approval = match job.permissions.shell {
+            Rule::Allow => "yolo",
+            Rule::Deny | Rule::Ask => "auto_edit",
+        };
+        let mut args: Vec<OsString> = [
+            "-o",
+            "stream-json",
+            "--skip-trust",
+            "--approval-mode",
+            approval,
+        ]
+        .map(Into::into)
+        .to_vec();
+        if let Some(model) = job.model {
+            args.extend(["-m".into(), model.into()]);
+        }
+        if let Some(resume) = &job.resume {
+            args.extend(["--resume".into(), resume.session.into()]);
+        }
+        let mut set = whose_work(job);
+        // Else it starts itself a second time, and a signal would reach the first only.
+        set.push(("GEMINI_CLI_NO_RELAUNCH".into(), "true".into()));
+        Ok(Launch {
+            program,
+            args,
+            set,
+            unset: OF_A_SESSION_AROUND_US.to_vec(),
+            secrets: SECRETS.map(str::to_owned).to_vec(),
+            input: Input::Text(job.prompt.as_bytes().to_vec()),
+        })
+    }
+
+    fn reader(&self, job: &Job<'_>) -> Box<dyn Reader> {
+        Box::new(read::GeminiReader::new(job))
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        Interrupt::Signal(Polite::Terminate)
+    }
+}

@@ -1,0 +1,212 @@
+//! Gemini's event stream.
+//!
+//! Its traps: it ends with exit code 0 after a signal and after an answer that was no answer, so only its result
+//! counts; while it tries again it says nothing for minutes, except on the error stream; API errors end it with the
+//! HTTP status modulo 256.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::course::{Course, End};
+use crate::driver::Job;
+use crate::event::{AgentEvent, Spent, Trouble, Usage};
+use crate::reader::{Ending, Exit, Outcome, Reader, Step, Stopped};
+use crate::trouble;
+use crate::words::{LONGEST_TEXT, clip, count, last_words, object, one_line, text, tool_detail};
+
+const MOST_PENDING: usize = 1000;
+
+/// Its exit codes of its own.
+const SIGN_IN: i32 = 41;
+const WRONG_INPUT: i32 = 42;
+
+pub(super) struct GeminiReader {
+    course: Course,
+    resumed: bool,
+    used: Option<Usage>,
+    /// What it said since it last called a tool, as it comes in pieces.
+    said: String,
+    error: Option<String>,
+    pending: HashMap<String, PathBuf>,
+}
+
+impl GeminiReader {
+    pub(super) fn new(job: &Job<'_>) -> Self {
+        Self {
+            course: Course::default(),
+            resumed: job.resume.is_some(),
+            used: None,
+            said: String::new(),
+            error: None,
+            pending: HashMap::new(),
+        }
+    }
+
+    fn message(&mut self, value: &Value) -> Vec<AgentEvent> {
+        if text(value, "role") != Some("assistant") {
+            return Vec::new();
+        }
+        let said = text(value, "content").unwrap_or_default();
+        if value.get("delta") != Some(&Value::Bool(true)) {
+            self.said.clear();
+        }
+        if self.said.len() < LONGEST_TEXT {
+            self.said.push_str(said);
+        }
+        self.course.gets_on();
+        vec![AgentEvent::Text(clip(said, LONGEST_TEXT))]
+    }
+
+    fn tool_use(&mut self, value: &Value) -> Vec<AgentEvent> {
+        self.said.clear();
+        self.course.gets_on();
+        let call = text(value, "tool_id").unwrap_or_default().to_owned();
+        let tool = text(value, "tool_name").unwrap_or_default().to_owned();
+        let input = value.get("parameters").unwrap_or(&Value::Null);
+        let edits = matches!(tool.as_str(), "write_file" | "replace");
+        let file = text(input, "file_path");
+        if let (true, Some(file)) = (edits && self.pending.len() < MOST_PENDING, file) {
+            self.pending.insert(call.clone(), file.into());
+        }
+        vec![AgentEvent::ToolUse {
+            detail: tool_detail(input),
+            call,
+            tool,
+        }]
+    }
+
+    fn tool_result(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let call = text(value, "tool_id").unwrap_or_default().to_owned();
+        let failed = text(value, "status") != Some("success");
+        let file = self.pending.remove(&call);
+        let mut events = vec![AgentEvent::ToolResult {
+            call,
+            failed,
+            detail: one_line(text(value, "output").unwrap_or_default()),
+        }];
+        if let (Some(file), false) = (file, failed) {
+            events.push(AgentEvent::FileChange { paths: vec![file] });
+        }
+        events
+    }
+
+    fn error(&mut self, value: &Value) -> AgentEvent {
+        let message = text(value, "message").unwrap_or("error");
+        if text(value, "severity") == Some("warning") {
+            return AgentEvent::Notice(one_line(message));
+        }
+        self.error = Some(message.to_owned());
+        self.course
+            .error(trouble::of_message(message), message, false)
+    }
+
+    fn result(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let mut events = Vec::new();
+        if let Some(stats) = value.get("stats") {
+            let so_far = self.used.unwrap_or_default();
+            let used = usage_of(stats).larger(so_far);
+            self.used = Some(used);
+            let rest = used.minus(so_far);
+            if !rest.is_zero() {
+                events.push(AgentEvent::Usage(rest));
+            }
+        }
+        let end = if text(value, "status") == Some("success") {
+            End::Success {
+                summary: self.said.clone(),
+            }
+        } else {
+            let message = value.pointer("/error/message").and_then(Value::as_str);
+            let reason = message
+                .or(self.error.as_deref())
+                .unwrap_or("the turn failed");
+            End::Failure {
+                trouble: trouble::of_message(reason),
+                reason: reason.to_owned(),
+            }
+        };
+        events.push(self.course.finish(end));
+        events
+    }
+
+    /// What only the exit code or the error stream tells.
+    fn without_result(&mut self, ending: Ending, stderr: &str) {
+        let words = || last_words(stderr).unwrap_or_default();
+        let resumed = self.resumed;
+        match ending.exit {
+            Exit::Code(SIGN_IN) => self.course.stand_in(|| {
+                Some(End::Failure {
+                    trouble: Trouble::SignIn,
+                    reason: words(),
+                })
+            }),
+            Exit::Code(WRONG_INPUT) if resumed && stderr.contains("Error resuming session") => {
+                self.course
+                    .stand_in(|| Some(End::SessionGone { reason: words() }));
+            }
+            _ => {}
+        }
+        // Stopped while it was trying again: it told that to the error stream only.
+        let tried = stderr.lines().rfind(|line| line.starts_with("Attempt "));
+        let waited = matches!(ending.stopped, Some(Stopped::Silent | Stopped::Late));
+        if let (true, Some(tried)) = (waited && !self.course.is_finished(), tried) {
+            let trouble = match trouble::status_in(tried) {
+                Some(status) => trouble::of_status(status),
+                None => trouble::of_message(tried),
+            };
+            self.course.error(trouble, &one_line(tried), true);
+        }
+    }
+}
+
+impl Reader for GeminiReader {
+    fn line(&mut self, line: &[u8]) -> Step {
+        let (kind, value) = match object(line) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Step::default(),
+            Err(unknown) => return Step::event(unknown),
+        };
+        let events = match kind.as_str() {
+            "init" => {
+                let (session, model) = (text(&value, "session_id"), text(&value, "model"));
+                self.course.start(session, model).into_iter().collect()
+            }
+            "message" => self.message(&value),
+            "tool_use" => self.tool_use(&value),
+            "tool_result" => self.tool_result(&value),
+            "error" => vec![self.error(&value)],
+            "result" => self.result(&value),
+            other => vec![AgentEvent::Unknown(one_line(other))],
+        };
+        Step {
+            events,
+            ..Step::default()
+        }
+    }
+
+    fn end(mut self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome {
+        self.without_result(ending, stderr_tail);
+        let spent = Spent {
+            usage: self.used,
+            cost_usd: None,
+            at_least: !self.course.is_finished(),
+        };
+        self.course.outcome(ending, stderr_tail, spent)
+    }
+}
+
+fn usage_of(stats: &Value) -> Usage {
+    let (read, written) = (count(stats, "input_tokens"), count(stats, "output_tokens"));
+    let cached_input = count(stats, "cached").min(read);
+    // Its output leaves out the thoughts; its total does not.
+    let reasoning = count(stats, "total_tokens").saturating_sub(read.saturating_add(written));
+    Usage {
+        input: read - cached_input,
+        cached_input,
+        cache_write: 0,
+        output: written.saturating_add(reasoning),
+        reasoning,
+    }
+}

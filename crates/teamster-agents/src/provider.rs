@@ -1,0 +1,287 @@
+//! What a user calls an agent: `claude`, `mcp-codex`, `command:make check`, `scripted:demo.toml`, or a name of the
+//! configuration.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use teamster_types::routing::default_capabilities;
+use thiserror::Error;
+
+use crate::driver::{CREDENTIALS, Driver};
+use crate::{Claude, Codex, Command, Gemini, Scripted};
+
+/// Which driver, with its argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+    /// A shell command.
+    Command(String),
+    /// A script, by its absolute path.
+    Scripted(PathBuf),
+}
+
+impl Kind {
+    /// Its word: `claude`, `codex`, `gemini`, `command`, `scripted`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Command(_) => "command",
+            Self::Scripted(_) => "scripted",
+        }
+    }
+
+    fn parse(word: &str, base: &Path) -> Result<Option<Self>, ProviderError> {
+        let (head, argument) = match word.split_once(':') {
+            Some((head, argument)) => (head, Some(argument)),
+            None => (word, None),
+        };
+        let plain = |kind: Self| match argument {
+            None => Ok(Some(kind)),
+            Some(_) => Err(ProviderError::NoArgument(head.to_owned())),
+        };
+        let needed = || {
+            argument
+                .filter(|argument| !argument.trim().is_empty())
+                .ok_or_else(|| ProviderError::NeedsArgument(head.to_owned()))
+        };
+        match head {
+            "claude" => plain(Self::Claude),
+            "codex" | "mcp-codex" => plain(Self::Codex),
+            "gemini" | "mcp-gemini" => plain(Self::Gemini),
+            "command" => Ok(Some(Self::Command(needed()?.to_owned()))),
+            "scripted" => Ok(Some(Self::Scripted(base.join(needed()?)))),
+            "claude-native" => Err(ProviderError::Native),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A provider that a worker can be started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// What the user called it.
+    pub name: String,
+    /// Which driver.
+    pub kind: Kind,
+    /// Which model, unless a worker is given another.
+    pub model: Option<String>,
+    /// What its workers can do.
+    pub capabilities: Vec<String>,
+    /// Credentials that a command may see.
+    pub secrets: Vec<String>,
+}
+
+impl Provider {
+    /// The driver for it.
+    pub fn driver(&self) -> Box<dyn Driver> {
+        match &self.kind {
+            Kind::Claude => Box::new(Claude),
+            Kind::Codex => Box::new(Codex),
+            Kind::Gemini => Box::new(Gemini),
+            Kind::Command(command) => Box::new(Command::new(command, self.secrets.clone())),
+            Kind::Scripted(file) => Box::new(Scripted::new(file)),
+        }
+    }
+}
+
+/// A section `[providers.NAME]` of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Configured {
+    /// The driver's word; the name itself when it is one.
+    pub kind: Option<String>,
+    /// The shell command, for `kind = "command"`.
+    pub command: Option<String>,
+    /// The script, for `kind = "scripted"`.
+    pub file: Option<PathBuf>,
+    /// Which model.
+    pub model: Option<String>,
+    /// What its workers can do.
+    pub capabilities: Option<Vec<String>>,
+    /// Names of variables with credentials that a command may see.
+    pub secrets: Vec<String>,
+}
+
+/// Everything that can be named as a provider here.
+#[derive(Clone, Debug, Default)]
+pub struct Providers {
+    base: PathBuf,
+    configured: BTreeMap<String, Configured>,
+}
+
+impl Providers {
+    /// The built-in ones. Files are named relative to `base`.
+    pub fn new(base: &Path) -> Self {
+        Self {
+            base: base.to_owned(),
+            configured: BTreeMap::new(),
+        }
+    }
+
+    /// And one of the configuration. A later one of the same name replaces an earlier one.
+    pub fn configure(&mut self, name: &str, section: Configured) -> Result<(), ProviderError> {
+        is_name(name)?;
+        let before = self.configured.insert(name.to_owned(), section);
+        // A section that makes no sense is found now and not when the first worker is started.
+        self.find(name).map(drop).inspect_err(|_| {
+            match before {
+                Some(before) => self.configured.insert(name.to_owned(), before),
+                None => self.configured.remove(name),
+            };
+        })
+    }
+
+    /// And one of the command line: `NAME=command:…`.
+    pub fn define(&mut self, definition: &str) -> Result<(), ProviderError> {
+        let (name, word) = definition
+            .split_once('=')
+            .ok_or_else(|| ProviderError::Definition(definition.to_owned()))?;
+        let mut section = Configured::default();
+        match Kind::parse(word, &self.base)? {
+            Some(Kind::Command(command)) => section.command = Some(command),
+            Some(Kind::Scripted(file)) => section.file = Some(file),
+            Some(_) => {}
+            None => return Err(self.unknown(word)),
+        }
+        section.kind = word.split(':').next().map(str::to_owned);
+        self.configure(name, section)
+    }
+
+    /// The provider that a word stands for.
+    pub fn find(&self, word: &str) -> Result<Provider, ProviderError> {
+        if let Some(section) = self.configured.get(word) {
+            return self.of_section(word, section);
+        }
+        let kind = Kind::parse(word, &self.base)?.ok_or_else(|| self.unknown(word))?;
+        // What is said about a kind holds for all that carry an argument, too.
+        let section = self.configured.get(kind.word());
+        let section = section.cloned().unwrap_or_default();
+        Ok(Provider {
+            name: word.to_owned(),
+            model: section.model,
+            capabilities: capabilities(&kind, section.capabilities),
+            secrets: section.secrets,
+            kind,
+        })
+    }
+
+    /// Every name that needs no argument.
+    pub fn names(&self) -> Vec<String> {
+        let built_in = ["claude", "codex", "gemini"].map(str::to_owned);
+        let mut names: Vec<String> = built_in
+            .into_iter()
+            .chain(self.configured.keys().cloned())
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn of_section(&self, name: &str, section: &Configured) -> Result<Provider, ProviderError> {
+        let wrong = |what: &str| ProviderError::Section(name.to_owned(), what.to_owned());
+        let word = section.kind.as_deref().unwrap_or(name);
+        let built_in = matches!(
+            word,
+            "claude" | "codex" | "mcp-codex" | "gemini" | "mcp-gemini"
+        );
+        let kind = match (word, &section.command, &section.file) {
+            ("command", Some(command), None) if !command.trim().is_empty() => {
+                Kind::Command(command.clone())
+            }
+            ("command", ..) => {
+                return Err(wrong("kind \"command\" needs `command`, and no `file`"));
+            }
+            ("scripted", None, Some(file)) => Kind::Scripted(self.base.join(file)),
+            ("scripted", ..) => {
+                return Err(wrong("kind \"scripted\" needs `file`, and no `command`"));
+            }
+            (_, None, None) if built_in => {
+                Kind::parse(word, &self.base)?.ok_or_else(|| self.unknown(word))?
+            }
+            _ if built_in => return Err(wrong("`command` and `file` are for other kinds")),
+            _ => {
+                return Err(wrong(
+                    "`kind` must be claude, codex, gemini, command or scripted",
+                ));
+            }
+        };
+        if let Some(secret) = section
+            .secrets
+            .iter()
+            .find(|secret| !CREDENTIALS.contains(&secret.as_str()))
+        {
+            return Err(wrong(&format!(
+                "`{secret}` is not withheld from anybody, so it need not be named in `secrets`"
+            )));
+        }
+        Ok(Provider {
+            name: name.to_owned(),
+            model: section.model.clone(),
+            capabilities: capabilities(&kind, section.capabilities.clone()),
+            secrets: section.secrets.clone(),
+            kind,
+        })
+    }
+
+    fn unknown(&self, word: &str) -> ProviderError {
+        ProviderError::Unknown(word.to_owned(), self.names().join(", "))
+    }
+}
+
+fn capabilities(kind: &Kind, configured: Option<Vec<String>>) -> Vec<String> {
+    configured.unwrap_or_else(|| {
+        default_capabilities(kind.word())
+            .iter()
+            .map(|capability| (*capability).to_owned())
+            .collect()
+    })
+}
+
+fn is_name(name: &str) -> Result<(), ProviderError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !name.is_empty() && name.len() <= 64 && name.chars().all(plain) {
+        Ok(())
+    } else {
+        Err(ProviderError::Name(name.to_owned()))
+    }
+}
+
+/// Why a word is no provider.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProviderError {
+    /// Nobody knows it.
+    #[error("nobody knows the provider `{0}`; there are {1}, command:… and scripted:…")]
+    Unknown(String, String),
+    /// It takes no argument.
+    #[error("the provider `{0}` takes nothing after a colon")]
+    NoArgument(String),
+    /// It takes one.
+    #[error("the provider `{0}` needs its argument after a colon, as in `command:make check`")]
+    NeedsArgument(String),
+    /// It cannot be started by us.
+    #[error(
+        "`claude-native` workers are started by the user's own session, never by teamster; use `claude`"
+    )]
+    Native,
+    /// It is no name.
+    #[error("`{0}` is no name for a provider: letters, digits, `-` and `_`, at most 64")]
+    Name(String),
+    /// It is no definition.
+    #[error("`{0}` defines no provider; write NAME=command:…")]
+    Definition(String),
+    /// Its section makes no sense.
+    #[error("[providers.{0}]: {1}")]
+    Section(String, String),
+}
+
+#[cfg(test)]
+#[path = "provider_tests.rs"]
+mod tests;

@@ -1,0 +1,295 @@
+//! The agent that plays a script.
+//!
+//! Like any agent it works in its worktree and tells what it does on its standard output. It touches files through
+//! [`Beneath`], so a script cannot reach out of its worktree; commands are started by `teamster-isolate`.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use teamster_fs::Beneath;
+
+use super::script::{Script, Section, Step};
+use crate::event::Trouble;
+
+/// How often a file that is waited for is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Where a script is played, and for which task.
+#[derive(Clone, Copy)]
+pub struct Scene<'a> {
+    /// The folder it works in.
+    pub worktree: &'a Path,
+    /// The task's number; empty without a task.
+    pub id: &'a str,
+    /// What the task is about.
+    pub subject: &'a str,
+    /// 1 for the first try.
+    pub attempt: u32,
+    /// The team.
+    pub team: &'a str,
+    /// The worker.
+    pub worker: &'a str,
+    /// Waits so long.
+    pub pause: &'a dyn Fn(Duration),
+}
+
+/// How a play ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Played {
+    /// The process is to end with this exit code.
+    Exit(u8),
+    /// The process is to die of a signal.
+    Crash,
+}
+
+/// Plays the section that fits the scene. An error means that nobody listens any more.
+pub fn play(script: &Script, scene: &Scene<'_>, out: &mut dyn Write) -> io::Result<Played> {
+    let mut player = Player {
+        scene,
+        out,
+        said: String::new(),
+        calls: 0,
+    };
+    let Some(section) = script.section(scene) else {
+        player.start()?;
+        let reason = format!(
+            "the script has no steps for task {} ({})",
+            scene.id, scene.subject
+        );
+        return player.fail(&reason, Trouble::Task);
+    };
+    player.section(section)
+}
+
+struct Player<'a, 'o> {
+    scene: &'a Scene<'a>,
+    out: &'o mut dyn Write,
+    said: String,
+    calls: u32,
+}
+
+/// Whether to go on after a step.
+enum Then {
+    Next,
+    End(Played),
+}
+
+impl Player<'_, '_> {
+    fn section(&mut self, section: &Section) -> io::Result<Played> {
+        if section.starts {
+            self.start()?;
+        }
+        for step in &section.steps {
+            match self.step(step)? {
+                Then::Next => {}
+                Then::End(played) => return Ok(played),
+            }
+        }
+        let summary = if self.said.is_empty() {
+            format!("played {} steps", section.steps.len())
+        } else {
+            self.said.clone()
+        };
+        self.finish(&summary)
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        let session = format!("scripted-{}", teamster_fs::random_hex());
+        self.print(&json!({ "type": "started", "session": session }))
+    }
+
+    fn step(&mut self, step: &Step) -> io::Result<Then> {
+        match step {
+            Step::Say(text) => {
+                self.said = self.filled(text);
+                self.print(&json!({ "type": "say", "text": self.said }))?;
+            }
+            Step::Commit(message) => {
+                let message = self.filled(message);
+                self.print(&json!({ "type": "commit", "message": message }))?;
+            }
+            Step::Sleep(span) => (self.scene.pause)(*span),
+            Step::Used { usage, cost_usd } => {
+                self.print(&json!({ "type": "used", "usage": usage, "costUsd": cost_usd }))?;
+            }
+            Step::Fail(reason) => {
+                let reason = self.filled(reason);
+                return self.fail(&reason, Trouble::Task).map(Then::End);
+            }
+            Step::Pause(trouble) => {
+                let reason = format!("the script says: {}", trouble.words());
+                return self.fail(&reason, *trouble).map(Then::End);
+            }
+            Step::Hang => loop {
+                (self.scene.pause)(LONG);
+            },
+            Step::Crash(None) => return Ok(Then::End(Played::Crash)),
+            Step::Crash(Some(code)) => return Ok(Then::End(Played::Exit(*code))),
+            Step::Done(summary) => {
+                let summary = self.filled(summary);
+                return self.finish(&summary).map(Then::End);
+            }
+            Step::Run { .. } | Step::WaitForFile { .. } => return self.wait_or_run(step),
+            Step::Write { .. } | Step::Append { .. } | Step::Edit { .. } | Step::Delete(_) => {
+                return self.touch(step);
+            }
+        }
+        Ok(Then::Next)
+    }
+
+    fn wait_or_run(&mut self, step: &Step) -> io::Result<Then> {
+        match step {
+            Step::Run {
+                command,
+                within,
+                may_fail,
+            } => {
+                self.calls += 1;
+                let call = format!("run-{}", self.calls);
+                self.print(&json!({ "type": "run", "call": call, "command": command }))?;
+                let (ok, output) = run(command, *within);
+                self.print(&json!({ "type": "ran", "call": call, "ok": ok, "output": output }))?;
+                if !ok && !may_fail {
+                    let last = output
+                        .trim()
+                        .lines()
+                        .next_back()
+                        .unwrap_or("it said nothing");
+                    let reason = format!("`{command}` failed: {last}");
+                    return self.fail(&reason, Trouble::Task).map(Then::End);
+                }
+            }
+            Step::WaitForFile { path, within } => {
+                let path = self.filled(path);
+                let file = self.scene.worktree.join(&path);
+                let mut waited = Duration::ZERO;
+                while !file.exists() {
+                    if waited >= *within {
+                        let reason = format!("{path} did not come within {} s", within.as_secs());
+                        return self.fail(&reason, Trouble::Task).map(Then::End);
+                    }
+                    (self.scene.pause)(LOOK_AGAIN);
+                    waited += LOOK_AGAIN;
+                }
+            }
+            _ => {}
+        }
+        Ok(Then::Next)
+    }
+
+    fn touch(&mut self, step: &Step) -> io::Result<Then> {
+        match self.touched(step) {
+            Ok(path) => {
+                self.print(&json!({ "type": "changed", "path": path }))?;
+                Ok(Then::Next)
+            }
+            Err(reason) => self.fail(&reason, Trouble::Task).map(Then::End),
+        }
+    }
+
+    /// Changes a file; gives its path, or why it could not be changed.
+    fn touched(&self, step: &Step) -> Result<String, String> {
+        let words = |error: teamster_fs::FsError| error.to_string();
+        let tree = Beneath::open(self.scene.worktree)
+            .map_err(words)?
+            .ok_or("its worktree is gone")?;
+        let old = |path: &str| {
+            let read = tree.read(Path::new(path)).map_err(words)?;
+            Ok::<_, String>(read)
+        };
+        match step {
+            Step::Write { path, text } => {
+                let path = self.filled(path);
+                let text = self.filled(text);
+                tree.write(Path::new(&path), text.as_bytes())
+                    .map_err(words)?;
+                Ok(path)
+            }
+            Step::Append { path, text } => {
+                let path = self.filled(path);
+                let mut bytes = old(&path)?.unwrap_or_default();
+                bytes.extend_from_slice(self.filled(text).as_bytes());
+                tree.write(Path::new(&path), &bytes).map_err(words)?;
+                Ok(path)
+            }
+            Step::Edit {
+                path,
+                find,
+                replace,
+            } => {
+                let path = self.filled(path);
+                let bytes = old(&path)?.ok_or(format!("there is no {path} to edit"))?;
+                let text = String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8"))?;
+                let find = self.filled(find);
+                if !text.contains(&find) {
+                    return Err(format!("{path} does not contain {find:?}"));
+                }
+                let text = text.replacen(&find, &self.filled(replace), 1);
+                tree.write(Path::new(&path), text.as_bytes())
+                    .map_err(words)?;
+                Ok(path)
+            }
+            Step::Delete(path) => {
+                let path = self.filled(path);
+                if tree.remove(Path::new(&path)).map_err(words)? {
+                    Ok(path)
+                } else {
+                    Err(format!("there is no {path} to delete"))
+                }
+            }
+            _ => Err("this step changes no file".to_owned()),
+        }
+    }
+
+    /// Words in braces stand for what is known about the task.
+    fn filled(&self, text: &str) -> String {
+        let scene = self.scene;
+        let attempt = scene.attempt.to_string();
+        let known = [
+            ("{id}", scene.id),
+            ("{attempt}", attempt.as_str()),
+            ("{team}", scene.team),
+            ("{worker}", scene.worker),
+            // Last: a subject that looks like one of the others is not filled in again.
+            ("{subject}", scene.subject),
+        ];
+        known.iter().fold(text.to_owned(), |text, (word, value)| {
+            text.replace(word, value)
+        })
+    }
+
+    fn finish(&mut self, summary: &str) -> io::Result<Played> {
+        self.print(&json!({ "type": "finished", "summary": summary }))?;
+        Ok(Played::Exit(0))
+    }
+
+    fn fail(&mut self, reason: &str, trouble: Trouble) -> io::Result<Played> {
+        self.print(&json!({ "type": "failed", "reason": reason, "trouble": trouble }))?;
+        Ok(Played::Exit(1))
+    }
+
+    /// One whole line, at once: whoever reads must never wait for the rest of it.
+    fn print(&mut self, line: &Value) -> io::Result<()> {
+        let mut bytes = line.to_string().into_bytes();
+        bytes.push(b'\n');
+        self.out.write_all(&bytes)?;
+        self.out.flush()
+    }
+}
+
+/// Runs a command in the current folder, which is the worktree.
+fn run(command: &str, within: Duration) -> (bool, String) {
+    // Both streams in one, as a person would see them.
+    let script = format!("exec 2>&1\n{command}");
+    match teamster_isolate::ask(Path::new("/bin/sh"), ["-c", script.as_str()], within) {
+        Ok(answer) => (answer.ok, answer.text),
+        Err(silence) => (false, silence.to_string()),
+    }
+}
+
+#[cfg(test)]
+#[path = "play_tests.rs"]
+mod tests;

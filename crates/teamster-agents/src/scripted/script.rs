@@ -1,0 +1,243 @@
+//! A script: which steps are played for which task.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use teamster_fs::Dir;
+use thiserror::Error;
+use toml::de::{DeTable, DeValue};
+
+use super::play::Scene;
+use super::section::Fields;
+use crate::event::{Trouble, Usage};
+
+/// Scripts are written by people; one that is larger is not a script.
+const LARGEST: usize = 1024 * 1024;
+
+/// A script.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    sections: Vec<Section>,
+}
+
+/// The steps for some tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Section {
+    pub(super) id: Option<String>,
+    pub(super) subject: Option<String>,
+    pub(super) worker: Option<String>,
+    pub(super) attempt: Option<u32>,
+    /// Whether it says that it is there before it begins.
+    pub(super) starts: bool,
+    pub(super) steps: Vec<Step>,
+}
+
+/// One thing to do. Paths are relative to the worktree.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    Say(String),
+    Write {
+        path: String,
+        text: String,
+    },
+    Append {
+        path: String,
+        text: String,
+    },
+    Edit {
+        path: String,
+        find: String,
+        replace: String,
+    },
+    Delete(String),
+    Commit(String),
+    Sleep(Duration),
+    Run {
+        command: String,
+        within: Duration,
+        may_fail: bool,
+    },
+    WaitForFile {
+        path: String,
+        within: Duration,
+    },
+    Used {
+        usage: Usage,
+        cost_usd: Option<f64>,
+    },
+    Fail(String),
+    Pause(Trouble),
+    Hang,
+    Crash(Option<u8>),
+    Done(String),
+}
+
+/// What is wrong with a script, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub struct ScriptError {
+    /// Which file.
+    pub file: PathBuf,
+    /// Which line of it; `None` when it could not be read at all.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub error: String,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}, line {line}: {}", self.file.display(), self.error),
+            None => write!(f, "{}: {}", self.file.display(), self.error),
+        }
+    }
+}
+
+impl Script {
+    /// Reads a script's file; links to it are the user's own.
+    pub fn read(file: &Path) -> Result<Self, ScriptError> {
+        let unread = |error: String| ScriptError {
+            file: file.to_owned(),
+            line: None,
+            error,
+        };
+        let missing = || unread("there is no such script".to_owned());
+        let real = file.canonicalize().map_err(|_| missing())?;
+        let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
+            return Err(missing());
+        };
+        let dir = Dir::open_root(folder).map_err(|error| unread(error.to_string()))?;
+        let read = dir.ok_or_else(missing)?.read(&name.to_string_lossy());
+        let (bytes, _) = read
+            .map_err(|error| unread(error.to_string()))?
+            .ok_or_else(missing)?;
+        if bytes.len() > LARGEST {
+            return Err(unread("a script has at most 1 MiB".to_owned()));
+        }
+        let text = std::str::from_utf8(&bytes).map_err(|_| unread("it is not UTF-8".to_owned()))?;
+        Self::parse(file, text)
+    }
+
+    /// Understands a script's text; `file` is for the messages.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, ScriptError> {
+        let fail = |(at, error): (usize, String)| ScriptError {
+            file: file.to_owned(),
+            line: Some(1 + text.get(..at).unwrap_or_default().matches('\n').count()),
+            error,
+        };
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            fail((at, format!("not valid TOML: {}", error.message())))
+        })?;
+        sections(table.get_ref())
+            .map(|sections| Self { sections })
+            .map_err(fail)
+    }
+
+    /// The first section that fits; the default stands behind all others.
+    pub(super) fn section(&self, scene: &Scene<'_>) -> Option<&Section> {
+        self.sections.iter().find(|section| section.fits(scene))
+    }
+}
+
+/// Something wrong at a byte of the text.
+pub(super) type Wrong = (usize, String);
+
+fn sections(table: &DeTable<'_>) -> Result<Vec<Section>, Wrong> {
+    let mut fields = Fields::new(table, 0, "the script");
+    let mut sections = Vec::new();
+    if let Some((at, value)) = fields.take("task") {
+        let DeValue::Array(tasks) = value else {
+            return Err((
+                at,
+                "`task` is a list of sections: write [[task]]".to_owned(),
+            ));
+        };
+        for task in tasks {
+            let DeValue::Table(inner) = task.get_ref() else {
+                return Err((
+                    task.span().start,
+                    "a task is a section: write [[task]]".to_owned(),
+                ));
+            };
+            sections.push(Section::parse(inner, task.span().start)?);
+        }
+    }
+    let has_default = table.iter().any(|(key, _)| key.get_ref() == "steps");
+    if has_default {
+        let steps = fields.steps()?;
+        let starts = fields.flag("starts")?.unwrap_or(true);
+        sections.push(Section {
+            id: None,
+            subject: None,
+            worker: None,
+            attempt: None,
+            starts,
+            steps,
+        });
+    }
+    fields.nothing_left()?;
+    if sections.is_empty() {
+        return Err((
+            0,
+            "a script needs `steps` or at least one [[task]]".to_owned(),
+        ));
+    }
+    Ok(sections)
+}
+
+impl Section {
+    fn parse(table: &DeTable<'_>, at: usize) -> Result<Self, Wrong> {
+        let mut fields = Fields::new(table, at, "[[task]]");
+        let section = Self {
+            id: fields.word("id")?,
+            subject: fields.text("subject")?,
+            worker: fields.text("worker")?,
+            attempt: fields.number("attempt")?,
+            starts: fields.flag("starts")?.unwrap_or(true),
+            steps: fields.steps()?,
+        };
+        fields.nothing_left()?;
+        Ok(section)
+    }
+
+    fn fits(&self, scene: &Scene<'_>) -> bool {
+        self.id.as_deref().is_none_or(|id| id == scene.id)
+            && self
+                .subject
+                .as_deref()
+                .is_none_or(|pattern| matches(pattern, scene.subject))
+            && self
+                .worker
+                .as_deref()
+                .is_none_or(|pattern| matches(pattern, scene.worker))
+            && self.attempt.is_none_or(|attempt| attempt == scene.attempt)
+    }
+}
+
+/// Whether a text fits a pattern in which `*` stands for anything.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else {
+        return false;
+    };
+    let mut rest = rest;
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+#[path = "script_tests.rs"]
+mod tests;

@@ -1,0 +1,160 @@
+//! Whose trouble an API error is: by its HTTP status where the client tells it, by its words otherwise.
+//!
+//! Only texts that a client marks as errors of the API are judged by their words. What an agent says or a tool prints
+//! is never looked at, or a task about rate limits would pause its worker.
+
+use crate::event::Trouble;
+
+/// Words of the clients and of the servers behind them, lower case, most telling first.
+const WORDS: &[(Trouble, &[&str])] = &[
+    (
+        Trouble::RateLimit,
+        &[
+            "rate limit",
+            "rate_limit",
+            "ratelimit",
+            "too many requests",
+            "resource_exhausted",
+            "quota",
+            "usage limit",
+            "credit balance",
+            "billing",
+        ],
+    ),
+    (
+        Trouble::SignIn,
+        &[
+            "unauthorized",
+            "unauthenticated",
+            "authentication",
+            "failed to authenticate",
+            "not logged in",
+            "please run /login",
+            "codex login",
+            "invalid api key",
+            "api key not valid",
+            "api key not found",
+            "missing api key",
+            "token has expired",
+        ],
+    ),
+    (
+        Trouble::Outage,
+        &[
+            "overloaded",
+            "high demand",
+            "server_error",
+            "server error",
+            "service unavailable",
+            "bad gateway",
+            "gateway timeout",
+            "stream disconnected",
+            "stream ended without a finish reason",
+            "stream error",
+            "error sending request",
+            "connection",
+            "fetch failed",
+            "network error",
+            "socket hang up",
+            "econnrefused",
+            "econnreset",
+            "enotfound",
+            "etimedout",
+            "eai_again",
+            "dns error",
+            "timed out",
+        ],
+    ),
+];
+
+/// By the HTTP status of the model's server.
+pub(crate) fn of_status(status: u64) -> Trouble {
+    match status {
+        401 | 403 => Trouble::SignIn,
+        402 | 429 => Trouble::RateLimit,
+        408 | 500..=599 => Trouble::Outage,
+        _ => Trouble::Task,
+    }
+}
+
+/// By the words of an API error. A status that it names counts first.
+pub(crate) fn of_message(message: &str) -> Trouble {
+    if let Some(status) = status_in(message) {
+        let trouble = of_status(status);
+        // A 400 can still say that the account is out of money.
+        if trouble != Trouble::Task {
+            return trouble;
+        }
+    }
+    let lower = message.to_lowercase();
+    WORDS
+        .iter()
+        .find(|(_, words)| words.iter().any(|word| lower.contains(word)))
+        .map_or(Trouble::Task, |(trouble, _)| *trouble)
+}
+
+/// `unexpected status 401 Unauthorized`, `API Error: 500 …`, `rejected (429)`, `"code":500`
+pub(crate) fn status_in(message: &str) -> Option<u64> {
+    const BEFORE: [&str; 6] = [
+        "status",
+        "status:",
+        "error:",
+        "\"code\":",
+        "rejected (",
+        "http",
+    ];
+    let lower = message.to_ascii_lowercase();
+    BEFORE.iter().find_map(|before| {
+        lower.match_indices(before).find_map(|(at, found)| {
+            let rest = lower[at + found.len()..].trim_start();
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let number = rest.get(..digits)?.parse().ok()?;
+            (digits == 3 && (400..600).contains(&number)).then_some(number)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_messages_of_the_clients_are_told_apart() {
+        let table = [
+            (
+                "exceeded retry limit, last status: 429 Too Many Requests",
+                Trouble::RateLimit,
+            ),
+            (
+                "API Error: Request rejected (429) · mock",
+                Trouble::RateLimit,
+            ),
+            ("[API Error: {\"error\":{\"code\":500}}]", Trouble::Outage),
+            ("API Error: 529 overloaded", Trouble::Outage),
+            (
+                "unexpected status 401 Unauthorized: x, url: y",
+                Trouble::SignIn,
+            ),
+            ("API Error: 400 prompt is too long", Trouble::Task),
+            (
+                "API Error: 400 Your credit balance is too low",
+                Trouble::RateLimit,
+            ),
+            (
+                "stream disconnected before completion: idle timeout waiting for SSE",
+                Trouble::Outage,
+            ),
+            (
+                "Model stream ended with malformed function call.",
+                Trouble::Task,
+            ),
+            ("API Error: Connection error.", Trouble::Outage),
+            ("Invalid API key · Please run /login", Trouble::SignIn),
+            ("error: 4290 lines", Trouble::Task),
+            ("", Trouble::Task),
+        ];
+        for (message, expected) in table {
+            assert_eq!(of_message(message), expected, "{message}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Small things every reader does with lines and texts.
+
+use serde_json::Value;
+
+use crate::event::AgentEvent;
+use crate::reader::Exit;
+
+/// The longest text that an event carries, in bytes. The whole of it is in the log.
+pub(crate) const LONGEST_TEXT: usize = 64 * 1024;
+/// The longest one-line detail.
+const LONGEST_DETAIL: usize = 500;
+/// The longest reason or summary.
+const LONGEST_REASON: usize = 4 * 1024;
+
+/// A line as an object with its type; what is none of that is an event of its own.
+pub(crate) fn object(line: &[u8]) -> Result<Option<(String, Value)>, AgentEvent> {
+    let trimmed = line.trim_ascii();
+    if trimmed.is_empty() {
+        return Ok(None);
+    }
+    match serde_json::from_slice::<Value>(trimmed) {
+        Ok(value) => match text(&value, "type") {
+            Some(kind) => Ok(Some((kind.to_owned(), value))),
+            None => Err(unknown(trimmed)),
+        },
+        Err(_) => Err(unknown(trimmed)),
+    }
+}
+
+/// The beginning of a line that nobody understands.
+pub(crate) fn unknown(line: &[u8]) -> AgentEvent {
+    let start = &line[..line.len().min(LONGEST_DETAIL)];
+    AgentEvent::Unknown(one_line(&String::from_utf8_lossy(start)))
+}
+
+/// The text under a key.
+pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+/// The number under a key; what is none counts as 0.
+pub(crate) fn count(value: &Value, key: &str) -> u64 {
+    value.get(key).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// At most `limit` bytes of a text, cut between characters.
+pub(crate) fn clip(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let end = (0..=limit).rev().find(|at| text.is_char_boundary(*at));
+    format!("{}…", &text[..end.unwrap_or(0)])
+}
+
+/// A text in one line: line ends and control characters become spaces.
+pub(crate) fn one_line(text: &str) -> String {
+    let start = clip(text, LONGEST_DETAIL);
+    let plain: String = start
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    plain.trim().to_owned()
+}
+
+/// A reason or summary of a bearable length.
+pub(crate) fn reason(text: &str) -> String {
+    clip(text.trim(), LONGEST_REASON)
+}
+
+/// What a tool is called with, in one line: the field that says most, else all of it.
+pub(crate) fn tool_detail(input: &Value) -> String {
+    const TELLING: [&str; 9] = [
+        "command",
+        "file_path",
+        "notebook_path",
+        "path",
+        "pattern",
+        "url",
+        "query",
+        "subject",
+        "description",
+    ];
+    TELLING
+        .iter()
+        .find_map(|key| text(input, key))
+        .map_or_else(|| one_line(&input.to_string()), one_line)
+}
+
+/// The last line of an error stream that says something.
+pub(crate) fn last_words(stderr: &str) -> Option<String> {
+    stderr
+        .lines()
+        .map(one_line)
+        .rfind(|line| line.chars().any(char::is_alphanumeric))
+}
+
+/// `exit code 3`, `killed by signal 9`
+pub(crate) fn exit_words(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("killed by signal {signal}"),
+        Exit::Unknown => "nobody saw how".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        assert_eq!(clip("äöü", 3), "ä…");
+        assert_eq!(clip("äöü", 6), "äöü");
+        assert_eq!(one_line("a\n\u{1b}[31mb\r\n"), "a  [31mb");
+    }
+
+    #[test]
+    fn only_an_object_with_a_type_is_a_line() {
+        assert_eq!(object(b"  \r\n"), Ok(None));
+        assert!(object(br#"{"type":"x"}"#).unwrap().is_some());
+        for line in [&b"{"[..], b"[1]", b"\xff\xfe", b"{\"type\":1}", b"null"] {
+            assert!(matches!(object(line), Err(AgentEvent::Unknown(_))));
+        }
+        let deep = "[".repeat(100_000);
+        assert!(object(deep.as_bytes()).is_err());
+    }
+}

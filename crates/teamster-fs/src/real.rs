@@ -1,0 +1,46 @@
+//! Where a path really leads.
+
+use std::path::{Component, Path, PathBuf};
+
+/// The path with every link followed, although its last parts may not be there yet; `None` when nobody can tell:
+/// a link that leads nowhere, a loop, a `..` behind something that is not there, a folder that may not be entered.
+pub fn real_path(path: &Path) -> Option<PathBuf> {
+    if let Ok(real) = path.canonicalize() {
+        return Some(real);
+    }
+    // Something stands there that cannot be followed. Writing to a link that leads nowhere would make a file
+    // wherever it points.
+    if path.symlink_metadata().is_ok() {
+        return None;
+    }
+    let Some(Component::Normal(name)) = path.components().next_back() else {
+        return None;
+    };
+    Some(real_path(path.parent()?)?.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_are_followed_and_missing_ends_kept() {
+        let root = std::env::temp_dir().join(format!("teamster-real-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("in/deep")).unwrap();
+        std::fs::create_dir_all(root.join("out")).unwrap();
+        let root = root.canonicalize().unwrap();
+        symlink(root.join("out"), root.join("in/link")).unwrap();
+        symlink(root.join("out/nothing"), root.join("in/dangling")).unwrap();
+        symlink(root.join("in/loop"), root.join("in/loop")).unwrap();
+        let real = |path: &str| real_path(&root.join(path));
+        assert_eq!(real("in/new/er"), Some(root.join("in/new/er")));
+        assert_eq!(real("in/link/new"), Some(root.join("out/new")));
+        assert_eq!(real("in/deep/../x"), Some(root.join("in/x")));
+        assert_eq!(real("in/link/../x"), Some(root.join("x")));
+        for unclear in ["in/dangling", "in/dangling/x", "in/loop", "in/no/../x"] {
+            assert_eq!(real(unclear), None, "{unclear}");
+        }
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}

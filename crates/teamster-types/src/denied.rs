@@ -1,0 +1,64 @@
+//! The paths that no agent may touch, whatever its task reserves.
+
+use std::path::{Component, Path};
+
+/// The pattern that denies a path relative to the project: `.git/**`, `.env*`, `**/.env*`, `**/secrets/**`,
+/// `**/.ssh/**`. The folders themselves are denied with what is in them, and so is the `.git` file of a worktree.
+///
+/// Letter case does not help: on some file systems `.GIT` is `.git`.
+pub fn pattern(path: &Path) -> Option<&'static str> {
+    let mut parts = path
+        .components()
+        .filter(|part| !matches!(part, Component::CurDir))
+        .map(|part| part.as_os_str().to_string_lossy().to_lowercase())
+        .peekable();
+    while let Some(part) = parts.next() {
+        let is_last = parts.peek().is_none();
+        match part.as_str() {
+            // Not only at the top: a repository inside the project has hooks and settings of its own.
+            ".git" => return Some(".git/**"),
+            "secrets" if !is_last => return Some("**/secrets/**"),
+            ".ssh" => return Some("**/.ssh/**"),
+            name if name.starts_with(".env") => return Some("**/.env*"),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_the_repository_itself_are_denied() {
+        for path in [
+            ".git",
+            ".git/hooks/pre-commit",
+            "sub/.git/config",
+            ".GIT/config",
+            ".env",
+            ".env.local",
+            "a/b/.envrc",
+            ".env/bin/python",
+            "secrets/key",
+            "a/Secrets/b/c",
+            ".ssh/id",
+            "a/.ssh",
+        ] {
+            assert!(pattern(Path::new(path)).is_some(), "{path}");
+        }
+        for path in [
+            ".gitignore",
+            ".github/workflows/ci.yml",
+            "src/env.rs",
+            "secrets",
+            "secrets.rs",
+            "my-secrets/a",
+            "a.env",
+            "",
+        ] {
+            assert_eq!(pattern(Path::new(path)), None, "{path}");
+        }
+    }
+}
