@@ -9,6 +9,8 @@
     reason = "this is the crate that the ban on starting processes protects"
 )]
 
+mod bounded;
 mod brief;
+pub mod git;
 
 pub use brief::{Answer, Silence, ask, find_program};
