@@ -20,3 +20,12 @@ impl Dir {
         }
     }
 }
+
+/// Keeping a folder to its owner.
+impl Dir {
+    /// Takes every right to it from everybody else.
+    pub fn make_private(&self) -> Result<(), FsError> {
+        retry(|| rustix::fs::fchmod(self.fd(), rustix::fs::Mode::RWXU))
+            .map_err(|error| FsError::io("make private", self.path(), error))
+    }
+}

@@ -12,5 +12,6 @@
 mod bounded;
 mod brief;
 pub mod git;
+pub mod tmux;
 
 pub use brief::{Answer, Silence, ask, find_program};
