@@ -1,5 +1,6 @@
 //! Every path, in one place. Nothing else builds one.
 
+mod isolated;
 mod visible;
 
 use std::ffi::OsString;
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use teamster_types::message::Mailbox;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
+pub use isolated::*;
 pub use visible::*;
 
 /// Folder of all teams, below the Claude folder.
@@ -199,8 +201,6 @@ pub fn signal_file(worker: &WorkerName, drain: bool) -> String {
 
 /// Folders on the way from a project to the heartbeats of all its teams.
 pub const BRIDGES: [&str; 3] = [".omc", "state", "team-bridge"];
-/// Folders on the way from a project to the work trees of its workers, by team.
-pub const WORKTREES: [&str; 2] = [".omc", "worktrees"];
 
 /// Everything of a project's runs, in the project.
 pub const OMC: &str = ".omc";
@@ -236,11 +236,6 @@ pub fn bridge_lock(worker: &WorkerName) -> String {
 /// Folders on the way from a project to its heartbeats of one team.
 pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
     [".omc", "state", "team-bridge", team.as_str()]
-}
-
-/// The socket of the project's own tmux server.
-pub fn tmux_socket(project: &Path) -> PathBuf {
-    project.join(".omc").join("state").join("tmux.sock")
 }
 
 /// Folders on the way from a project to the kept journal and report of one team.

@@ -28,6 +28,7 @@ mod dir;
 mod error;
 pub mod fail;
 pub mod layout;
+mod link;
 mod lock;
 pub mod proc;
 pub mod processes;

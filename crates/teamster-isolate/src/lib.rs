@@ -12,9 +12,12 @@
     reason = "this is the crate that the ban on starting processes protects"
 )]
 
+mod bounded;
 mod brief;
 pub mod child;
+pub mod git;
 mod held;
+pub mod tmux;
 pub mod tree;
 
 pub use brief::{Answer, Silence, ask, find_program, is_program};

@@ -22,6 +22,9 @@ pub const TMUX: &str = "TMUX";
 /// Where tmux keeps the sockets of its servers.
 pub const TMUX_TMPDIR: &str = "TMUX_TMPDIR";
 
+/// Where a user's sockets may lie.
+pub const RUN_FOLDER: &str = "XDG_RUNTIME_DIR";
+
 /// Setting `claim.lease`.
 pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
 /// Setting `store.durable`.

@@ -44,7 +44,8 @@ pub(super) fn ask(layout: &Layout) -> Panes {
 }
 
 fn servers(layout: &Layout) -> Vec<PathBuf> {
-    let mut found = vec![layout::tmux_socket(&layout.project)];
+    let run_folder = env_vars::get(env_vars::RUN_FOLDER).map(PathBuf::from);
+    let mut found = vec![layout::tmux_socket(&layout.project, run_folder.as_deref())];
     // TMUX is `socket,pid,session`.
     if let Some(inside) = env_vars::text(env_vars::TMUX)
         && let Some(socket) = inside.split(',').next()

@@ -1,0 +1,363 @@
+//! Making room for a worktree without losing what stands in its place.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use teamster_fs::{Dir, FileKind, layout, remove_tree};
+use teamster_types::{TeamName, WorkerName};
+
+use super::error::GitError;
+use super::names::{CommitId, head_ref, team_branch};
+use super::registered::{self, Registered};
+use super::repo::Repo;
+use super::worktree::{
+    Kept, Removal, Safe, Worktree, named_in, unkept_commits, unmerged_words, vanished,
+};
+
+/// How long a git that may still be making the worktree is waited for, when its teamster is gone.
+const BEING_MADE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(20);
+/// More than this was never kept of one worker.
+const MOST_KEPT: u32 = 10_000;
+/// Nothing is checked against it but what the worktree's start was.
+const LEFT: &str = "left by a start that was killed";
+
+/// Makes sure that nothing stands where the worktree goes.
+pub(super) fn clear_place(
+    repo: &Repo,
+    team: &TeamName,
+    worker: &WorkerName,
+    base: &CommitId,
+    dir: &Dir,
+    kept: &mut Vec<Kept>,
+) -> Result<(), GitError> {
+    let path = dir.join(worker.as_str());
+    let stamp = dir.stamp(worker.as_str())?;
+    let entry = finished(repo, &path)?;
+    match (entry, stamp.map(|stamp| stamp.kind)) {
+        (None, None) => Ok(()),
+        (_, Some(kind)) if kind != FileKind::Folder => Err(foreign(&path)),
+        (None, Some(_)) => clear_beginning(repo, dir, worker, &path),
+        (Some(entry), None) => forget(repo, team, worker, &entry, kept),
+        (Some(entry), Some(_)) => {
+            if entry.head.is_none() || entry.is_being_made() {
+                unlock(repo, &entry)?;
+                if entry.head.is_none() || has_only_missing(repo, team, worker)? {
+                    remove_half_made(repo, dir, worker, &path, entry.head.is_none())?;
+                    return Ok(());
+                }
+            } else if let Some(reason) = &entry.locked {
+                return Err(locked(&path, reason));
+            }
+            let worktree =
+                Worktree::at(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
+            let safe = Safe {
+                base: Some(base),
+                pins: true,
+            };
+            let why = match worktree.holds(safe)? {
+                Some(why) => why,
+                None => match worktree.remove()? {
+                    Removal::Removed => return Ok(()),
+                    Removal::Kept { why } => why,
+                },
+            };
+            kept.push(move_aside(repo, team, worker, &entry, why, dir)?);
+            Ok(())
+        }
+    }
+}
+
+/// Makes sure that the worker's branch is free. One with commits that are nowhere else gets another name.
+pub(super) fn clear_branch(
+    repo: &Repo,
+    team: &TeamName,
+    worker: &WorkerName,
+    base: &CommitId,
+    kept: &mut Vec<Kept>,
+) -> Result<(), GitError> {
+    let branch = team_branch(team, worker.as_str());
+    let Some(tip) = repo.resolve(&head_ref(&branch))? else {
+        return Ok(());
+    };
+    let user = registered::all(repo)?
+        .into_iter()
+        .find(|entry| entry.branch.as_ref() == Some(&branch));
+    let safe = Safe {
+        base: Some(base),
+        pins: true,
+    };
+    let count = unkept_commits(repo, team, std::slice::from_ref(&tip), safe)?;
+    if count == 0 && user.is_none() {
+        return repo
+            .call()
+            .args(["update-ref", "-d", &head_ref(&branch), tip.as_str()])
+            .done();
+    }
+    // A worktree that was moved aside by somebody who was killed before the branch followed keeps its number.
+    let beside = user
+        .as_ref()
+        .and_then(|entry| entry.path.file_name()?.to_str())
+        .filter(|name| layout::worker_of_kept(name).as_ref() == Some(worker))
+        .map(|name| team_branch(team, name));
+    let free = match beside {
+        Some(name) if repo.resolve(&head_ref(&name))?.is_none() => name,
+        _ => team_branch(team, &free_name(repo, team, worker.as_str(), None)?),
+    };
+    rename_branch(repo, &branch, &free)?;
+    let why = match &user {
+        Some(entry) => format!("it is checked out in {}", entry.path.display()),
+        None => unmerged_words(count),
+    };
+    kept.push(Kept {
+        path: user.map(|entry| entry.path),
+        branch: Some(free),
+        why,
+    });
+    Ok(())
+}
+
+/// Gives commits that are on no branch a branch of their own; its name.
+pub(super) fn branch_for(
+    repo: &Repo,
+    team: &TeamName,
+    name: &str,
+    commit: &CommitId,
+) -> Result<String, GitError> {
+    let owner =
+        layout::worker_of_kept(name).map_or_else(|| name.to_owned(), |worker| worker.to_string());
+    let branch = team_branch(team, &free_name(repo, team, &owner, None)?);
+    // An empty old value: the branch must not be there.
+    repo.call()
+        .args(["update-ref", &head_ref(&branch), commit.as_str(), ""])
+        .done()?;
+    Ok(branch)
+}
+
+/// What stands there is not a worktree that we made.
+pub(super) fn foreign(path: &Path) -> GitError {
+    GitError::refused(
+        format!(
+            "{} is there, and it is not a worktree of this repository",
+            path.display()
+        ),
+        "it was left alone: move it away, or repair it with `git worktree repair`",
+    )
+}
+
+fn locked(path: &Path, reason: &str) -> GitError {
+    GitError::refused(
+        format!("the worktree {} is locked: {reason:?}", path.display()),
+        format!(
+            "`git worktree unlock {}` lets it be moved aside",
+            path.display()
+        ),
+    )
+}
+
+/// The worktree at `path` as git lists it, once no git is making it any more.
+fn finished(repo: &Repo, path: &Path) -> Result<Option<Registered>, GitError> {
+    let start = Instant::now();
+    loop {
+        let entry = registered::at(repo, path)?;
+        let busy = entry.as_ref().is_some_and(Registered::is_being_made);
+        if !busy || start.elapsed() >= BEING_MADE {
+            return Ok(entry);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+fn unlock(repo: &Repo, entry: &Registered) -> Result<(), GitError> {
+    if entry.locked.is_none() {
+        return Ok(());
+    }
+    repo.call()
+        .args(["worktree", "unlock", "--"])
+        .arg(&entry.path)
+        .done()
+}
+
+/// A folder that git does not know. One that a killed git had only begun holds nothing, or nothing but its pointer.
+fn clear_beginning(
+    repo: &Repo,
+    dir: &Dir,
+    worker: &WorkerName,
+    path: &Path,
+) -> Result<(), GitError> {
+    let Some(folder) = dir.child(worker.as_str())? else {
+        return Ok(());
+    };
+    let names: Vec<String> = folder
+        .entries()?
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
+    let pointer = names == [".git"]
+        && named_in(&folder, ".git", "gitdir: ")
+            .is_some_and(|admin| admin.starts_with(repo.common().join("worktrees")));
+    if pointer {
+        folder.remove(".git")?;
+    } else if !names.is_empty() {
+        return Err(foreign(path));
+    }
+    // A name that is not UTF-8 is not listed; then the folder is not empty, and this says so.
+    dir.remove_dir(worker.as_str()).map_err(|_| foreign(path))?;
+    Ok(())
+}
+
+/// git still knows a worktree whose folder is gone. What was checked out there without a branch gets one.
+fn forget(
+    repo: &Repo,
+    team: &TeamName,
+    worker: &WorkerName,
+    entry: &Registered,
+    kept: &mut Vec<Kept>,
+) -> Result<(), GitError> {
+    if entry.is_being_made() {
+        unlock(repo, entry)?;
+    } else if let Some(reason) = &entry.locked {
+        return Err(locked(&entry.path, reason));
+    }
+    let safe = Safe {
+        base: None,
+        pins: true,
+    };
+    if let (None, Some(head)) = (&entry.branch, &entry.head) {
+        let count = unkept_commits(repo, team, std::slice::from_ref(head), safe)?;
+        if count > 0 {
+            kept.push(Kept {
+                path: None,
+                branch: Some(branch_for(repo, team, worker.as_str(), head)?),
+                why: unmerged_words(count),
+            });
+        }
+    }
+    repo.call()
+        .args(["worktree", "remove", "--"])
+        .arg(&entry.path)
+        .done()
+}
+
+/// Whether the worktree differs from its commit only by files that are not there.
+fn has_only_missing(repo: &Repo, team: &TeamName, worker: &WorkerName) -> Result<bool, GitError> {
+    let Ok(Some(worktree)) = Worktree::at(repo, team, worker.as_str()) else {
+        return Ok(false);
+    };
+    worktree.with_spare_index(|index| {
+        worktree
+            .call()
+            .env("GIT_INDEX_FILE", index)
+            .args(["read-tree", "HEAD"])
+            .done()?;
+        let changed = worktree
+            .call()
+            .env("GIT_INDEX_FILE", index)
+            .args(["status", "--porcelain=v1", "-z", "--no-renames"])
+            .args(["--untracked-files=all", "--ignore-submodules=none"])
+            .bytes()?;
+        Ok(changed
+            .split(|byte| *byte == 0)
+            .filter(|line| !line.is_empty())
+            .all(|line| line.starts_with(b" D ")))
+    })
+}
+
+/// Removes a worktree that a killed git had begun and in which nobody has worked.
+fn remove_half_made(
+    repo: &Repo,
+    dir: &Dir,
+    worker: &WorkerName,
+    path: &Path,
+    must_be_empty: bool,
+) -> Result<(), GitError> {
+    if must_be_empty {
+        let folder = dir.child(worker.as_str())?.ok_or_else(|| vanished(path))?;
+        let more = folder.entries()?.iter().any(|entry| entry.name != ".git");
+        if more {
+            return Err(GitError::refused(
+                format!("{} is {LEFT} and holds files", path.display()),
+                "it was left alone: look at it, and move it away",
+            ));
+        }
+    }
+    remove_tree(dir, worker.as_str())?;
+    repo.call()
+        .args(["worktree", "remove", "--"])
+        .arg(path)
+        .done()
+}
+
+/// Moves a worktree and its branch to names that no worker can have.
+fn move_aside(
+    repo: &Repo,
+    team: &TeamName,
+    worker: &WorkerName,
+    entry: &Registered,
+    why: String,
+    dir: &Dir,
+) -> Result<Kept, GitError> {
+    let name = free_name(repo, team, worker.as_str(), Some(dir))?;
+    let path = dir.join(&name);
+    repo.call()
+        .args(["worktree", "move", "--"])
+        .arg(&entry.path)
+        .arg(&path)
+        .done()
+        .map_err(|error| {
+            GitError::refused(
+                format!("{} holds work ({why}) and cannot be moved aside: {error}", entry.path.display()),
+                format!("move it away yourself, or bring it to a branch with `teamster worktree salvage --team {team} {worker}`"),
+            )
+        })?;
+    let own = team_branch(team, worker.as_str());
+    let branch = if entry.branch.as_ref() == Some(&own) {
+        let new = team_branch(team, &name);
+        rename_branch(repo, &own, &new)?;
+        Some(new)
+    } else {
+        entry.branch.clone()
+    };
+    Ok(Kept {
+        path: Some(path),
+        branch,
+        why,
+    })
+}
+
+fn rename_branch(repo: &Repo, old: &str, new: &str) -> Result<(), GitError> {
+    repo.call().args(["branch", "-m", "--", old, new]).done()
+}
+
+/// The first name of what is kept of a worker that neither a branch nor a folder has.
+fn free_name(
+    repo: &Repo,
+    team: &TeamName,
+    worker: &str,
+    dir: Option<&Dir>,
+) -> Result<String, GitError> {
+    let worker: WorkerName = worker.parse().map_err(|_| {
+        GitError::refused(format!("{worker:?} is no worker's name"), "name the worker")
+    })?;
+    for number in 1..MOST_KEPT {
+        let name = layout::kept_worktree(&worker, number);
+        let taken = match dir {
+            Some(dir) => dir.stamp(&name)?.is_some(),
+            None => layout::team_worktrees(repo.project(), team)
+                .join(&name)
+                .exists(),
+        };
+        if !taken
+            && repo
+                .resolve(&head_ref(&team_branch(team, &name)))?
+                .is_none()
+        {
+            return Ok(name);
+        }
+    }
+    Err(GitError::refused(
+        format!("{MOST_KEPT} worktrees of {worker} are kept already"),
+        "`teamster worktree list` shows them",
+    ))
+}

@@ -1,0 +1,141 @@
+//! What a worker has really changed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use super::error::GitError;
+use super::names::{CommitId, head_ref, integration_branch};
+use super::worktree::Worktree;
+
+/// How a file differs from what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// It is another one.
+    Modified,
+    /// It is gone.
+    Deleted,
+    /// It is new and git was not told of it yet.
+    Untracked,
+    /// It was changed and changed back: the history shows it, the result does not.
+    Undone,
+}
+
+impl ChangeKind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+            Self::Untracked => "untracked",
+            Self::Undone => "undone",
+        }
+    }
+
+    fn of(letter: u8) -> Self {
+        match letter {
+            b'A' => Self::Added,
+            b'D' => Self::Deleted,
+            b'?' => Self::Untracked,
+            _ => Self::Modified,
+        }
+    }
+}
+
+/// One file that was changed. Its name may hold any bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where it is, from the root of the worktree.
+    pub path: PathBuf,
+    /// How.
+    pub kind: ChangeKind,
+}
+
+impl Worktree {
+    /// Every file that differs from `base` or was touched by a commit since: committed, staged, unstaged and
+    /// untracked. What came in from the integration branch is not the worker's.
+    pub fn changes(&self, base: &CommitId) -> Result<Vec<Change>, GitError> {
+        let integration = self
+            .repo
+            .resolve(&head_ref(&integration_branch(&self.team)))?;
+        let head = self.head()?;
+        let from = match &integration {
+            Some(tip)
+                if self.repo.is_ancestor(tip, &head)? && self.repo.is_ancestor(base, tip)? =>
+            {
+                tip
+            }
+            _ => base,
+        };
+        let mut found: BTreeMap<Vec<u8>, ChangeKind> = BTreeMap::new();
+        let touched = self
+            .call()
+            .args(["log", "--format=", "--name-only", "-z", "--no-renames"])
+            .args(["--diff-merges=combined", "--no-ext-diff", "--no-textconv"])
+            .args([
+                "--no-show-signature",
+                "--ignore-submodules=none",
+                "HEAD",
+                "--not",
+            ])
+            .arg(base.as_str())
+            .args(integration.as_ref().map(CommitId::as_str))
+            .arg("--")
+            .bytes()?;
+        for path in touched.split(|byte| *byte == 0) {
+            // A commit's list begins behind an end of line where the empty message stood.
+            let path = path.strip_prefix(b"\n").unwrap_or(path);
+            if !path.is_empty() {
+                found.insert(path.to_vec(), ChangeKind::Undone);
+            }
+        }
+        let committed = self
+            .call()
+            .args(["diff-tree", "-r", "-z", "--name-status", "--no-renames"])
+            .args(["--no-ext-diff", "--no-textconv", "--ignore-submodules=none"])
+            .args([from.as_str(), "HEAD", "--"])
+            .bytes()?;
+        let mut fields = committed.split(|byte| *byte == 0);
+        while let (Some(&[letter, ..]), Some(path)) = (fields.next(), fields.next()) {
+            found.insert(path.to_vec(), ChangeKind::of(letter));
+        }
+        for (letter, path) in self.status()? {
+            let kind = match (ChangeKind::of(letter), found.get(&path)) {
+                // It was added since, so it is still new whatever happened to it after.
+                (ChangeKind::Modified, Some(ChangeKind::Added)) => ChangeKind::Added,
+                (ChangeKind::Deleted, Some(ChangeKind::Added)) => ChangeKind::Undone,
+                (kind, _) => kind,
+            };
+            found.insert(path, kind);
+        }
+        Ok(found
+            .into_iter()
+            .map(|(path, kind)| Change {
+                path: OsStr::from_bytes(&path).into(),
+                kind,
+            })
+            .collect())
+    }
+
+    /// What is not committed: a letter and a path for each file.
+    pub(super) fn status(&self) -> Result<Vec<(u8, Vec<u8>)>, GitError> {
+        let bytes = self
+            .call()
+            .args(["status", "--porcelain=v1", "-z", "--no-renames"])
+            .args(["--untracked-files=all", "--ignore-submodules=none"])
+            .bytes()?;
+        Ok(bytes
+            .split(|byte| *byte == 0)
+            .filter_map(|line| match line {
+                // The second letter is the work tree's, the first the index's.
+                [index, b' ', b' ', path @ ..] => Some((*index, path.to_vec())),
+                [_, work, b' ', path @ ..] => Some((*work, path.to_vec())),
+                _ => None,
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,322 @@
+//! One way to call git, for every call of ours.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::error::{GitError, GitProblem};
+use super::names::CommitId;
+use crate::bounded::{self, Ended};
+use crate::find_program;
+
+/// What no setting of a repository may do through us: run a program of its own, sign, tidy up in the background, or
+/// reach into submodules.
+const SETTINGS: [&str; 7] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "commit.gpgSign=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "advice.addEmbeddedRepo=false",
+];
+/// A checkout of a large repository takes minutes; what takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Lists of changed files are long, but not longer than this.
+const OUTPUT_LIMIT: u64 = 64 * 1024 * 1024;
+/// How long another git that holds a lock of the repository is waited for.
+const CONTENTION: Duration = Duration::from_secs(15);
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// How much of what git said is repeated in an error.
+const SAID_LINES: usize = 5;
+/// The oldest git that predicts merges (`merge-tree --write-tree`).
+const OLDEST: (u32, u32) = (2, 38);
+
+/// The git program.
+#[derive(Clone, Debug)]
+pub struct Git {
+    program: PathBuf,
+}
+
+impl Git {
+    /// Finds git in the folders of `path`, a list as in `PATH`.
+    pub fn find(path: &OsStr) -> Result<Self, GitError> {
+        let hint = "install git 2.38 or newer; without it workers cannot have worktrees";
+        let program = find_program("git", path)
+            .ok_or_else(|| GitError::new(GitProblem::NoProgram, "there is no git on PATH", hint))?;
+        let git = Self { program };
+        let said = git.at(Path::new("/")).arg("version").text()?;
+        match version(&said) {
+            Some(found) if found >= OLDEST => Ok(git),
+            _ => Err(GitError::new(
+                GitProblem::NoProgram,
+                format!("{} is too old: it says {said:?}", git.program.display()),
+                hint,
+            )),
+        }
+    }
+
+    /// A call in a folder.
+    pub(crate) fn at(&self, folder: &Path) -> Call {
+        Call {
+            program: self.program.clone(),
+            folder: folder.to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+        }
+    }
+}
+
+fn version(said: &str) -> Option<(u32, u32)> {
+    let number = said.strip_prefix("git version ")?;
+    let mut parts = number.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// One call, before it is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    program: PathBuf,
+    folder: PathBuf,
+    args: Vec<OsString>,
+    env: Vec<(&'static str, OsString)>,
+}
+
+impl Call {
+    /// With one more argument.
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// With more arguments.
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// With a variable.
+    pub(crate) fn env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name, value.as_ref().to_owned()));
+        self
+    }
+
+    /// Its output; any exit code but 0 is an error.
+    pub(crate) fn bytes(self) -> Result<Vec<u8>, GitError> {
+        let ended = self.run()?;
+        if ended.status.success() {
+            Ok(ended.stdout)
+        } else {
+            Err(self.failed(&ended))
+        }
+    }
+
+    /// Done, or an error.
+    pub(crate) fn done(self) -> Result<(), GitError> {
+        self.bytes().map(drop)
+    }
+
+    /// Its output without the end of its last line.
+    pub(crate) fn text(self) -> Result<String, GitError> {
+        Ok(String::from_utf8_lossy(&self.line()?).into_owned())
+    }
+
+    /// Its output as a path, byte for byte.
+    pub(crate) fn path(self) -> Result<PathBuf, GitError> {
+        Ok(OsString::from_vec(self.line()?).into())
+    }
+
+    fn line(self) -> Result<Vec<u8>, GitError> {
+        let mut bytes = self.bytes()?;
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
+        Ok(bytes)
+    }
+
+    /// Its output as a commit.
+    pub(crate) fn commit(self) -> Result<CommitId, GitError> {
+        let folder = self.folder.clone();
+        let text = self.text()?;
+        text.parse().map_err(|_| GitError::odd("a commit", &folder))
+    }
+
+    /// Its output as a commit; `None` when it ends with exit code 1.
+    pub(crate) fn commit_if_any(self) -> Result<Option<CommitId>, GitError> {
+        let ended = self.run()?;
+        match ended.status.code() {
+            Some(0) => String::from_utf8_lossy(&ended.stdout)
+                .trim_end()
+                .parse()
+                .map(Some)
+                .map_err(|_| GitError::odd("a commit", &self.folder)),
+            Some(1) => Ok(None),
+            _ => Err(self.failed(&ended)),
+        }
+    }
+
+    /// A question: exit code 0 is yes, 1 is no.
+    pub(crate) fn yes(self) -> Result<bool, GitError> {
+        let ended = self.run()?;
+        match ended.status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(self.failed(&ended)),
+        }
+    }
+
+    /// Runs it to its end, whatever that is. Another git that holds a lock is waited for.
+    pub(crate) fn run(&self) -> Result<Ended, GitError> {
+        let start = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let ended = self.run_once()?;
+            if ended.status.success() || !is_contention(&ended.stderr) {
+                return Ok(ended);
+            }
+            if start.elapsed() >= CONTENTION {
+                return Err(GitError::new(
+                    GitProblem::Busy,
+                    self.words(&ended),
+                    "another git is at work in this repository, or one was killed and left the lock file named \
+                     above: if no git runs, remove that file and try again",
+                ));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn run_once(&self) -> Result<Ended, GitError> {
+        let ended = bounded::run(self.command(), PATIENCE, OUTPUT_LIMIT).map_err(|error| {
+            GitError::failed(
+                format!("{} could not be started: {error}", self.shown()),
+                format!(
+                    "check that {} is a folder you can enter",
+                    self.folder.display()
+                ),
+            )
+        })?;
+        if ended.timed_out {
+            return Err(GitError::new(
+                GitProblem::TimedOut,
+                format!(
+                    "{} did not end within {} s and was ended",
+                    self.shown(),
+                    PATIENCE.as_secs()
+                ),
+                format!("try it yourself in {}", self.folder.display()),
+            ));
+        }
+        if ended.cut {
+            return Err(GitError::failed(
+                format!(
+                    "{} answered more than {} MiB",
+                    self.shown(),
+                    OUTPUT_LIMIT >> 20
+                ),
+                "are there files in the worktree that git should ignore?",
+            ));
+        }
+        Ok(ended)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        // What the caller's environment says about git was said about another repository.
+        for (name, _) in std::env::vars_os() {
+            if name.as_bytes().starts_with(b"GIT_") {
+                command.env_remove(name);
+            }
+        }
+        command.current_dir(&self.folder).arg("--no-pager");
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        command
+            .args(&self.args)
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_EDITOR", ":")
+            // Looking must not write: `status` would refresh an index that somebody else works with.
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("LC_ALL", "C")
+            .env_remove("LANGUAGE");
+        for (name, value) in &self.env {
+            command.env(name, value);
+        }
+        command
+    }
+
+    /// The error that a failed call is.
+    pub(crate) fn failed(&self, ended: &Ended) -> GitError {
+        GitError::failed(
+            self.words(ended),
+            format!("run it yourself in {} to see more", self.folder.display()),
+        )
+    }
+
+    fn words(&self, ended: &Ended) -> String {
+        let how = match ended.status.code() {
+            Some(code) => format!("ended with exit code {code}"),
+            None => "was killed".to_owned(),
+        };
+        let mut text = format!("{} {how}", self.shown());
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let lines: Vec<&str> = said
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        for (number, line) in lines.iter().take(SAID_LINES).enumerate() {
+            let before = if number == 0 { ": " } else { "; " };
+            let _ = write!(text, "{before}{line}");
+        }
+        text
+    }
+
+    fn shown(&self) -> String {
+        let mut text = "`git".to_owned();
+        for arg in &self.args {
+            let _ = write!(text, " {}", arg.to_string_lossy());
+        }
+        text.push('`');
+        text
+    }
+}
+
+/// Whether git failed because another git holds a lock at this moment.
+fn is_contention(stderr: &[u8]) -> bool {
+    let said = String::from_utf8_lossy(stderr);
+    let locked = said.contains(".lock': File exists")
+        || (said.contains("cannot lock ref") && said.contains("File exists"))
+        || (said.contains("could not lock config file") && said.contains("File exists"));
+    // Two that make the same folder at once: one of them is told so.
+    let racing = said.contains("could not create directory of")
+        || said.contains("could not create leading directories");
+    locked || (racing && said.contains("File exists"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read_however_it_is_decorated() {
+        assert_eq!(version("git version 2.47.3"), Some((2, 47)));
+        assert_eq!(version("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
+        assert_eq!(version("git version 2.45.rc1"), None.or(Some((2, 45))));
+        assert_eq!(version("hub version 2"), None);
+    }
+
+    #[test]
+    fn without_git_on_the_path_that_is_said() {
+        let error = Git::find(OsStr::new("/nowhere")).unwrap_err();
+        assert_eq!(error.problem, GitProblem::NoProgram);
+        assert!(error.hint.contains("install git"), "{error:?}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Committing what a worker has done, and keeping the commit of a finished task for ever.
+
+use teamster_fs::{Dir, Stamp};
+use teamster_types::{TaskId, TeamName};
+
+use super::command::Call;
+use super::error::{GitError, GitProblem};
+use super::names::{CommitId, former_pin_ref, pin_ref};
+use super::repo::Repo;
+use super::worktree::Worktree;
+
+/// In git's own folder of a worktree, while a git writes its index.
+const INDEX_LOCK: &str = "index.lock";
+const MOST_FORMER: u32 = 10_000;
+
+/// Who commits where the user has told git no name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// A name.
+    pub name: String,
+    /// An address.
+    pub email: String,
+}
+
+impl Default for Author {
+    fn default() -> Self {
+        Self {
+            name: "teamster".to_owned(),
+            email: "teamster@localhost".to_owned(),
+        }
+    }
+}
+
+impl Worktree {
+    /// Commits everything in the worktree that git does not ignore; `None` when there is nothing. Nobody may be at work
+    /// in it: a lock that a killed git left is removed.
+    pub fn commit_all(
+        &self,
+        message: &str,
+        fallback: &Author,
+    ) -> Result<Option<CommitId>, GitError> {
+        if self.has_conflicts()? {
+            return Err(GitError::refused(
+                format!(
+                    "a merge in {} has conflicts that nobody has resolved",
+                    self.path.display()
+                ),
+                "resolve them there and `git add` the files, or `git merge --abort`",
+            ));
+        }
+        let before = self.index_lock()?;
+        match self.call().args(["add", "--all"]).done() {
+            Err(error) if error.problem == GitProblem::Busy && before.is_some() => {
+                self.remove_index_lock(before)?;
+                self.call().args(["add", "--all"]).done()?;
+            }
+            other => other?,
+        }
+        let same = self
+            .call()
+            .args([
+                "diff-index",
+                "--cached",
+                "--quiet",
+                "--no-ext-diff",
+                "HEAD",
+                "--",
+            ])
+            .yes()?;
+        if same {
+            return Ok(None);
+        }
+        with_identity(self.call(), self, Some(fallback))?
+            .args([
+                "commit",
+                "--quiet",
+                "--no-verify",
+                "--no-gpg-sign",
+                "--cleanup=verbatim",
+            ])
+            .arg(format!("--message={message}"))
+            .done()?;
+        self.head().map(Some)
+    }
+
+    fn has_conflicts(&self) -> Result<bool, GitError> {
+        let unmerged = self.call().args(["ls-files", "--unmerged", "-z"]).bytes()?;
+        Ok(!unmerged.is_empty())
+    }
+
+    fn index_lock(&self) -> Result<Option<Stamp>, GitError> {
+        match Dir::open_root(self.admin())? {
+            Some(dir) => Ok(dir.stamp(INDEX_LOCK)?),
+            None => Ok(None),
+        }
+    }
+
+    /// Only the very lock that stood there all the time while we waited for it.
+    fn remove_index_lock(&self, was: Option<Stamp>) -> Result<(), GitError> {
+        if let Some(dir) = Dir::open_root(self.admin())?
+            && dir.stamp(INDEX_LOCK)? == was
+        {
+            dir.remove(INDEX_LOCK)?;
+        }
+        Ok(())
+    }
+}
+
+impl Repo {
+    /// Keeps the commit of a finished task. One that the task had before and that is not part of the new one is kept too.
+    pub fn pin(&self, team: &TeamName, task: &TaskId, commit: &CommitId) -> Result<(), GitError> {
+        let name = pin_ref(team, task);
+        let before = self.resolve(&name)?;
+        if let Some(before) = &before {
+            if before == commit {
+                return Ok(());
+            }
+            if !self.is_ancestor(before, commit)? {
+                self.keep_former(team, task, before)?;
+            }
+        }
+        // With the old value, so that of two at once one is told; an empty one means that there is none.
+        let old = before.as_ref().map_or("", CommitId::as_str);
+        self.call()
+            .args(["update-ref", &name, commit.as_str(), old])
+            .done()
+    }
+
+    /// The commit that a task was pinned to.
+    pub fn pinned(&self, team: &TeamName, task: &TaskId) -> Result<Option<CommitId>, GitError> {
+        self.resolve(&pin_ref(team, task))
+    }
+
+    fn keep_former(
+        &self,
+        team: &TeamName,
+        task: &TaskId,
+        commit: &CommitId,
+    ) -> Result<(), GitError> {
+        for number in 1..MOST_FORMER {
+            let name = former_pin_ref(team, task, number);
+            match self.resolve(&name)? {
+                Some(there) if there == *commit => return Ok(()),
+                Some(_) => {}
+                None => {
+                    return self
+                        .call()
+                        .args(["update-ref", &name, commit.as_str(), ""])
+                        .done();
+                }
+            }
+        }
+        Err(GitError::refused(
+            format!("task {task} was pinned {MOST_FORMER} times already"),
+            "something does the same task again and again",
+        ))
+    }
+}
+
+/// The call with a name to commit under, where the user has told git none.
+pub(super) fn with_identity(
+    call: Call,
+    worktree: &Worktree,
+    fallback: Option<&Author>,
+) -> Result<Call, GitError> {
+    let has = |key: &str| worktree.call().args(["config", "--get"]).arg(key).yes();
+    let author = fallback.cloned().unwrap_or_default();
+    let mut call = call;
+    if !has("user.name")? {
+        call = call
+            .env("GIT_AUTHOR_NAME", &author.name)
+            .env("GIT_COMMITTER_NAME", &author.name);
+    }
+    if !has("user.email")? {
+        call = call
+            .env("GIT_AUTHOR_EMAIL", &author.email)
+            .env("GIT_COMMITTER_EMAIL", &author.email);
+    }
+    Ok(call)
+}

@@ -1,0 +1,83 @@
+//! How a call of git fails.
+
+use std::path::Path;
+
+use teamster_fs::FsError;
+
+/// What sort of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GitProblem {
+    /// There is no git, or one that is too old.
+    NoProgram,
+    /// The project lies in no repository.
+    NotRepository,
+    /// The repository has no work tree.
+    Bare,
+    /// There is nothing to start from yet.
+    NoCommits,
+    /// Something stands in the way that is not ours to move.
+    Refused,
+    /// Somebody else is at it, and was all the time.
+    Busy,
+    /// It did not end in time, and was ended.
+    TimedOut,
+    /// git said no, or could not be understood.
+    Failed,
+}
+
+/// A failure: what happened, and what to do now.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct GitError {
+    /// What sort.
+    pub problem: GitProblem,
+    /// What happened, to what.
+    pub message: String,
+    /// What to do now.
+    pub hint: String,
+}
+
+impl GitError {
+    pub(crate) fn new(
+        problem: GitProblem,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self {
+            problem,
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    pub(crate) fn refused(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(GitProblem::Refused, message, hint)
+    }
+
+    pub(crate) fn failed(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(GitProblem::Failed, message, hint)
+    }
+
+    /// git answered something that it never does.
+    pub(crate) fn odd(what: &str, folder: &Path) -> Self {
+        Self::failed(
+            format!("git gave an answer about {what} that makes no sense"),
+            format!("`git -C {} fsck` checks the repository", folder.display()),
+        )
+    }
+}
+
+impl From<FsError> for GitError {
+    fn from(error: FsError) -> Self {
+        let problem = if error.is_unsafe() {
+            GitProblem::Refused
+        } else {
+            GitProblem::Failed
+        };
+        Self::new(
+            problem,
+            error.to_string(),
+            "nothing was changed there; look at what stands in that place",
+        )
+    }
+}

@@ -1,0 +1,296 @@
+//! All worktrees of a team, and what each of them holds.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use teamster_fs::{Dir, FileKind, layout};
+use teamster_types::{TeamName, WorkerName};
+
+use super::error::GitError;
+use super::names::{BRANCHES, CommitId, head_ref, team_branch};
+use super::registered::{self, Registered};
+use super::repo::Repo;
+use super::worktree::{Removal, Safe, Worktree, hold, team_folder, unkept_commits, unmerged_words};
+
+/// What a worktree is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// A worker's own.
+    Worker(WorkerName),
+    /// One that was moved aside.
+    Kept(WorkerName),
+    /// Where finished tasks are merged.
+    Integration,
+    /// What was salvaged: a branch only.
+    Salvaged,
+    /// Nothing that we made.
+    Foreign,
+}
+
+/// What is in the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// All of it is committed.
+    Clean,
+    /// Something is not.
+    Dirty {
+        /// What.
+        why: String,
+    },
+    /// There is no folder any more, or there never was one: only a branch is left.
+    Gone,
+    /// It cannot be judged.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+}
+
+/// One worktree, or a branch that was left of one.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its team.
+    pub team: TeamName,
+    /// Its name in the team's folder.
+    pub name: String,
+    /// What it is.
+    pub listing: Listing,
+    /// Where its folder is, or was.
+    pub path: PathBuf,
+    /// Its branch, where there is one.
+    pub branch: Option<String>,
+    /// What is checked out, or the end of the branch.
+    pub head: Option<CommitId>,
+    /// What is in the folder.
+    pub state: State,
+    /// How many commits are neither in the integration branch nor in one of the user's.
+    pub unmerged: u64,
+    /// How many of these are no finished task's either.
+    pub unpinned: u64,
+}
+
+impl Listed {
+    /// Why it is not to be removed; `None` when it is clean and merged.
+    pub fn holds(&self) -> Option<String> {
+        match &self.state {
+            _ if self.listing == Listing::Foreign => {
+                Some("it is not a worktree of ours".to_owned())
+            }
+            State::Dirty { why } | State::Unknown { why } => Some(why.clone()),
+            State::Clean | State::Gone if self.unmerged > 0 => Some(unmerged_words(self.unmerged)),
+            State::Clean | State::Gone => None,
+        }
+    }
+
+    /// Removes it, if it is clean and merged at this moment too.
+    pub fn remove_if_safe(&self, repo: &Repo) -> Result<Removal, GitError> {
+        if let Some(why) = self.holds() {
+            return Ok(Removal::Kept { why });
+        }
+        if self.state == State::Clean
+            && let Some(worktree) = Worktree::at(repo, &self.team, &self.name)?
+        {
+            return worktree.remove_if_safe();
+        }
+        self.remove_rest(repo)
+    }
+
+    /// What is left when the folder is gone: git's own record and the branch.
+    fn remove_rest(&self, repo: &Repo) -> Result<Removal, GitError> {
+        let dir = team_folder(repo, &self.team)?;
+        let _held = hold(&dir, &self.name)?;
+        if dir.stamp(&self.name)?.is_some() {
+            let why = "it is being made at this moment".to_owned();
+            return Ok(Removal::Kept { why });
+        }
+        if let Some(entry) = registered::at(repo, &self.path)? {
+            if let Some(reason) = entry.locked {
+                let why = format!("it is locked: {reason:?}");
+                return Ok(Removal::Kept { why });
+            }
+            repo.call()
+                .args(["worktree", "remove", "--"])
+                .arg(&self.path)
+                .done()?;
+        }
+        let branch = team_branch(&self.team, &self.name);
+        let Some(tip) = repo.resolve(&head_ref(&branch))? else {
+            return Ok(Removal::Removed);
+        };
+        let elsewhere = registered::all(repo)?
+            .into_iter()
+            .find(|entry| entry.branch.as_ref() == Some(&branch));
+        if let Some(entry) = elsewhere {
+            let why = format!("its branch is checked out in {}", entry.path.display());
+            return Ok(Removal::Kept { why });
+        }
+        let count = unkept_commits(repo, &self.team, std::slice::from_ref(&tip), MERGED)?;
+        if count > 0 {
+            let why = unmerged_words(count);
+            return Ok(Removal::Kept { why });
+        }
+        repo.call()
+            .args(["update-ref", "-d", &head_ref(&branch), tip.as_str()])
+            .done()?;
+        Ok(Removal::Removed)
+    }
+}
+
+const MERGED: Safe<'static> = Safe {
+    base: None,
+    pins: false,
+};
+
+/// Every team that has a worktree or a branch here.
+pub fn teams(repo: &Repo) -> Result<Vec<TeamName>, GitError> {
+    let mut found = BTreeSet::new();
+    if let Some(dir) = beneath(repo, &layout::WORKTREES)? {
+        found.extend(dir.entries()?.into_iter().map(|entry| entry.name));
+    }
+    for branch in branches(repo, BRANCHES)? {
+        let team = branch
+            .strip_prefix(BRANCHES)
+            .and_then(|rest| rest.split('/').next());
+        found.extend(team.map(str::to_owned));
+    }
+    Ok(found.iter().filter_map(|name| name.parse().ok()).collect())
+}
+
+/// Every worktree of a team, and every branch that was left of one, by name.
+pub fn list(repo: &Repo, team: &TeamName) -> Result<Vec<Listed>, GitError> {
+    let folder = layout::team_worktrees(repo.project(), team);
+    let entries: Vec<Registered> = registered::all(repo)?
+        .into_iter()
+        .filter(|entry| entry.path.parent() == Some(&folder))
+        .collect();
+    let mut names: BTreeSet<String> = entries
+        .iter()
+        .filter_map(|entry| entry.path.file_name()?.to_str().map(str::to_owned))
+        .collect();
+    names.extend(folders(repo, team)?);
+    let prefix = team_branch(team, "");
+    for branch in branches(repo, &prefix)? {
+        names.extend(branch.strip_prefix(&prefix).map(str::to_owned));
+    }
+    names
+        .into_iter()
+        .map(|name| {
+            let path = folder.join(&name);
+            let entry = entries.iter().find(|entry| entry.path == path);
+            look(repo, team, name, path, entry)
+        })
+        .collect()
+}
+
+fn look(
+    repo: &Repo,
+    team: &TeamName,
+    name: String,
+    path: PathBuf,
+    entry: Option<&Registered>,
+) -> Result<Listed, GitError> {
+    let branch = team_branch(team, &name);
+    let tip = repo.resolve(&head_ref(&branch))?;
+    let (listing, state) = match Worktree::at(repo, team, &name) {
+        Ok(Some(worktree)) if entry.is_some() => (listing_of(&name), state_of(&worktree, entry)),
+        Ok(None) => (listing_of(&name), State::Gone),
+        Ok(Some(_)) | Err(_) => (
+            Listing::Foreign,
+            State::Unknown {
+                why: "it is not a worktree of this repository".to_owned(),
+            },
+        ),
+    };
+    let head = entry.and_then(|entry| entry.head.clone());
+    let tips: Vec<CommitId> = head.iter().chain(&tip).cloned().collect();
+    let (mut unmerged, mut unpinned) = (0, 0);
+    if !tips.is_empty() {
+        unmerged = unkept_commits(repo, team, &tips, MERGED)?;
+        let pins = Safe {
+            pins: true,
+            ..MERGED
+        };
+        unpinned = unkept_commits(repo, team, &tips, pins)?;
+    }
+    Ok(Listed {
+        team: team.clone(),
+        listing,
+        path,
+        branch: match entry {
+            Some(entry) => entry.branch.clone(),
+            None => tip.is_some().then_some(branch),
+        },
+        head: head.or(tip),
+        state,
+        unmerged,
+        unpinned,
+        name,
+    })
+}
+
+fn state_of(worktree: &Worktree, entry: Option<&Registered>) -> State {
+    if let Some(reason) = entry.and_then(|entry| entry.locked.as_ref()) {
+        return State::Unknown {
+            why: format!("it is locked: {reason:?}"),
+        };
+    }
+    match worktree.unsaved() {
+        Ok(None) => State::Clean,
+        Ok(Some(why)) => State::Dirty { why },
+        Err(error) => State::Unknown {
+            why: error.to_string(),
+        },
+    }
+}
+
+fn listing_of(name: &str) -> Listing {
+    if name == layout::INTEGRATION {
+        return Listing::Integration;
+    }
+    if let Ok(worker) = name.parse() {
+        return Listing::Worker(worker);
+    }
+    match layout::worker_of_kept(name) {
+        Some(worker) => Listing::Kept(worker),
+        None if name.contains(".salvaged-") => Listing::Salvaged,
+        None => Listing::Foreign,
+    }
+}
+
+/// Whatever stands in the team's folder, but for files of our own.
+fn folders(repo: &Repo, team: &TeamName) -> Result<Vec<String>, GitError> {
+    let Some(dir) = beneath(repo, &layout::worktree_folders(team))? else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for entry in dir.entries()? {
+        let kind = dir.stamp(&entry.name)?.map(|stamp| stamp.kind);
+        let is_ours = entry.name.starts_with('.') && kind == Some(FileKind::File);
+        if kind.is_some() && !is_ours {
+            found.push(entry.name);
+        }
+    }
+    Ok(found)
+}
+
+/// A folder beneath the project; `None` when it is missing.
+fn beneath(repo: &Repo, names: &[&str]) -> Result<Option<Dir>, GitError> {
+    let mut dir = Dir::open_root(repo.project())?;
+    for name in names {
+        dir = match dir {
+            Some(dir) => dir.child(name)?,
+            None => return Ok(None),
+        };
+    }
+    Ok(dir)
+}
+
+/// The branches whose names begin with `prefix`, which ends with a slash.
+fn branches(repo: &Repo, prefix: &str) -> Result<Vec<String>, GitError> {
+    let text = repo
+        .call()
+        .args(["for-each-ref", "--format=%(refname:lstrip=2)", "--"])
+        .arg(head_ref(prefix))
+        .text()?;
+    Ok(text.lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,29 @@
+//! git, by its command line: the repository, each worker's worktree, and what a worker has changed.
+//!
+//! What always holds: the user's index, stash and checked-out branch are never touched; no hook, no `fsmonitor` and no
+//! diff program that a repository's settings name is ever run by us; nothing is forced, so a worktree with work in it
+//! is moved aside or left alone, never deleted. Filters such as git-lfs do run, because without them a commit would be
+//! wrong.
+
+mod aside;
+mod changes;
+mod command;
+mod commit;
+mod error;
+mod list;
+mod names;
+mod registered;
+mod repo;
+mod salvage;
+mod setup;
+mod worktree;
+
+pub use changes::{Change, ChangeKind};
+pub use command::Git;
+pub use commit::Author;
+pub use error::{GitError, GitProblem};
+pub use list::{Listed, Listing, State, list, teams};
+pub use names::{CommitId, branch_of, integration_branch, pin_ref};
+pub use repo::{Found, Repo};
+pub use setup::{Setup, Step};
+pub use worktree::{Kept, Moved, Prepared, Removal, Worktree};

@@ -1,0 +1,109 @@
+//! Names in git: commits, branches, references of ours. All are built from checked names, so none can be an option.
+
+use std::fmt;
+use std::str::FromStr;
+
+use teamster_fs::layout::INTEGRATION;
+use teamster_types::{TaskId, TeamName, WorkerName};
+
+/// The id of a commit: 40 or 64 hexadecimal digits, in full.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CommitId(String);
+
+impl CommitId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first digits, for people.
+    pub fn short(&self) -> &str {
+        &self.0[..12]
+    }
+}
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A text that is no commit's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a commit's id has 40 or 64 hexadecimal digits")]
+pub struct NoCommitId;
+
+impl FromStr for CommitId {
+    type Err = NoCommitId;
+
+    fn from_str(text: &str) -> Result<Self, NoCommitId> {
+        let digits = text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        if matches!(text.len(), 40 | 64) && digits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(NoCommitId)
+        }
+    }
+}
+
+/// What the names of all branches of ours begin with.
+pub(crate) const BRANCHES: &str = "omc-team/";
+/// What the full names of branches begin with.
+pub(crate) const HEADS: &str = "refs/heads/";
+const PINS: &str = "refs/teamster/";
+
+/// The branch of a worker.
+pub fn branch_of(team: &TeamName, worker: &WorkerName) -> String {
+    team_branch(team, worker.as_str())
+}
+
+/// The branch into which a team's finished tasks are merged.
+pub fn integration_branch(team: &TeamName) -> String {
+    team_branch(team, INTEGRATION)
+}
+
+/// The branch of a team for a worktree of this name.
+pub(crate) fn team_branch(team: &TeamName, name: &str) -> String {
+    format!("{BRANCHES}{team}/{name}")
+}
+
+/// The full name of a branch.
+pub(crate) fn head_ref(branch: &str) -> String {
+    format!("{HEADS}{branch}")
+}
+
+/// The branch that keeps what a worktree held at one moment; the first has number 1.
+pub(crate) fn salvage_branch(team: &TeamName, name: &str, number: u32) -> String {
+    team_branch(team, &format!("{name}.salvaged-{number}"))
+}
+
+/// The reference that keeps the commit of a finished task.
+pub fn pin_ref(team: &TeamName, task: &TaskId) -> String {
+    format!("{PINS}{team}/task-{task}")
+}
+
+/// Where the commit that a task was pinned to before goes.
+pub(crate) fn former_pin_ref(team: &TeamName, task: &TaskId, number: u32) -> String {
+    format!("{PINS}{team}/task-{task}.was-{number}")
+}
+
+/// All pins of a team, as git's pattern.
+pub(crate) fn pins_of(team: &TeamName) -> String {
+    format!("{PINS}{team}/*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_id_is_a_commit() {
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(id.parse::<CommitId>().unwrap().short(), "0123456789ab");
+        for wrong in ["", "HEAD", &id[1..], &id.to_uppercase(), "-c", "--all"] {
+            assert_eq!(wrong.parse::<CommitId>(), Err(NoCommitId), "{wrong}");
+        }
+    }
+}

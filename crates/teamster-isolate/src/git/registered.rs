@@ -1,0 +1,99 @@
+//! The worktrees that git knows of.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::error::GitError;
+use super::names::{CommitId, HEADS};
+use super::repo::Repo;
+
+/// What git writes as the reason while it makes a worktree; a killed git leaves it.
+const BEING_MADE: &str = "initializing";
+
+/// A worktree as git lists it.
+#[derive(Clone, Debug)]
+pub(super) struct Registered {
+    /// Where it is, or was.
+    pub(super) path: PathBuf,
+    /// What is checked out; `None` when that was never settled.
+    pub(super) head: Option<CommitId>,
+    /// The branch, without `refs/heads/`.
+    pub(super) branch: Option<String>,
+    /// Why nobody may move it.
+    pub(super) locked: Option<String>,
+}
+
+impl Registered {
+    /// Whether the git that made it has not finished.
+    pub(super) fn is_being_made(&self) -> bool {
+        self.locked.as_deref() == Some(BEING_MADE)
+    }
+}
+
+/// All of them; the user's own are among them.
+pub(super) fn all(repo: &Repo) -> Result<Vec<Registered>, GitError> {
+    let bytes = repo
+        .call()
+        .args(["worktree", "list", "--porcelain", "-z"])
+        .bytes()?;
+    Ok(parse(&bytes))
+}
+
+/// The one at `path`.
+pub(super) fn at(repo: &Repo, path: &Path) -> Result<Option<Registered>, GitError> {
+    Ok(all(repo)?.into_iter().find(|entry| entry.path == path))
+}
+
+fn parse(bytes: &[u8]) -> Vec<Registered> {
+    let mut found: Vec<Registered> = Vec::new();
+    for line in bytes.split(|byte| *byte == 0) {
+        if let Some(path) = line.strip_prefix(b"worktree ") {
+            found.push(Registered {
+                path: OsStr::from_bytes(path).into(),
+                head: None,
+                branch: None,
+                locked: None,
+            });
+            continue;
+        }
+        let Some(last) = found.last_mut() else {
+            continue;
+        };
+        let line = String::from_utf8_lossy(line);
+        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        match word {
+            // A worktree whose HEAD was never written shows zeros.
+            "HEAD" if rest.bytes().any(|byte| byte != b'0') => last.head = rest.parse().ok(),
+            "branch" => last.branch = rest.strip_prefix(HEADS).map(str::to_owned),
+            "locked" => last.locked = Some(rest.to_owned()),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_gits_list_is_understood() {
+        let head = "a".repeat(40);
+        let none = "0".repeat(40);
+        let text = format!(
+            "worktree /p\0HEAD {head}\0branch refs/heads/main\0\0worktree /p/a\nb\0HEAD {head}\0detached\0locked mine\0\0\
+             worktree /p/c\0HEAD {none}\0branch refs/heads/c\0locked initializing\0prunable gone\0\0"
+        );
+        let found = parse(text.as_bytes());
+        assert_eq!(found.len(), 3);
+        assert_eq!(found[0].branch.as_deref(), Some("main"));
+        assert_eq!(found[1].path, Path::new("/p/a\nb"));
+        assert_eq!(found[1].locked.as_deref(), Some("mine"));
+        assert_eq!(
+            (found[1].branch.as_ref(), found[1].is_being_made()),
+            (None, false)
+        );
+        assert!(found[2].head.is_none() && found[2].is_being_made());
+    }
+}

@@ -1,0 +1,258 @@
+//! The repository that a project lies in.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use teamster_fs::{Dir, UserFile};
+
+use super::command::{Call, Git};
+use super::error::{GitError, GitProblem};
+use super::names::CommitId;
+
+/// The folders that hold the state of a run and not the work.
+const OURS: [&str; 3] = [".omc/", ".bkit/", ".party/"];
+/// What stands above our lines.
+const HEADING: &str = "# teamster: what its runs write";
+const EXCLUDE: &str = "exclude";
+/// How often a file that others write too is read anew.
+const TRIES: u32 = 10;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A repository with a work tree and at least one commit.
+#[derive(Clone, Debug)]
+pub struct Repo {
+    git: Git,
+    project: PathBuf,
+    root: PathBuf,
+    common: PathBuf,
+}
+
+/// A repository as it was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The repository.
+    pub repo: Repo,
+    /// What is checked out.
+    pub head: CommitId,
+    /// The branch that is checked out; `None` when HEAD is detached.
+    pub branch: Option<String>,
+    /// Where the project lies in the work tree; empty when it is the whole of it. Worktrees are always of the whole,
+    /// and a worker starts in the same folder of its own.
+    pub inside: PathBuf,
+}
+
+impl Repo {
+    /// Finds the repository of `project`, or says why there is none to work with.
+    pub fn find(git: &Git, project: &Path) -> Result<Found, GitError> {
+        let project = project.canonicalize().map_err(|error| {
+            GitError::new(
+                GitProblem::NotRepository,
+                format!("{} cannot be entered: {error}", project.display()),
+                "name the folder of your project with TEAMSTER_PROJECT",
+            )
+        })?;
+        let bare = git.at(&project).args(["rev-parse", "--is-bare-repository"]);
+        let ended = bare.run()?;
+        if !ended.status.success() {
+            return Err(no_repository(&bare, &ended, &project));
+        }
+        let no_work_tree = || {
+            GitError::new(
+                GitProblem::Bare,
+                format!("{} is a repository without a work tree", project.display()),
+                "start in a clone of it: `git clone REPOSITORY FOLDER`",
+            )
+        };
+        let says = |word: &str| -> Result<bool, GitError> {
+            Ok(git.at(&project).args(["rev-parse", word]).text()? == "true")
+        };
+        if ended.stdout.starts_with(b"true") || !says("--is-inside-work-tree")? {
+            return Err(no_work_tree());
+        }
+        let absolute = |word: &str| {
+            git.at(&project)
+                .args(["rev-parse", "--path-format=absolute", word])
+                .path()
+        };
+        let root = absolute("--show-toplevel")?;
+        let Ok(inside) = project.strip_prefix(&root) else {
+            return Err(GitError::refused(
+                format!(
+                    "the work tree of {} is {}, which it does not lie in",
+                    project.display(),
+                    root.display()
+                ),
+                "look at `git config core.worktree`",
+            ));
+        };
+        let repo = Self {
+            git: git.clone(),
+            common: absolute("--git-common-dir")?,
+            project: project.clone(),
+            root: root.clone(),
+        };
+        let head = repo.resolve("HEAD")?.ok_or_else(|| {
+            GitError::new(
+                GitProblem::NoCommits,
+                format!("the repository {} has no commit yet", root.display()),
+                "workers start from a commit: `git commit --allow-empty -m \"Begin\"` makes the first",
+            )
+        })?;
+        Ok(Found {
+            head,
+            branch: repo.branch()?,
+            inside: inside.to_owned(),
+            repo,
+        })
+    }
+
+    /// The project.
+    pub fn project(&self) -> &Path {
+        &self.project
+    }
+
+    /// The root of the user's work tree.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder that all work trees of the repository share.
+    pub fn common(&self) -> &Path {
+        &self.common
+    }
+
+    /// The commit that a name stands for; `None` when there is none.
+    pub fn resolve(&self, name: &str) -> Result<Option<CommitId>, GitError> {
+        let name = format!("{name}^{{commit}}");
+        self.call()
+            .args(["rev-parse", "--verify", "--quiet", "--end-of-options"])
+            .arg(name)
+            .commit_if_any()
+    }
+
+    /// The branch that the user has checked out.
+    pub fn branch(&self) -> Result<Option<String>, GitError> {
+        let call = self
+            .call()
+            .args(["symbolic-ref", "--quiet", "--short", "HEAD"]);
+        let ended = call.run()?;
+        match ended.status.code() {
+            Some(0) => {
+                let name = String::from_utf8_lossy(&ended.stdout);
+                Ok(Some(name.trim_end_matches('\n').to_owned()))
+            }
+            Some(1) => Ok(None),
+            _ => Err(call.failed(&ended)),
+        }
+    }
+
+    /// Whether every commit of `commit` is one of `other`'s too.
+    pub fn is_ancestor(&self, commit: &CommitId, other: &CommitId) -> Result<bool, GitError> {
+        self.call()
+            .args(["merge-base", "--is-ancestor"])
+            .args([commit.as_str(), other.as_str()])
+            .yes()
+    }
+
+    /// Makes git leave our folders alone, if it does not yet; the names that had to be added.
+    pub fn exclude_ours(&self) -> Result<Vec<&'static str>, GitError> {
+        let mut missing = Vec::new();
+        for name in OURS {
+            if !self.ignores(&self.project, &format!("{name}x"))? {
+                missing.push(name);
+            }
+        }
+        self.exclude(&missing)?;
+        Ok(missing)
+    }
+
+    /// Whether git leaves a path alone, in a folder of a work tree.
+    pub(crate) fn ignores(&self, folder: &Path, path: &str) -> Result<bool, GitError> {
+        self.git
+            .at(folder)
+            .args(["check-ignore", "--quiet", "--no-index", "--"])
+            .arg(path)
+            .yes()
+    }
+
+    /// Adds lines to the file in which git keeps what it leaves alone without telling others.
+    pub(crate) fn exclude(&self, lines: &[&str]) -> Result<(), GitError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        if let Some(common) = Dir::open_root(&self.common)?
+            && common.stamp("info")?.is_none()
+        {
+            common.shared_child_or_create("info")?;
+        }
+        let path = self.common.join("info").join(EXCLUDE);
+        let busy = || {
+            GitError::new(
+                GitProblem::Busy,
+                format!("{} is being written by others all the time", path.display()),
+                "try again in a moment",
+            )
+        };
+        let file = UserFile::find(&path)?.ok_or_else(busy)?;
+        let _held = file.lock(PATIENCE)?.ok_or_else(busy)?;
+        file.sweep()?;
+        for _ in 0..TRIES {
+            let was = file.read()?;
+            let old = was.as_ref().map(|was| was.bytes.as_slice());
+            let new = with_lines(old.unwrap_or_default(), lines);
+            if file.replace(was.as_ref(), &new, 0o666)? {
+                return Ok(());
+            }
+        }
+        Err(busy())
+    }
+
+    /// A call in the user's work tree.
+    pub(crate) fn call(&self) -> Call {
+        self.git.at(&self.root)
+    }
+
+    /// A call in another folder.
+    pub(crate) fn call_in(&self, folder: &Path) -> Call {
+        self.git.at(folder)
+    }
+}
+
+/// The text with a heading and `lines` at its end, in its own line ends.
+fn with_lines(old: &[u8], lines: &[&str]) -> Vec<u8> {
+    let crlf = old.windows(2).any(|two| two == b"\r\n");
+    let newline: &[u8] = if crlf { b"\r\n" } else { b"\n" };
+    let mut new = old.to_vec();
+    if !old.is_empty() && !old.ends_with(b"\n") {
+        new.extend(newline);
+    }
+    for line in [HEADING].iter().chain(lines) {
+        new.extend(line.as_bytes());
+        new.extend(newline);
+    }
+    new
+}
+
+fn no_repository(call: &Call, ended: &crate::bounded::Ended, project: &Path) -> GitError {
+    let said = String::from_utf8_lossy(&ended.stderr);
+    if said.contains("not a git repository") {
+        GitError::new(
+            GitProblem::NotRepository,
+            format!("{} does not lie in a git repository", project.display()),
+            "`git init` makes one; workers need it to keep out of each other's way",
+        )
+    } else if said.contains("dubious ownership") {
+        GitError::refused(
+            format!(
+                "git refuses {}: it belongs to another user",
+                project.display()
+            ),
+            format!(
+                "if you trust it: `git config --global --add safe.directory {}`",
+                project.display()
+            ),
+        )
+    } else {
+        call.failed(ended)
+    }
+}

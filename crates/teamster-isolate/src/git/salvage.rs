@@ -1,0 +1,118 @@
+//! Bringing what a worktree holds to a branch, without touching the worktree or its index.
+
+use std::path::Path;
+
+use teamster_fs::{Dir, Sync, layout};
+
+use super::commit::with_identity;
+use super::error::GitError;
+use super::names::{CommitId, head_ref, salvage_branch};
+use super::worktree::{Worktree, team_folder};
+
+const MOST_SALVAGED: u32 = 10_000;
+
+impl Worktree {
+    /// Commits the index and the work tree, untracked files and all, on a new branch; its name. What git ignores is not
+    /// in it.
+    pub fn salvage(&self) -> Result<String, GitError> {
+        let mut tip = self.head()?;
+        if let Some(staged) = self.staged_tree(&tip)? {
+            tip = self.commit_tree(&staged, &tip, "what was staged")?;
+        }
+        let tree = self.work_tree()?;
+        if tree != self.tree_of(&tip)? {
+            tip = self.commit_tree(&tree, &tip, "what was in the worktree")?;
+        }
+        self.new_branch(&tip)
+    }
+
+    fn new_branch(&self, tip: &CommitId) -> Result<String, GitError> {
+        for number in 1..MOST_SALVAGED {
+            let branch = salvage_branch(&self.team, &self.name, number);
+            if self.repo.resolve(&head_ref(&branch))?.is_none() {
+                self.repo
+                    .call()
+                    .args(["update-ref", &head_ref(&branch), tip.as_str(), ""])
+                    .done()?;
+                return Ok(branch);
+            }
+        }
+        Err(GitError::refused(
+            format!(
+                "{} was salvaged {MOST_SALVAGED} times already",
+                self.path.display()
+            ),
+            "delete branches that you do not need",
+        ))
+    }
+
+    /// The tree of the index, where it differs from `head`; an index with conflicts is no tree.
+    fn staged_tree(&self, head: &CommitId) -> Result<Option<String>, GitError> {
+        let Some(admin) = Dir::open_root(self.admin())? else {
+            return Ok(None);
+        };
+        let Some((bytes, _)) = admin.read("index")? else {
+            return Ok(None);
+        };
+        self.with_spare_index(|index| {
+            write_copy(index, &bytes)?;
+            let call = self.call().env("GIT_INDEX_FILE", index).arg("write-tree");
+            let ended = call.run()?;
+            if !ended.status.success() {
+                return Ok(None);
+            }
+            let tree = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
+            Ok((tree != self.tree_of(head)?).then_some(tree))
+        })
+    }
+
+    fn work_tree(&self) -> Result<String, GitError> {
+        self.with_spare_index(|index| {
+            let call = || self.call().env("GIT_INDEX_FILE", index);
+            call().args(["read-tree", "HEAD"]).done()?;
+            call().args(["add", "--all"]).done()?;
+            call().arg("write-tree").text()
+        })
+    }
+
+    fn tree_of(&self, commit: &CommitId) -> Result<String, GitError> {
+        self.call()
+            .args(["rev-parse", "--verify", "--quiet"])
+            .arg(format!("{commit}^{{tree}}"))
+            .text()
+    }
+
+    fn commit_tree(&self, tree: &str, parent: &CommitId, what: &str) -> Result<CommitId, GitError> {
+        with_identity(self.call(), self, None)?
+            .args(["commit-tree", "--no-gpg-sign", "-p", parent.as_str(), "-m"])
+            .arg(format!("Salvage {what}: {}/{}", self.team, self.name))
+            .arg(tree)
+            .commit()
+    }
+
+    /// Calls `with` with the path of an index that nobody else uses, and removes it after.
+    pub(super) fn with_spare_index<T>(
+        &self,
+        with: impl FnOnce(&Path) -> Result<T, GitError>,
+    ) -> Result<T, GitError> {
+        let dir = team_folder(&self.repo, &self.team)?;
+        let name = layout::spare_index(&self.name);
+        let result = with(&dir.join(&name));
+        let _ = dir.remove(&name);
+        let _ = dir.remove(&format!("{name}.lock"));
+        result
+    }
+}
+
+fn write_copy(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
+    let (Some(folder), Some(name)) = (
+        path.parent(),
+        path.file_name().and_then(|name| name.to_str()),
+    ) else {
+        return Ok(());
+    };
+    if let Some(dir) = Dir::open_root(folder)? {
+        dir.create_new(name, bytes, Sync::Fast)?;
+    }
+    Ok(())
+}

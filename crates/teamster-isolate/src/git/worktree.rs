@@ -1,0 +1,453 @@
+//! A worker's own work tree: made, brought up to date, and removed only when nothing in it could be lost.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use teamster_fs::{Dir, FileKind, Lock, Waited, layout};
+use teamster_types::{TeamName, WorkerName};
+
+use super::aside;
+use super::command::Call;
+use super::error::{GitError, GitProblem};
+use super::names::{CommitId, head_ref, integration_branch, pins_of, team_branch};
+use super::registered;
+use super::repo::Repo;
+
+/// How long somebody else who works on the same worktree is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What git keeps in a worktree's own folder while something is unfinished, and what that is.
+const UNFINISHED: [(&str, &str); 6] = [
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+    ("MERGE_HEAD", "a merge"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("BISECT_LOG", "a bisection"),
+];
+
+/// A worktree of ours.
+#[derive(Clone, Debug)]
+pub struct Worktree {
+    pub(super) repo: Repo,
+    pub(super) team: TeamName,
+    /// The worker's name, or that of a worktree that was moved aside.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// git's own folder for it. Calls name it, so that nothing a worker writes into the worktree leads them elsewhere.
+    admin: PathBuf,
+}
+
+/// A worktree that is ready, and what had to make room for it.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The worktree.
+    pub worktree: Worktree,
+    /// What stood in its place and was moved aside, because it holds work that is nowhere else.
+    pub kept: Vec<Kept>,
+}
+
+/// Work that was moved aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Where it is now; `None` when only a branch was left.
+    pub path: Option<PathBuf>,
+    /// Its branch.
+    pub branch: Option<String>,
+    /// Why it is kept.
+    pub why: String,
+}
+
+/// How a worker's branch was brought to a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It was there already.
+    Already,
+    /// It had nothing of its own, or nothing that is not kept elsewhere.
+    To(CommitId),
+    /// It had commits of its own, which were merged with it.
+    Merged(CommitId),
+    /// It was left as it is.
+    Kept {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What became of a worktree that should go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It is gone, and its branch too.
+    Removed,
+    /// It holds something.
+    Kept {
+        /// What.
+        why: String,
+    },
+}
+
+impl Worktree {
+    /// Makes the worktree of a worker, on its branch, from `base`. What stands there is removed if it is clean and all
+    /// its commits are kept elsewhere, and moved aside otherwise; what is not ours is refused and left alone.
+    pub fn prepare(
+        repo: &Repo,
+        team: &TeamName,
+        worker: &WorkerName,
+        base: &CommitId,
+    ) -> Result<Prepared, GitError> {
+        let dir = team_folder(repo, team)?;
+        let _held = hold(&dir, worker.as_str())?;
+        let mut kept = Vec::new();
+        aside::clear_place(repo, team, worker, base, &dir, &mut kept)?;
+        aside::clear_branch(repo, team, worker, base, &mut kept)?;
+        let path = dir.join(worker.as_str());
+        repo.call()
+            .args(["worktree", "add", "--quiet", "--no-track", "-b"])
+            .arg(team_branch(team, worker.as_str()))
+            .arg("--")
+            .arg(&path)
+            .arg(base.as_str())
+            .done()?;
+        let worktree = Self::at(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
+        Ok(Prepared { worktree, kept })
+    }
+
+    /// The worktree of a worker, as it is; `None` when there is none.
+    pub fn open(
+        repo: &Repo,
+        team: &TeamName,
+        worker: &WorkerName,
+    ) -> Result<Option<Self>, GitError> {
+        Self::at(repo, team, worker.as_str())
+    }
+
+    /// The worktree in the team's folder with this name, if it is one of this repository.
+    pub(super) fn at(repo: &Repo, team: &TeamName, name: &str) -> Result<Option<Self>, GitError> {
+        let path = layout::team_worktrees(repo.project(), team).join(name);
+        let Some(dir) = open_beneath(repo.project(), team, name)? else {
+            return Ok(None);
+        };
+        let admin = admin_folder(repo, &dir).ok_or_else(|| aside::foreign(&path))?;
+        Ok(Some(Self {
+            repo: repo.clone(),
+            team: team.clone(),
+            name: name.to_owned(),
+            path,
+            admin,
+        }))
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// git's own folder for it, which an agent in a sandbox must be allowed to write to commit there itself.
+    pub fn admin(&self) -> &Path {
+        &self.admin
+    }
+
+    /// Where a worker starts: the folder in it that the project is in the user's work tree.
+    pub fn work_folder(&self) -> PathBuf {
+        match self.repo.project().strip_prefix(self.repo.root()) {
+            Ok(inside) if !inside.as_os_str().is_empty() => self.path.join(inside),
+            _ => self.path.clone(),
+        }
+    }
+
+    /// The branch that it was made for.
+    pub fn branch(&self) -> String {
+        team_branch(&self.team, &self.name)
+    }
+
+    /// What is checked out in it.
+    pub fn head(&self) -> Result<CommitId, GitError> {
+        self.call()
+            .args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+            .commit()
+    }
+
+    /// Whether all that is in it is committed.
+    pub fn is_clean(&self) -> Result<bool, GitError> {
+        Ok(self.unsaved()?.is_none())
+    }
+
+    /// Whether all its commits are in `commit` too.
+    pub fn is_merged_into(&self, commit: &CommitId) -> Result<bool, GitError> {
+        for tip in self.tips()? {
+            if !self.repo.is_ancestor(&tip, commit)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Brings the worker's branch to `commit` before a task, as far as nothing can be lost by it.
+    pub fn move_to(&self, commit: &CommitId) -> Result<Moved, GitError> {
+        if let Some(why) = self.unsaved()? {
+            return Ok(Moved::Kept { why });
+        }
+        self.back_on_branch()?;
+        let head = self.head()?;
+        if head == *commit {
+            return Ok(Moved::Already);
+        }
+        let safe = Safe {
+            base: Some(commit),
+            pins: true,
+        };
+        if unkept_commits(&self.repo, &self.team, &[head], safe)? == 0 {
+            // Refuses when a file would be overwritten, which a clean worktree has none of.
+            self.call()
+                .args(["reset", "--quiet", "--keep"])
+                .arg(commit.as_str())
+                .done()?;
+            return Ok(Moved::To(commit.clone()));
+        }
+        self.merge(commit)
+    }
+
+    fn merge(&self, commit: &CommitId) -> Result<Moved, GitError> {
+        let predicts = self
+            .call()
+            .args(["merge-tree", "--write-tree", "--no-messages", "HEAD"])
+            .arg(commit.as_str())
+            .yes()?;
+        if !predicts {
+            let why = format!("its own commits conflict with {}", commit.short());
+            return Ok(Moved::Kept { why });
+        }
+        super::commit::with_identity(self.call(), self, None)?
+            .args(["merge", "--quiet", "--no-edit", "--no-verify", "--no-stat"])
+            .arg(commit.as_str())
+            .done()?;
+        Ok(Moved::Merged(self.head()?))
+    }
+
+    /// An agent may have left its branch. What it has committed elsewhere without any branch gets one.
+    fn back_on_branch(&self) -> Result<(), GitError> {
+        let entry = registered::at(&self.repo, &self.path)?.ok_or_else(|| vanished(&self.path))?;
+        let branch = self.branch();
+        if entry.branch.as_ref() == Some(&branch) {
+            return Ok(());
+        }
+        let head = self.head()?;
+        let own = self.repo.resolve(&head_ref(&branch))?;
+        let on_own = match &own {
+            Some(own) => self.repo.is_ancestor(&head, own)?,
+            None => false,
+        };
+        let safe = Safe {
+            base: None,
+            pins: true,
+        };
+        if entry.branch.is_none()
+            && !on_own
+            && unkept_commits(&self.repo, &self.team, std::slice::from_ref(&head), safe)? > 0
+        {
+            aside::branch_for(&self.repo, &self.team, &self.name, &head)?;
+        }
+        match own {
+            Some(_) => self
+                .call()
+                .args(["switch", "--quiet", "--no-guess"])
+                .arg(branch),
+            None => self
+                .call()
+                .args(["switch", "--quiet", "--no-track", "-c"])
+                .arg(branch),
+        }
+        .done()
+    }
+
+    /// Removes it with its branch, if it is clean and all its commits are in the integration branch or in a branch of
+    /// the user's. Whether its worker lives is for the caller to know.
+    pub fn remove_if_safe(&self) -> Result<Removal, GitError> {
+        let dir = team_folder(&self.repo, &self.team)?;
+        let _held = hold(&dir, &self.name)?;
+        let safe = Safe {
+            base: None,
+            pins: false,
+        };
+        match self.holds(safe)? {
+            Some(why) => Ok(Removal::Kept { why }),
+            None => self.remove(),
+        }
+    }
+
+    /// Removes what was found to hold nothing. git looks again itself, and so does the comparison with the old value.
+    pub(super) fn remove(&self) -> Result<Removal, GitError> {
+        let branch = head_ref(&self.branch());
+        let tip = self.repo.resolve(&branch)?;
+        let remove = self
+            .repo
+            .call()
+            .args(["worktree", "remove", "--"])
+            .arg(&self.path);
+        let ended = remove.run()?;
+        if !ended.status.success() {
+            let said = String::from_utf8_lossy(&ended.stderr);
+            if said.contains("modified or untracked files") || said.contains("submodules") {
+                let why = said.trim().trim_start_matches("fatal: ").to_owned();
+                return Ok(Removal::Kept { why });
+            }
+            return Err(remove.failed(&ended));
+        }
+        if let Some(tip) = tip {
+            self.repo
+                .call()
+                .args(["update-ref", "-d", branch.as_str(), tip.as_str()])
+                .done()?;
+        }
+        Ok(Removal::Removed)
+    }
+
+    /// What would be lost with it; `None` when nothing would.
+    pub(super) fn holds(&self, safe: Safe<'_>) -> Result<Option<String>, GitError> {
+        if let Some(why) = self.unsaved()? {
+            return Ok(Some(why));
+        }
+        let count = unkept_commits(&self.repo, &self.team, &self.tips()?, safe)?;
+        Ok((count > 0).then(|| unmerged_words(count)))
+    }
+
+    /// What is in it and not committed; `None` when it is clean.
+    pub(super) fn unsaved(&self) -> Result<Option<String>, GitError> {
+        if let Some(dir) = Dir::open_root(&self.admin)? {
+            for (name, what) in UNFINISHED {
+                if dir.stamp(name)?.is_some() {
+                    return Ok(Some(format!("{what} is not finished in it")));
+                }
+            }
+        }
+        let changed = self.status()?.len();
+        if changed > 0 {
+            let files = if changed == 1 { "file" } else { "files" };
+            return Ok(Some(format!("{changed} changed {files} not committed")));
+        }
+        // Files that somebody told git not to look at may hold anything.
+        let listed = self.call().args(["ls-files", "-v", "-z"]).bytes()?;
+        let hidden = listed
+            .split(|byte| *byte == 0)
+            .any(|line| line.first().is_some_and(u8::is_ascii_lowercase));
+        Ok(hidden
+            .then(|| "git was told not to look at some files in it (assume-unchanged)".to_owned()))
+    }
+
+    /// What is checked out, and the end of its branch, which may be another commit.
+    pub(super) fn tips(&self) -> Result<Vec<CommitId>, GitError> {
+        let mut tips = vec![self.head()?];
+        tips.extend(self.repo.resolve(&head_ref(&self.branch()))?);
+        Ok(tips)
+    }
+
+    /// A call in it, bound to git's own folder for it.
+    pub(super) fn call(&self) -> Call {
+        self.repo
+            .call_in(&self.path)
+            .env("GIT_DIR", &self.admin)
+            .env("GIT_WORK_TREE", &self.path)
+    }
+}
+
+/// Where commits may be to count as kept, besides the integration branch and the user's branches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Safe<'a> {
+    /// In this commit.
+    pub(super) base: Option<&'a CommitId>,
+    /// In the pinned commit of a task.
+    pub(super) pins: bool,
+}
+
+/// How many commits of `tips` are nowhere else.
+pub(super) fn unkept_commits(
+    repo: &Repo,
+    team: &TeamName,
+    tips: &[CommitId],
+    safe: Safe<'_>,
+) -> Result<u64, GitError> {
+    let integration = repo.resolve(&head_ref(&integration_branch(team)))?;
+    let mut call = repo
+        .call()
+        .args(["rev-list", "--count"])
+        .args(tips.iter().map(CommitId::as_str))
+        .args(["--not", "HEAD"])
+        .args(safe.base.map(CommitId::as_str))
+        .args(integration.as_ref().map(CommitId::as_str))
+        .args(["--exclude=omc-team/*", "--branches"]);
+    if safe.pins {
+        call = call.arg(format!("--glob={}", pins_of(team)));
+    }
+    let text = call.text()?;
+    text.parse()
+        .map_err(|_| GitError::odd("the number of commits", repo.root()))
+}
+
+pub(super) fn unmerged_words(count: u64) -> String {
+    let commits = if count == 1 { "commit" } else { "commits" };
+    format!("{count} {commits} not merged")
+}
+
+/// The folder of a team's worktrees, made if it is missing.
+pub(super) fn team_folder(repo: &Repo, team: &TeamName) -> Result<Dir, GitError> {
+    let mut dir = Dir::open_root(repo.project())?.ok_or_else(|| vanished(repo.project()))?;
+    for name in layout::worktree_folders(team) {
+        dir = dir.child_or_create(name)?;
+    }
+    Ok(dir)
+}
+
+/// Keeps every other teamster away from a worktree.
+pub(super) fn hold(dir: &Dir, name: &str) -> Result<Lock, GitError> {
+    match Lock::wait(dir, &layout::worktree_lock(name), PATIENCE, false)? {
+        Waited::Held(lock) => Ok(lock),
+        Waited::TimedOut => Err(GitError::new(
+            GitProblem::Busy,
+            format!("another teamster works on {}", dir.join(name).display()),
+            "try again in a moment",
+        )),
+    }
+}
+
+fn open_beneath(project: &Path, team: &TeamName, name: &str) -> Result<Option<Dir>, GitError> {
+    let mut dir = Dir::open_root(project)?;
+    for part in layout::worktree_folders(team).into_iter().chain([name]) {
+        dir = match dir {
+            Some(dir) => dir.child(part)?,
+            None => return Ok(None),
+        };
+    }
+    Ok(dir)
+}
+
+/// git's own folder for the worktree in `dir`; `None` when it is no worktree of this repository, as both sides say.
+pub(super) fn admin_folder(repo: &Repo, dir: &Dir) -> Option<PathBuf> {
+    let admin = named_in(dir, ".git", "gitdir: ")?.canonicalize().ok()?;
+    let worktrees = repo.common().canonicalize().ok()?.join("worktrees");
+    if admin.parent() != Some(&worktrees) {
+        return None;
+    }
+    let there = Dir::open_root(&admin).ok()??;
+    let back = named_in(&there, "gitdir", "")?;
+    let own = dir.path().canonicalize().ok()?.join(".git");
+    (back == own || back.canonicalize().ok()? == own).then_some(admin)
+}
+
+/// The path that a file of git's names after `before`.
+pub(super) fn named_in(dir: &Dir, file: &str, before: &str) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let stamp = dir.stamp(file).ok()??;
+    if stamp.kind != FileKind::File || stamp.size > 64 * 1024 {
+        return None;
+    }
+    let (bytes, _) = dir.read(file).ok()??;
+    let rest = bytes.strip_prefix(before.as_bytes())?;
+    let rest = rest.strip_suffix(b"\n").unwrap_or(rest);
+    Some(dir.path().join(std::ffi::OsStr::from_bytes(rest)))
+}
+
+pub(super) fn vanished(path: &Path) -> GitError {
+    GitError::failed(
+        format!("{} was there and is not any more", path.display()),
+        "somebody else removed it; try again",
+    )
+}

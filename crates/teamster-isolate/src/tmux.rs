@@ -1,0 +1,430 @@
+//! tmux, where a person can watch workers: a server of our own on a socket of our own.
+//!
+//! tmux shows, it does not carry: nothing is ever typed into a pane. A worker is a window of its team's session, and
+//! its program is the pane's own process. A pane stays when its program ends, so that its last words can be read and
+//! its exit is known. Only panes of our own socket are ever touched, because no other is ever talked to.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use teamster_fs::{Dir, FsError, proc};
+use teamster_types::{TeamName, WorkerName};
+
+use crate::bounded::{self, Ended};
+use crate::find_program;
+
+/// A server that does not answer in this time hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+const OUTPUT_LIMIT: u64 = 4 * 1024 * 1024;
+/// What one message to the server can hold, less what tmux adds.
+const LONGEST_COMMAND: usize = 16_000;
+/// All fields are numbers or names without this character.
+const SEPARATOR: char = '|';
+const FORMAT: &str = "#{session_name}|#{window_name}|#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}";
+/// What the server itself needs of the environment; everything else is a worker's own and must not reach another.
+const SERVER_NEEDS: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE"];
+/// A screen that nobody looks at yet.
+const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
+
+/// What went wrong with tmux.
+#[derive(Debug, thiserror::Error)]
+pub enum TmuxError {
+    /// It is not installed.
+    #[error("there is no tmux on PATH")]
+    NoProgram,
+    /// The folder of its socket cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FsError),
+    /// The folder of its socket is somebody else's.
+    #[error("{} belongs to another user", .0.display())]
+    NotOurs(PathBuf),
+    /// The worker has a pane already.
+    #[error("worker {worker} of team {team} has a pane already ({pane})")]
+    Taken {
+        /// Its team.
+        team: TeamName,
+        /// Its name.
+        worker: WorkerName,
+        /// The pane.
+        pane: String,
+    },
+    /// More than tmux can pass on.
+    #[error(
+        "the command and the environment of a pane are {0} bytes long, and tmux takes at most 16000"
+    )]
+    TooLong(usize),
+    /// It could not be run, or said no.
+    #[error("`tmux {what}` failed: {why}")]
+    Failed {
+        /// What it was asked.
+        what: String,
+        /// What it said.
+        why: String,
+    },
+}
+
+impl TmuxError {
+    /// What to do now.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoProgram => "install tmux to watch workers, or start them without it",
+            Self::Folder(_) | Self::NotOurs(_) => "look at that folder; it must be yours alone",
+            Self::Taken { .. } => "stop the worker first, or attach to it",
+            Self::TooLong(_) => "start the worker without tmux",
+            Self::Failed { .. } => "`teamster doctor` checks tmux",
+        }
+    }
+}
+
+/// A pane of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pane {
+    /// Its team.
+    pub team: TeamName,
+    /// Its worker.
+    pub worker: WorkerName,
+    /// tmux's own name for it, such as `%3`.
+    pub id: String,
+    /// The process in it, or the one that was.
+    pub pid: u32,
+    /// Whether that has ended.
+    pub dead: bool,
+    /// With which exit code, if it ended by itself.
+    pub status: Option<i32>,
+    /// By which signal, if one ended it.
+    pub signal: Option<i32>,
+}
+
+/// What runs in a pane.
+#[derive(Clone, Debug)]
+pub struct PaneCommand<'a> {
+    /// The program and its arguments. No shell sees them.
+    pub argv: &'a [OsString],
+    /// Its environment, besides what every program needs (`PATH`, `HOME`, the language) and what tmux sets.
+    pub env: &'a [(OsString, OsString)],
+    /// Where it starts.
+    pub folder: &'a Path,
+}
+
+/// Our own server, whether it runs or not.
+#[derive(Clone, Debug)]
+pub struct Tmux {
+    program: PathBuf,
+    socket: PathBuf,
+}
+
+impl Tmux {
+    /// Finds tmux in the folders of `path`, a list as in `PATH`, for the server on `socket`.
+    pub fn find(path: &OsStr, socket: &Path) -> Result<Self, TmuxError> {
+        Ok(Self {
+            program: find_program("tmux", path).ok_or(TmuxError::NoProgram)?,
+            socket: socket.to_owned(),
+        })
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Starts a program in a new window of the team, named after the worker.
+    pub fn start(
+        &self,
+        team: &TeamName,
+        worker: &WorkerName,
+        command: &PaneCommand<'_>,
+    ) -> Result<Pane, TmuxError> {
+        self.secure_folder()?;
+        match self.pane_of(team, worker)? {
+            Some(pane) if !pane.dead => {
+                return Err(TmuxError::Taken {
+                    team: team.clone(),
+                    worker: worker.clone(),
+                    pane: pane.id,
+                });
+            }
+            // Its successor takes its place, and its last words are in its log.
+            Some(dead) => self.close_pane(&dead)?,
+            None => {}
+        }
+        // Another worker may begin or end the session at the same moment; then the other way is right.
+        let first = self.has_session(team)?;
+        let started = self.new_window(team, worker, command, first);
+        match started {
+            Err(TmuxError::Failed { .. }) if self.has_session(team)? != first => {
+                self.new_window(team, worker, command, !first)?;
+            }
+            other => other?,
+        }
+        self.pane_of(team, worker)?
+            .ok_or_else(|| TmuxError::Failed {
+                what: "new-window".to_owned(),
+                why: format!("the pane of {worker} is not there"),
+            })
+    }
+
+    fn new_window(
+        &self,
+        team: &TeamName,
+        worker: &WorkerName,
+        command: &PaneCommand<'_>,
+        session_exists: bool,
+    ) -> Result<(), TmuxError> {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut say = |list: &[&str]| words.extend(list.iter().map(OsString::from));
+        // Before the program starts, or one that ends at once would take its pane with it.
+        say(&[
+            "start-server",
+            ";",
+            "set-option",
+            "-g",
+            "remain-on-exit",
+            "on",
+            ";",
+        ]);
+        say(&["set-option", "-g", "allow-rename", "off", ";"]);
+        say(&["set-option", "-g", "automatic-rename", "off", ";"]);
+        if session_exists {
+            // The colon and nothing behind it: the next free place in exactly this session.
+            let target = format!("={team}:");
+            say(&["new-window", "-d", "-t", &target, "-n", worker.as_str()]);
+        } else {
+            say(&[
+                "new-session",
+                "-d",
+                "-s",
+                team.as_str(),
+                "-n",
+                worker.as_str(),
+            ]);
+            say(&SIZE);
+        }
+        for (name, value) in command.env {
+            words.push("-e".into());
+            let mut pair = name.clone();
+            pair.push("=");
+            pair.push(value);
+            words.push(escaped(&pair));
+        }
+        words.push("--".into());
+        // One word alone would be given to a shell, and would be split there.
+        if command.argv.len() == 1 {
+            words.extend(["/bin/sh", "-c", r#"exec "$0""#].map(OsString::from));
+        }
+        words.extend(command.argv.iter().map(|word| escaped(word)));
+        let length: usize = words.iter().map(|word| word.len() + 1).sum();
+        if length > LONGEST_COMMAND {
+            return Err(TmuxError::TooLong(length));
+        }
+        // The start folder is that of the call: an argument for it would be expanded like a format.
+        self.ask(&words, command.folder).map(drop)
+    }
+
+    /// The pane of a worker; `None` when it has none, or no server runs.
+    pub fn pane_of(&self, team: &TeamName, worker: &WorkerName) -> Result<Option<Pane>, TmuxError> {
+        let panes = self.panes()?;
+        Ok(panes
+            .into_iter()
+            .find(|pane| pane.team == *team && pane.worker == *worker))
+    }
+
+    /// Every pane of a worker on our server.
+    pub fn panes(&self) -> Result<Vec<Pane>, TmuxError> {
+        let words = ["list-panes", "-a", "-F", FORMAT].map(OsString::from);
+        let text = self.ask_if_running(&words)?;
+        Ok(text.unwrap_or_default().lines().filter_map(parse).collect())
+    }
+
+    /// Closes a pane, if it is still the one that was seen. What runs in it is hung up on.
+    pub fn close_pane(&self, pane: &Pane) -> Result<(), TmuxError> {
+        let same = self
+            .panes()?
+            .iter()
+            .any(|now| now.id == pane.id && now.pid == pane.pid);
+        if same {
+            let words = ["kill-pane", "-t", &pane.id].map(OsString::from);
+            self.ask_if_running(&words)?;
+        }
+        Ok(())
+    }
+
+    /// The words that show a pane to a person, to be executed in a terminal.
+    pub fn attach_command(&self, pane: &Pane) -> Vec<OsString> {
+        let target = format!("={}:={}", pane.team, pane.worker);
+        let mut words: Vec<OsString> = vec![self.program.clone().into(), "-S".into()];
+        words.push(self.socket.clone().into());
+        words.extend(["attach-session", "-t", &target].map(OsString::from));
+        words
+    }
+
+    /// The process of our server; `None` when none runs.
+    pub fn server_pid(&self) -> Result<Option<u32>, TmuxError> {
+        let words = ["display-message", "-p", "#{pid}"].map(OsString::from);
+        let text = self.ask_if_running(&words)?;
+        Ok(text.and_then(|text| text.trim().parse().ok()))
+    }
+
+    /// Ends our server if no pane is left on it, not even one of a program that has ended; whether none runs now.
+    pub fn end_if_empty(&self) -> Result<bool, TmuxError> {
+        let words = ["list-panes", "-a", "-F", "#{pane_id}"].map(OsString::from);
+        let Some(text) = self.ask_if_running(&words)? else {
+            return Ok(true);
+        };
+        if !text.trim().is_empty() {
+            return Ok(false);
+        }
+        self.ask_if_running(&["kill-server".into()])?;
+        Ok(true)
+    }
+
+    fn has_session(&self, team: &TeamName) -> Result<bool, TmuxError> {
+        Ok(self.panes()?.iter().any(|pane| pane.team == *team))
+    }
+
+    /// Whoever can write to the folder could put a server of their own in our place.
+    fn secure_folder(&self) -> Result<(), TmuxError> {
+        let Some(folder) = self.socket.parent() else {
+            return Ok(());
+        };
+        let dir = open_folder(folder)?;
+        if dir.owner()? == proc::user() {
+            dir.make_private()?;
+            Ok(())
+        } else {
+            Err(TmuxError::NotOurs(folder.to_owned()))
+        }
+    }
+
+    /// The answer of a running server; `None` when none runs.
+    fn ask_if_running(&self, words: &[OsString]) -> Result<Option<String>, TmuxError> {
+        if !self.socket.exists() {
+            return Ok(None);
+        }
+        let ended = self.run(words, Path::new("/"))?;
+        if ended.status.success() {
+            return Ok(Some(String::from_utf8_lossy(&ended.stdout).into_owned()));
+        }
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let none = [
+            "no server running",
+            "error connecting",
+            "no current",
+            "server exited",
+        ];
+        if none.iter().any(|words| said.contains(words)) {
+            return Ok(None);
+        }
+        Err(failed(words, &said))
+    }
+
+    fn ask(&self, words: &[OsString], folder: &Path) -> Result<String, TmuxError> {
+        let ended = self.run(words, folder)?;
+        if ended.status.success() {
+            Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
+        } else {
+            Err(failed(words, &String::from_utf8_lossy(&ended.stderr)))
+        }
+    }
+
+    fn run(&self, words: &[OsString], folder: &Path) -> Result<Ended, TmuxError> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["-f", "/dev/null", "-S"])
+            .arg(&self.socket)
+            .args(words)
+            .current_dir(folder)
+            .env_clear()
+            .env("SHELL", "/bin/sh")
+            .env("TERM", "screen-256color");
+        for name in SERVER_NEEDS {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        let ended = bounded::run(command, PATIENCE, OUTPUT_LIMIT)
+            .map_err(|error| failed(words, &error.to_string()))?;
+        if ended.timed_out {
+            return Err(failed(words, "it did not answer within 10 s"));
+        }
+        Ok(ended)
+    }
+}
+
+/// The folder of a socket: our own below a project, or one in the user's run folder.
+fn open_folder(folder: &Path) -> Result<Dir, FsError> {
+    let names: Vec<_> = folder.iter().rev().take(2).collect();
+    if names == ["state", ".omc"]
+        && let Some(project) = folder.ancestors().nth(2)
+        && let Some(project) = Dir::open_root(project)?
+    {
+        // No link is followed below the project.
+        return project.child_or_create(".omc")?.child_or_create("state");
+    }
+    Dir::open_or_create_root(folder)
+}
+
+fn failed(words: &[OsString], why: &str) -> TmuxError {
+    let what = words.iter().find(|word| !word.is_empty());
+    TmuxError::Failed {
+        what: what.map_or_else(String::new, |word| word.to_string_lossy().into_owned()),
+        why: why.trim().to_owned(),
+    }
+}
+
+/// A word as tmux must get it: one that ends with `;` would end the command.
+fn escaped(word: &OsStr) -> OsString {
+    match word.as_bytes() {
+        [start @ .., b';'] => {
+            let mut bytes = start.to_vec();
+            bytes.extend(b"\\;");
+            OsString::from_vec(bytes)
+        }
+        _ => word.to_owned(),
+    }
+}
+
+/// One line of tmux's list; `None` for what is no worker's.
+fn parse(line: &str) -> Option<Pane> {
+    let mut fields = line.split(SEPARATOR);
+    Some(Pane {
+        team: fields.next()?.parse().ok()?,
+        worker: fields.next()?.parse().ok()?,
+        id: fields.next()?.to_owned(),
+        pid: fields.next()?.parse().ok()?,
+        dead: fields.next()? == "1",
+        status: fields.next()?.parse().ok(),
+        signal: fields.next()?.parse().ok(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_ends_with_a_semicolon_is_escaped_once() {
+        for (word, wanted) in [
+            ("a", "a"),
+            (";", "\\;"),
+            ("a;", "a\\;"),
+            ("a\\;", "a\\\\;"),
+            ("a;b", "a;b"),
+        ] {
+            assert_eq!(escaped(OsStr::new(word)), wanted);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_workers_is_no_pane() {
+        let pane = parse("fix|worker-1|%3|42|1|7|").unwrap();
+        assert_eq!((pane.id.as_str(), pane.pid), ("%3", 42));
+        assert_eq!((pane.dead, pane.status, pane.signal), (true, Some(7), None));
+        assert_eq!(parse("fix|worker-1|%3|42|1||9").unwrap().signal, Some(9));
+        for other in ["", "fix|bash me|%1|1|0||", "No Team|w|%1|1|0||", "fix|w|%1"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+}
