@@ -157,7 +157,10 @@ impl Client {
         match path.as_slice() {
             ["teams", _, "config.json"] => self.learn_registry(&content),
             ["teams", _, "inboxes", file] => {
-                let owner = file.strip_suffix(".json").unwrap_or_default();
+                // The client may write beside an inbox before it renames.
+                let Some(owner) = file.strip_suffix(".json") else {
+                    return;
+                };
                 for letter in content.as_array().into_iter().flatten() {
                     let text = letter["text"].as_str().unwrap_or_default();
                     let from = letter["from"].as_str().unwrap_or_default();

@@ -153,7 +153,8 @@ fn is_usual(text: &str) -> bool {
         || text == "Unknown(\"team-lead\")"
 }
 
-fn rows(states: &[Value]) -> BTreeMap<String, Shown> {
+/// Everybody who ever was in a roster.
+pub(super) fn rows(states: &[Value]) -> BTreeMap<String, Shown> {
     let mut rows: BTreeMap<String, Shown> = BTreeMap::new();
     for state in states {
         for row in state["teammates"].as_array().into_iter().flatten() {
