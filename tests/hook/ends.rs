@@ -100,6 +100,22 @@ fn the_end_of_a_session_cleans_up_quickly_among_a_hundred_teams() {
 }
 
 #[test]
+fn the_end_of_a_teammate_that_is_already_out_of_the_registry_is_recorded() {
+    let project = TestProject::new();
+    project.native_team("alpha", "s1", &[]);
+    let stop = json!({"session_id": "s1", "agent_id": "aworker-1-ee1e2c6a467abe5d", "agent_type": "worker-1"});
+    project.hook("SubagentStop", &stop);
+    let alerts = project.alerts();
+    assert_eq!(alerts.len(), 1);
+    assert_eq!(alerts[0]["team"], "alpha");
+    assert_eq!(alerts[0]["teammate"], "worker-1");
+    // A session that leads no team has no teammates, whatever their ids look like.
+    let stop = json!({"session_id": "s9", "agent_id": "aworker-1-ee1e2c6a467abe5d", "agent_type": "worker-1"});
+    project.hook("SubagentStop", &stop);
+    assert_eq!(project.alerts().len(), 1);
+}
+
+#[test]
 fn the_end_of_a_teammate_is_recorded_for_exactly_the_one_it_was() {
     let project = TestProject::new();
     project.native_team("alpha", "s1", &[("w1", "in-process"), ("w2", "in-process")]);

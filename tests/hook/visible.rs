@@ -215,6 +215,45 @@ fn a_message_that_the_hook_and_the_inbox_tell_is_one() {
 }
 
 #[test]
+fn what_a_pane_takes_out_of_its_inbox_at_once_is_seen_before() {
+    let project = TestProject::new();
+    project.native_team("alpha", "s1", &[("worker-1", "%1")]);
+    let now = crate::kit::now();
+    let prompt = json!({"from": "team-lead", "text": "you own the parser", "timestamp": now});
+    let said = json!({"from": "team-lead", "text": "Please start.", "timestamp": now});
+    let assigned = json!({"from": "team-lead", "timestamp": now,
+        "text": json!({"type": "task_assignment", "taskId": "1", "subject": "Write parser"}).to_string()});
+    let lies = |letters: &[&Value]| {
+        project.native_file(
+            "teams/alpha/inboxes/worker-1.json",
+            &json!(letters).to_string(),
+        );
+    };
+    let spawned = json!({"session_id": "s1", "tool_name": "Agent",
+        "tool_input": {"name": "worker-1", "prompt": "you own the parser"},
+        "tool_response": {"status": "teammate_spawned", "name": "worker-1"}});
+    lies(&[&prompt]);
+    project.hook("PostToolUse", &spawned);
+    lies(&[&prompt, &said, &assigned]);
+    let owned = json!({"session_id": "s1", "tool_name": "TaskUpdate",
+        "tool_input": {"taskId": "1", "owner": "worker-1"}});
+    project.hook("PostToolUse", &owned);
+    project.hook("PostToolUse", &owned);
+    let state = project.state();
+    let contents: Vec<&str> = state["recentMessages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|letter| letter["content"].as_str().unwrap())
+        .collect();
+    // What was said with a tool is told by that tool's hook, which may be about to come.
+    assert_eq!(
+        contents,
+        ["you own the parser", "task assigned: Write parser"]
+    );
+}
+
+#[test]
 fn a_native_team_is_shown_beside_ours() {
     for (version, file) in [
         ("2.1.177", "config.json"),

@@ -4,6 +4,7 @@
 //! a small team, means something. Every row takes its two sides by turns and compares their medians.
 
 mod commands;
+mod hooks;
 mod recipe;
 mod store;
 mod table;
@@ -21,6 +22,10 @@ use table::Row;
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 struct Size {
+    /// Samples of a hook.
+    hooks: usize,
+    /// Trials of many hooks at once, without a state before and with one, each.
+    trials: usize,
     /// Samples of a command.
     commands: usize,
     /// Samples of a workload.
@@ -39,6 +44,8 @@ struct Size {
 }
 
 const FULL: Size = Size {
+    hooks: 101,
+    trials: 100,
     commands: 41,
     workloads: 11,
     operations: 60,
@@ -50,6 +57,8 @@ const FULL: Size = Size {
 };
 
 const QUICK: Size = Size {
+    hooks: 11,
+    trials: 5,
     commands: 5,
     workloads: 3,
     operations: 10,
@@ -64,7 +73,8 @@ const QUICK: Size = Size {
 pub(crate) fn run(quick: bool, check: bool, limits: &[String]) -> Result<()> {
     let size = if quick { QUICK } else { FULL };
     let programs = Programs::build()?;
-    let mut rows = commands::measure(&programs, size)?;
+    let mut rows = hooks::measure(&programs, size)?;
+    rows.extend(commands::measure(&programs, size)?);
     rows.extend(store::measure(&programs, size)?);
     for limit in limits {
         tighten(&mut rows, limit)?;

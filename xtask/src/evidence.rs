@@ -148,7 +148,10 @@ impl Report {
             "SIGKILL before every system call",
             "The release binary, killed by strace before the N-th call of each name it uses. Afterwards: every file \
              whole, the operation happened or did not, the journal says the same and rebuilds the same tasks, \
-             somebody else's next operation succeeds within a second, and nothing temporary is left after it.",
+             somebody else's next operation succeeds within a second, and nothing temporary is left after it. \
+             A hook has no journal: the state that viewers poll is absent or whole, with the change or without; *cold* \
+             is without a state before, *warm* with one, *after* with an ended session's, *late* with a change that \
+             waits for the lock.",
         );
         let start = Instant::now();
         let tallies = inject::kills(product, size)?;
@@ -161,7 +164,8 @@ impl Report {
             "ENOSPC, EIO, EACCES and EINTR at every system call",
             "The same, with the call failing instead. The command ends with exit code 0 and has happened, or ends \
              with one clear error and has not. *Seen late*: it ended well, but readers were told so only after the \
-             next write.",
+             next write. A hook always ends with exit code 0 within 2 seconds, with an answer that lets the agent go \
+             on, whether its change was possible or not; a call that was only interrupted costs it nothing.",
         );
         let start = Instant::now();
         let tallies = inject::errors(product, size)?;

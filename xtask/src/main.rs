@@ -3,6 +3,7 @@
 //! - `ci` is what a change must pass ([`ci`]);
 //! - `evidence` makes the figures behind the guarantees and writes them to `docs/evidence.md` ([`evidence`]);
 //! - `bench` measures ratios and writes them to `docs/performance.md` ([`bench`]);
+//! - `real-clients` runs the real clients with our part installed and compares ([`real_clients`]);
 //! - `docs` writes what is generated from the command line ([`docs`]).
 //!
 //! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`], the larger
@@ -24,6 +25,7 @@ mod inject;
 mod kit;
 mod product;
 mod race;
+mod real_clients;
 mod suites;
 mod workload;
 
@@ -73,6 +75,15 @@ enum Command {
         #[arg(long, value_name = "ROW=VALUE")]
         limit: Vec<String>,
     },
+    /// Real clients with our part installed, judged by their own files; needs the lab folder
+    RealClients {
+        /// Only these runs, by their names
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        only: Vec<String>,
+        /// The folder with the scripts that install and start the clients [default: beside the project]
+        #[arg(long, value_name = "DIR")]
+        lab: Option<PathBuf>,
+    },
     /// The documents that are generated from the command line
     Docs {
         /// Only say whether they are fresh
@@ -93,6 +104,7 @@ fn main() -> ExitCode {
             check,
             limit,
         } => bench::run(quick, check, &limit),
+        Command::RealClients { only, lab } => real_clients::run(&only, lab.as_deref()),
         Command::Docs { check } => Product::build().and_then(|product| docs::run(&product, check)),
         Command::Workload(workload) => workload.run(),
     };

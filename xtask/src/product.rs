@@ -126,13 +126,18 @@ pub(crate) struct Answer {
 impl Answer {
     /// Runs a command and takes what it says.
     pub(crate) fn of(command: &mut Command) -> Result<Self> {
+        Self::reading(command, Stdio::null())
+    }
+
+    /// The same of a command that reads something.
+    pub(crate) fn reading(command: &mut Command, input: Stdio) -> Result<Self> {
         let start = Instant::now();
         let Output {
             status,
             stdout,
             stderr,
         } = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .output()
             .with_context(|| format!("cannot start {command:?}"))?;
         Ok(Self {

@@ -23,6 +23,18 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// A row whose other side is not on this machine: it says so, and fails nothing.
+    pub(super) fn missing(key: &'static str, what: String, against: &str) -> Self {
+        Self {
+            key,
+            what,
+            against: against.to_owned(),
+            ratio: f64::NAN,
+            limit: None,
+            times: String::new(),
+        }
+    }
+
     /// Beyond one and a half times its limit.
     pub(super) fn is_beyond(&self) -> bool {
         match self.limit {
@@ -48,13 +60,14 @@ impl Row {
     fn measured(&self) -> String {
         match self.limit {
             Some(Limit::AtLeast(_)) => format!("{:.0} %", self.ratio * 100.0),
-            _ => format!("{:.2} ×", self.ratio),
+            _ if self.ratio.is_nan() => "not there".to_owned(),
+            _ => times(self.ratio),
         }
     }
 
     fn wanted(&self) -> String {
         match self.limit {
-            Some(Limit::AtMost(limit)) => format!("≤ {limit:.2} ×"),
+            Some(Limit::AtMost(limit)) => format!("≤ {}", times(limit)),
             Some(Limit::AtLeast(limit)) => format!("≥ {:.0} %", limit * 100.0),
             None => String::new(),
         }
@@ -69,6 +82,15 @@ impl Row {
             self.wanted(),
             self.verdict().to_owned(),
         ]
+    }
+}
+
+/// A small ratio needs more digits to be told from its limit.
+fn times(ratio: f64) -> String {
+    if ratio < 0.5 {
+        format!("{ratio:.3} ×")
+    } else {
+        format!("{ratio:.2} ×")
     }
 }
 

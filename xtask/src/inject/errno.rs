@@ -42,21 +42,34 @@ pub(super) fn at_every_call(
     scenario: &dyn Scenario,
     size: Size,
 ) -> Result<Tally> {
-    let all = Point::all(product, scenario)?;
+    let all = Point::all(product, &scenario.prepare()?)?;
+    let is_whole = size == Size::Every || scenario.is_central();
+    Ok(at_points(
+        scenario.name(),
+        all,
+        is_whole,
+        size,
+        |point, error| run(product, scenario, point, error),
+    ))
+}
+
+/// Strikes at every point, or at every third, with every error or with one of them by turns.
+pub(super) fn at_points(
+    operation: &str,
+    all: Vec<Point>,
+    is_whole: bool,
+    size: Size,
+    run: impl Fn(&Point, &'static str) -> Run + Sync,
+) -> Tally {
     let mut names: Vec<&str> = all.iter().map(|point| point.call.as_str()).collect();
     names.dedup();
     let mut tally = Tally {
-        operation: scenario.name().to_owned(),
+        operation: operation.to_owned(),
         calls: all.len(),
         names: names.len(),
         ..Tally::default()
     };
-    let step = if size == Size::Every || scenario.is_central() {
-        1
-    } else {
-        3
-    };
-    let points = sampled(all, step);
+    let points = sampled(all, if is_whole { 1 } else { 3 });
     let blows: Vec<(Point, &'static str)> = match size {
         Size::Every => points
             .into_iter()
@@ -64,12 +77,15 @@ pub(super) fn at_every_call(
             .collect(),
         Size::Sample => points.into_iter().zip(ERRORS.into_iter().cycle()).collect(),
     };
-    for run in in_parallel(&blows, |(point, error)| {
-        run(product, scenario, point, error)
-    }) {
+    for run in in_parallel(&blows, |(point, error)| run(point, error)) {
         tally.add(run);
     }
-    Ok(tally)
+    tally
+}
+
+/// Whether a call belongs to the process itself.
+pub(super) fn is_runtime(point: &Point) -> bool {
+    RUNTIME.contains(&point.call.as_str())
 }
 
 fn run(product: &Product, scenario: &dyn Scenario, point: &Point, error: &'static str) -> Run {
@@ -119,7 +135,7 @@ fn judge(
     run: &mut Run,
 ) {
     let answer = &struck.answer;
-    let is_runtime = RUNTIME.contains(&point.call.as_str());
+    let is_runtime = is_runtime(point);
     run.late = happened && !is_seen && answer.status.success();
     let complaint = match answer.code() {
         Some(0) if happened => None,

@@ -20,9 +20,22 @@ pub(super) fn at_every_call(
     scenario: &dyn Scenario,
     size: Size,
 ) -> Result<Tally> {
-    let all = Point::all(product, scenario)?;
+    let all = Point::all(product, &scenario.prepare()?)?;
+    let is_whole = size == Size::Every || scenario.is_central();
+    Ok(at_points(scenario.name(), all, is_whole, |point| {
+        run(product, scenario, point)
+    }))
+}
+
+/// Strikes at every point, or at every third.
+pub(super) fn at_points(
+    operation: &str,
+    all: Vec<Point>,
+    is_whole: bool,
+    run: impl Fn(&Point) -> Run + Sync,
+) -> Tally {
     let mut tally = Tally {
-        operation: scenario.name().to_owned(),
+        operation: operation.to_owned(),
         calls: all.len(),
         ..Tally::default()
     };
@@ -37,19 +50,14 @@ pub(super) fn at_every_call(
         }
     }
     tally.names = beyond.len();
-    let step = if size == Size::Every || scenario.is_central() {
-        1
-    } else {
-        3
-    };
-    let points = sampled(all, step);
-    for run in in_parallel(&points, |point| run(product, scenario, point)) {
+    let points = sampled(all, if is_whole { 1 } else { 3 });
+    for run in in_parallel(&points, &run) {
         tally.add(run);
     }
     // A run may make a call more than the first one did. Those are struck at too, until there are none left.
     for mut point in beyond {
         loop {
-            let run = run(product, scenario, &point);
+            let run = run(&point);
             let (is_over, is_failed) = (!run.hit, !run.violations.is_empty());
             if is_over && !is_failed {
                 break;
@@ -61,7 +69,7 @@ pub(super) fn at_every_call(
             }
         }
     }
-    Ok(tally)
+    tally
 }
 
 fn run(product: &Product, scenario: &dyn Scenario, point: &Point) -> Run {

@@ -5,10 +5,12 @@
 //! then goes through all of them. [`scenario`] knows the operations: how to prepare a team for one, what the team
 //! looks like when it happened and when it did not, and what somebody else does next. [`disk`] reads the files
 //! without any help of the product's own code and names everything about them that must not be. [`kill`] and
-//! [`errno`] put these together, each with its own rule about what a caller may be told.
+//! [`errno`] put these together, each with its own rule about what a caller may be told. [`hook`] does the same to what
+//! a client calls, which has other files and must never fail.
 
 mod disk;
 mod errno;
+mod hook;
 mod kill;
 mod scenario;
 mod strace;
@@ -31,18 +33,22 @@ pub(crate) enum Size {
 
 /// SIGKILL before each system call of each operation.
 pub(crate) fn kills(product: &Product, size: Size) -> Result<Vec<Tally>> {
-    scenario::all()
+    let mut tallies: Vec<Tally> = scenario::all()
         .iter()
         .map(|scenario| kill::at_every_call(product, scenario.as_ref(), size))
-        .collect()
+        .collect::<Result<_>>()?;
+    tallies.extend(hook::kills(product, size)?);
+    Ok(tallies)
 }
 
 /// An error instead of each system call of each operation.
 pub(crate) fn errors(product: &Product, size: Size) -> Result<Vec<Tally>> {
-    scenario::all()
+    let mut tallies: Vec<Tally> = scenario::all()
         .iter()
         .map(|scenario| errno::at_every_call(product, scenario.as_ref(), size))
-        .collect()
+        .collect::<Result<_>>()?;
+    tallies.extend(hook::errors(product, size)?);
+    Ok(tallies)
 }
 
 /// One place to interfere: the `n`-th call of a name.
@@ -54,9 +60,8 @@ struct Point {
 
 impl Point {
     /// All places of an operation, from a run that nobody disturbed.
-    fn all(product: &Product, scenario: &dyn scenario::Scenario) -> Result<Vec<Self>> {
-        let case = scenario.prepare()?;
-        let counts = strace::counts(product, &case)?;
+    fn all(product: &Product, case: &scenario::Case) -> Result<Vec<Self>> {
+        let counts = strace::counts(product, case)?;
         Ok(counts
             .into_iter()
             // It starts the program; before it there is nothing to strike at.

@@ -4,6 +4,8 @@ mod import;
 mod mail;
 mod task;
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 
 use super::disk::Disk;
@@ -54,8 +56,22 @@ pub(super) trait Scenario: Sync {
 pub(super) struct Case {
     pub(super) place: Place,
     pub(super) words: Vec<String>,
+    /// The file that it reads, where it reads one.
+    pub(super) input: Option<PathBuf>,
     /// The token of the claim that the operation ends, where it ends one.
     token: String,
+}
+
+impl Case {
+    /// A call that reads a file, and needs nothing else.
+    pub(super) fn reading(place: Place, line: &str, input: PathBuf) -> Self {
+        Self {
+            place,
+            words: words(line),
+            input: Some(input),
+            token: String::new(),
+        }
+    }
 }
 
 /// All operations.

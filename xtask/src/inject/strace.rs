@@ -1,7 +1,8 @@
 //! One call of the binary under strace.
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::fs::File;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -95,7 +96,11 @@ fn run(product: &Product, case: &Case, expressions: &[&str]) -> Result<(Answer, 
     }
     command.arg(&product.binary).args(&case.words);
     case.place.dress(&mut command);
-    let answer = Answer::of(&mut command)?;
+    let input = match &case.input {
+        Some(file) => File::open(file)?.into(),
+        None => Stdio::null(),
+    };
+    let answer = Answer::reading(&mut command, input)?;
     let trace = std::fs::read_to_string(&trace).context("strace left no trace")?;
     Ok((answer, trace))
 }

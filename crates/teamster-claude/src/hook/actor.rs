@@ -144,7 +144,7 @@ fn name_of(payload: &Payload) -> Option<&str> {
 }
 
 /// Since 2.1.197 the id of a teammate in the lead's process is `a{name}-{16 hex digits}`, and its type is its name.
-fn name_in_id(payload: &Payload) -> Option<&str> {
+pub(super) fn name_in_id(payload: &Payload) -> Option<&str> {
     let name = payload.text("agent_type")?;
     let rest = payload.text("agent_id")?.strip_prefix('a')?;
     let digits = rest.strip_prefix(name)?.strip_prefix('-')?;

@@ -4,7 +4,7 @@ use serde_json::json;
 use teamster_fs::{FsError, Sync, layout};
 use teamster_types::json::to_line;
 
-use super::actor::{Actor, Kind};
+use super::actor::{Actor, Kind, name_in_id};
 use super::payload::Payload;
 use crate::native::{Registry, Team};
 use crate::words::{LONGEST_TEXT, line};
@@ -25,12 +25,19 @@ impl Ended {
             teammate: line(name, LONGEST_TEXT),
             exit_code,
         };
-        // By the time a pane ends, its client may have taken it out of the registry.
-        if let Some(team) = &actor.team
-            && (actor.kind == Kind::Pane
-                || actor.kind == Kind::Teammate && team.teammate(&actor.name).is_some())
-        {
-            return Some(of(team, &actor.name));
+        // By the time a teammate ends, its client may have taken it out of the registry; then its pane, or an id that
+        // only teammates have, still tells who it was.
+        if let Some(team) = &actor.team {
+            let is_it = match actor.kind {
+                Kind::Pane => true,
+                Kind::Teammate => {
+                    team.teammate(&actor.name).is_some() || name_in_id(payload).is_some()
+                }
+                Kind::Lead | Kind::Subagent => false,
+            };
+            if is_it {
+                return Some(of(team, &actor.name));
+            }
         }
         if let Some(id) = payload.text("agent_id")
             && let Some((team, member)) = registry.with_agent(id)

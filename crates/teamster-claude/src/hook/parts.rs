@@ -66,6 +66,11 @@ impl Hook<'_> {
 
     /// What lies in the client's inboxes.
     pub(super) fn inboxes(&self) -> Vec<Op> {
+        self.notes(|_| true)
+    }
+
+    /// Some of what lies in the client's inboxes.
+    pub(super) fn notes(&self, is_wanted: impl Fn(&Note) -> bool) -> Vec<Op> {
         let notes = match (self.registry(), &self.actor().team) {
             (Some(registry), Some(team)) => registry.notes(team),
             _ => Vec::new(),
@@ -76,7 +81,7 @@ impl Hook<'_> {
             content: note.content,
             timestamp: Some(note.at),
         };
-        notes.into_iter().map(message).collect()
+        notes.into_iter().filter(is_wanted).map(message).collect()
     }
 
     /// The session that is shown, if it is another one and its process is proven gone.

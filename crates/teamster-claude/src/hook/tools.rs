@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::events::Hook;
-use crate::native::structured;
+use crate::native::{Note, structured};
 use crate::state::{Op, Row};
 use crate::words::{LONGEST_TEXT, line};
 
@@ -20,6 +20,9 @@ impl Hook<'_> {
             "TaskCreate" | "TaskUpdate" if is_done => {
                 ops.extend(self.takes_a_task().or_else(|| self.acts()));
                 ops.extend(self.progress(None, None));
+                // Whoever gets a task is told by the client, with no tool that would tell us.
+                let assigned = |note: &Note| note.kind.as_deref() == Some("task_assignment");
+                ops.extend(self.notes(assigned));
             }
             _ => ops.extend(self.acts()),
         }
@@ -57,7 +60,11 @@ impl Hook<'_> {
                 task,
                 task_id: None,
             };
-            return vec![self.ensure(), Op::Join(row)];
+            let mut ops = vec![self.ensure(), Op::Join(row)];
+            // A teammate in a pane gets its prompt as a message, and takes it out of its inbox at once.
+            let prompt = self.payload.inner("tool_input", "prompt");
+            ops.extend(self.notes(|note| note.to == name && Some(note.content.as_str()) == prompt));
+            return ops;
         }
         // A plain subagent is known by its id, which only the answer tells.
         let id = response("agentId").or(response("agent_id"));

@@ -15,6 +15,8 @@ pub struct Note {
     pub to: String,
     /// What it says.
     pub content: String,
+    /// What sort of message, where a program wrote it.
+    pub kind: Option<String>,
     /// When it was sent.
     pub at: Time,
 }
@@ -49,25 +51,28 @@ impl Registry {
 
 fn note(owner: &str, letter: &Value) -> Option<Note> {
     let text = letter.get("text")?.as_str()?;
+    let (content, kind) = in_words(text)?;
     Some(Note {
         from: letter.get("from")?.as_str()?.to_owned(),
         to: owner.to_owned(),
-        content: in_words(text)?,
+        content,
+        kind,
         at: letter.get("timestamp")?.as_str()?.parse().ok()?,
     })
 }
 
-/// A message that a program wrote, in words; `None` for those that say what the roster already shows.
-fn in_words(text: &str) -> Option<String> {
+/// A message in words and, where a program wrote it, its sort; `None` for those that say what the roster already shows.
+fn in_words(text: &str) -> Option<(String, Option<String>)> {
     if text.trim_start().starts_with('{')
         && let Ok(message) = serde_json::from_str::<Value>(text)
     {
-        return structured(&message);
+        let kind = message.get("type").and_then(Value::as_str);
+        return Some((structured(&message)?, kind.map(str::to_owned)));
     }
-    Some(text.to_owned())
+    Some((text.to_owned(), None))
 }
 
-/// The same of a message that is not text.
+/// The words of a message that a program wrote.
 pub(crate) fn structured(message: &Value) -> Option<String> {
     let field = |key: &str| message.get(key).and_then(Value::as_str);
     let with = |words: &str, more: Option<&str>| match more {

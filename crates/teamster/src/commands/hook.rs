@@ -98,7 +98,7 @@ pub fn run(event: &str) -> ExitCode {
 }
 
 fn world(began: Instant) -> World {
-    let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/nonexistent"));
+    let current = current_dir();
     let layout = Layout::find(|name| std::env::var_os(name), &current).or_else(|_| {
         let instead = |name: &str| match name {
             "HOME" => None,
@@ -122,6 +122,16 @@ fn world(began: Instant) -> World {
         client: env_vars::text(env_vars::CLAUDE_PID).and_then(|pid| pid.parse().ok()),
         worker: env_vars::text(env_vars::WORKER),
         team: env_vars::text(env_vars::TEAM),
+    }
+}
+
+/// Where the client is. A call that was only interrupted is made again.
+fn current_dir() -> PathBuf {
+    loop {
+        match std::env::current_dir() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            found => return found.unwrap_or_else(|_| PathBuf::from("/nonexistent")),
+        }
     }
 }
 

@@ -111,6 +111,7 @@ impl Scenario for Send {
         Ok(Case {
             place,
             words,
+            input: None,
             token: String::new(),
         })
     }
@@ -160,6 +161,7 @@ impl Scenario for ReadAndAck {
         Ok(Case {
             place,
             words: words("message read --as w2 --ack --limit 2 --json"),
+            input: None,
             token: String::new(),
         })
     }
@@ -238,6 +240,7 @@ impl Scenario for Rotate {
         Ok(Case {
             place,
             words,
+            input: None,
             token: String::new(),
         })
     }

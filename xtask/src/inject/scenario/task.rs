@@ -31,6 +31,7 @@ fn prepare(line: &str, claimed: bool) -> Result<Case> {
     Ok(Case {
         place,
         words: words(&line.replace("TOKEN", &token)),
+        input: None,
         token,
     })
 }

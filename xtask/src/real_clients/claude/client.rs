@@ -1,0 +1,259 @@
+//! What a session of the client left, read as the client wrote it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// The tools whose use our hooks are told of.
+const TOOLS: [&str; 2] = ["Agent", "SendMessage"];
+
+/// One call of a hook, as the client made it.
+#[derive(Debug)]
+pub(super) struct Payload {
+    pub(super) event: String,
+    pub(super) fields: Value,
+}
+
+impl Payload {
+    pub(super) fn text(&self, key: &str) -> &str {
+        self.fields[key].as_str().unwrap_or_default()
+    }
+
+    /// Whether our hooks are installed for it.
+    pub(super) fn is_for_us(&self) -> bool {
+        match self.event.as_str() {
+            "PreToolUse" | "PostToolUse" => {
+                let tool = self.text("tool_name");
+                TOOLS.contains(&tool) || tool.starts_with("Task")
+            }
+            "SubagentStart" | "SubagentStop" | "TeammateIdle" | "TaskCreated" | "TaskCompleted"
+            | "Stop" | "SessionStart" | "SessionEnd" | "Notification" => true,
+            _ => false,
+        }
+    }
+}
+
+/// A teammate in the client's registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) role: String,
+    pub(super) model: String,
+    pub(super) is_pane: bool,
+}
+
+/// A message between members: from, to, and the text or the sort of a structured one.
+pub(super) type Letter = (String, String, Said);
+
+/// What a message says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Said {
+    Text(String),
+    /// `type` of a message that a program wrote.
+    Kind(String),
+}
+
+/// Everything a comparison needs.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    /// In the order of their calls.
+    pub(super) payloads: Vec<Payload>,
+    /// The team's name; empty where no registry was seen.
+    pub(super) team: String,
+    /// Everybody but the lead who ever was in the registry.
+    pub(super) members: BTreeMap<String, Member>,
+    /// Everything that ever lay in an inbox.
+    pub(super) letters: BTreeSet<Letter>,
+    /// The tasks at the end.
+    pub(super) tasks: BTreeMap<String, Value>,
+}
+
+impl Client {
+    pub(super) fn read(session: &Path) -> Result<Self> {
+        let mut client = Self::default();
+        client.read_payloads(&session.join("hooks"))?;
+        let history = std::fs::read_to_string(session.join("files.jsonl"))
+            .context("the history of files is missing")?;
+        for line in history.lines() {
+            // The recorder is stopped by a signal, so its last line may be a part of one.
+            if let Ok(change) = serde_json::from_str::<Value>(line) {
+                client.learn(&change);
+            }
+        }
+        client.learn_calls();
+        client.read_tasks(&session.join("tasks.before_exit"))?;
+        Ok(client)
+    }
+
+    /// The session of the lead: it began first.
+    pub(super) fn lead_session(&self) -> &str {
+        self.of("SessionStart")
+            .next()
+            .map_or("", |payload| payload.text("session_id"))
+    }
+
+    /// The calls for one event.
+    pub(super) fn of<'a>(&'a self, event: &'a str) -> impl Iterator<Item = &'a Payload> {
+        self.payloads
+            .iter()
+            .filter(move |payload| payload.event == event)
+    }
+
+    /// The teammate that a call is about, if it is about one.
+    pub(super) fn teammate(&self, payload: &Payload) -> Option<String> {
+        let known = |name: &str| self.members.contains_key(name).then(|| name.to_owned());
+        let session = payload.text("session_id");
+        if let Some(name) = known(payload.text("teammate_name")) {
+            return Some(name);
+        }
+        if session == self.lead_session() {
+            // In the lead's process the type of an agent is its name.
+            return payload.fields["agent_id"]
+                .as_str()
+                .and_then(|_| known(payload.text("agent_type")));
+        }
+        // A pane has a session of its own, and says its name when it is idle or done.
+        let named = self.payloads.iter().find_map(|other| {
+            let is_same = other.text("session_id") == session;
+            is_same.then(|| known(other.text("teammate_name")))?
+        });
+        named.or_else(|| {
+            let mut panes = self.members.iter().filter(|(_, member)| member.is_pane);
+            match (panes.next(), panes.next()) {
+                (Some((only, _)), None) => Some(only.clone()),
+                _ => None,
+            }
+        })
+    }
+
+    fn read_payloads(&mut self, folder: &Path) -> Result<()> {
+        let mut names: Vec<_> = std::fs::read_dir(folder)
+            .context("no hook was recorded")?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
+        // A name begins with the time of the call.
+        names.sort();
+        for path in names {
+            let mut recorded: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+            let event = recorded["event"].as_str().unwrap_or_default().to_owned();
+            let fields = recorded["stdin"].take();
+            self.payloads.push(Payload { event, fields });
+        }
+        Ok(())
+    }
+
+    /// One state of one file. The client rewrites in place, so it may be half a file.
+    fn learn(&mut self, change: &Value) {
+        let path: Vec<&str> = change["path"]
+            .as_str()
+            .unwrap_or_default()
+            .split('/')
+            .collect();
+        let content = change["content"].as_str().unwrap_or_default();
+        let Ok(content) = serde_json::from_str::<Value>(content) else {
+            return;
+        };
+        match path.as_slice() {
+            ["teams", _, "config.json"] => self.learn_registry(&content),
+            ["teams", _, "inboxes", file] => {
+                // The client may write beside an inbox before it renames.
+                let Some(owner) = file.strip_suffix(".json") else {
+                    return;
+                };
+                for letter in content.as_array().into_iter().flatten() {
+                    let text = letter["text"].as_str().unwrap_or_default();
+                    let from = letter["from"].as_str().unwrap_or_default();
+                    self.add_letter(from, owner, said(text));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn learn_registry(&mut self, config: &Value) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        self.team = text(&config["name"]);
+        for member in config["members"].as_array().into_iter().flatten() {
+            if member["agentId"] != config["leadAgentId"] {
+                let known = Member {
+                    role: text(&member["agentType"]),
+                    model: text(&member["model"]),
+                    is_pane: text(&member["tmuxPaneId"]).starts_with('%')
+                        || text(&member["backendType"]) == "tmux",
+                };
+                self.members.insert(text(&member["name"]), known);
+            }
+        }
+    }
+
+    /// The recorder looks at the inboxes every 20 ms. What was sent with the tool is also in the calls.
+    fn learn_calls(&mut self) {
+        let mut letters = Vec::new();
+        for payload in self.of("PostToolUse") {
+            if payload.text("tool_name") != "SendMessage" {
+                continue;
+            }
+            let from = self.teammate(payload);
+            let input = &payload.fields["tool_input"];
+            let said = match &input["message"] {
+                Value::String(text) => Said::Text(text.clone()),
+                message => kind(message),
+            };
+            let to = input["to"].as_str().unwrap_or_default().to_owned();
+            letters.push((from.unwrap_or_else(|| "team-lead".to_owned()), to, said));
+        }
+        for (from, to, said) in letters {
+            self.add_letter(&from, &to, said);
+        }
+    }
+
+    fn add_letter(&mut self, from: &str, to: &str, said: Said) {
+        // The roster shows who is idle.
+        if said != Said::Kind("idle_notification".to_owned()) {
+            self.letters.insert((from.to_owned(), to.to_owned(), said));
+        }
+    }
+
+    fn read_tasks(&mut self, folder: &Path) -> Result<()> {
+        let folder = folder.join(&self.team);
+        if self.team.is_empty() || !folder.is_dir() {
+            return Ok(());
+        }
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            if let Some(id) = name.strip_suffix(".json")
+                && !id.starts_with('.')
+            {
+                let task = serde_json::from_slice(&std::fs::read(&path)?)?;
+                self.tasks.insert(id.to_owned(), task);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn said(text: &str) -> Said {
+    match serde_json::from_str::<Value>(text) {
+        Ok(message @ Value::Object(_)) => kind(&message),
+        _ => Said::Text(text.to_owned()),
+    }
+}
+
+/// An answer to a request to shut down lies in the inbox as what it means.
+fn kind(message: &Value) -> Said {
+    let kind = message["type"].as_str().unwrap_or_default();
+    Said::Kind(
+        match (kind, message["approve"].as_bool()) {
+            ("shutdown_response", Some(true)) => "shutdown_approved",
+            ("shutdown_response", Some(false)) => "shutdown_rejected",
+            (kind, _) => kind,
+        }
+        .to_owned(),
+    )
+}

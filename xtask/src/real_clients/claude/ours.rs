@@ -1,0 +1,192 @@
+//! What we showed during a session and left after it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// Two hooks of one agent are further apart than that.
+const LOOK: Duration = Duration::from_millis(3);
+
+/// Somebody who looks at the state file all the time, as a viewer does.
+pub(super) struct Watch {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Seen>,
+}
+
+/// Every state that the file had.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) states: Vec<Value>,
+    /// What was no JSON.
+    pub(super) torn: Vec<String>,
+}
+
+impl Watch {
+    pub(super) fn begin(file: PathBuf) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = over.clone();
+        let thread = std::thread::spawn(move || {
+            let mut seen = Seen::default();
+            let mut last = Vec::new();
+            loop {
+                let is_last = ends.load(Ordering::Relaxed);
+                if let Ok(bytes) = std::fs::read(&file)
+                    && bytes != last
+                {
+                    match serde_json::from_slice(&bytes) {
+                        Ok(state) => seen.states.push(state),
+                        Err(_) => seen.torn.push(String::from_utf8_lossy(&bytes).into_owned()),
+                    }
+                    last = bytes;
+                }
+                if is_last {
+                    return seen;
+                }
+                std::thread::sleep(LOOK);
+            }
+        });
+        Self { over, thread }
+    }
+
+    pub(super) fn end(self) -> Seen {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// What a row was like, from its first to its last appearance.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// Each once for every time it was entered.
+    pub(super) statuses: Vec<String>,
+    pub(super) role: String,
+    pub(super) model: String,
+    /// Task ids with the words beside them.
+    pub(super) tasks: Vec<(String, String)>,
+}
+
+/// Everything a comparison needs.
+#[derive(Debug)]
+pub(super) struct Ours {
+    pub(super) seen: Seen,
+    /// Teammates, by name.
+    pub(super) rows: BTreeMap<String, Shown>,
+    /// Names in `.bkit` at the end.
+    pub(super) left: Vec<String>,
+    /// Ends that were recorded.
+    pub(super) records: Vec<Value>,
+    /// Calls by event, as each hook said itself.
+    pub(super) calls: BTreeMap<String, usize>,
+    /// The longest of them, in microseconds, by its own clock.
+    pub(super) longest: u64,
+    /// Lines of theirs that say more than that they are done.
+    pub(super) complaints: Vec<String>,
+}
+
+impl Ours {
+    pub(super) fn read(session: &Path, log: &Path, seen: Seen) -> Result<Self> {
+        let mut left = Vec::new();
+        find(&session.join("project/.bkit"), "", &mut left)?;
+        left.sort_unstable();
+        let records = session.join("home/.claude/zombie-alerts.jsonl");
+        let records = std::fs::read_to_string(records).unwrap_or_default();
+        let records = records
+            .lines()
+            .map(|line| {
+                serde_json::from_str(line).with_context(|| format!("a record is torn: {line}"))
+            })
+            .collect::<Result<_>>()?;
+        let mut ours = Self {
+            rows: rows(&seen.states),
+            seen,
+            left,
+            records,
+            calls: BTreeMap::new(),
+            longest: 0,
+            complaints: Vec::new(),
+        };
+        ours.read_log(&std::fs::read_to_string(log).context("no hook of ours was called")?);
+        Ok(ours)
+    }
+
+    /// The last state; `None` when there never was one.
+    pub(super) fn last(&self) -> Option<&Value> {
+        self.seen.states.last()
+    }
+
+    /// Lines are `TIME EVENT: text`.
+    fn read_log(&mut self, log: &str) {
+        for line in log.lines() {
+            let Some((event, text)) = line
+                .split_once(' ')
+                .and_then(|(_, rest)| rest.split_once(": "))
+            else {
+                self.complaints.push(line.to_owned());
+                continue;
+            };
+            let took = text
+                .strip_prefix("done in ")
+                .and_then(|rest| rest.strip_suffix(" us")?.parse().ok());
+            match took {
+                Some(took) => {
+                    *self.calls.entry(event.to_owned()).or_default() += 1;
+                    self.longest = self.longest.max(took);
+                }
+                None if is_usual(text) => {}
+                None => self.complaints.push(line.to_owned()),
+            }
+        }
+    }
+}
+
+/// What a hook also says when all is well.
+fn is_usual(text: &str) -> bool {
+    text == "the last active teammate has ended"
+        || text.starts_with("Swept {")
+        // A lead has no row of its own.
+        || text == "Unknown(\"team-lead\")"
+}
+
+/// Everybody who ever was in a roster.
+pub(super) fn rows(states: &[Value]) -> BTreeMap<String, Shown> {
+    let mut rows: BTreeMap<String, Shown> = BTreeMap::new();
+    for state in states {
+        for row in state["teammates"].as_array().into_iter().flatten() {
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            let shown = rows.entry(text("name")).or_default();
+            if shown.statuses.last() != Some(&text("status")) {
+                shown.statuses.push(text("status"));
+            }
+            shown.role = text("role");
+            shown.model = text("model");
+            let task = (text("taskId"), text("currentTask"));
+            if !shown.tasks.contains(&task) {
+                shown.tasks.push(task);
+            }
+        }
+    }
+    rows
+}
+
+/// Names of files below a folder, with the folders on the way.
+fn find(folder: &Path, before: &str, found: &mut Vec<String>) -> Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{before}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            find(&entry.path(), &format!("{name}/"), found)?;
+        } else {
+            found.push(name);
+        }
+    }
+    Ok(())
+}
