@@ -209,8 +209,16 @@ pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
 
 /// The socket of the project's own tmux server.
 pub fn tmux_socket(project: &Path) -> PathBuf {
-    project.join(".omc").join("state").join("tmux.sock")
+    let folder = OUR_STATE
+        .iter()
+        .fold(project.to_owned(), |path, name| path.join(name));
+    folder.join(TMUX_SOCKET)
 }
+
+/// Folders on the way from a project to the state of our runs.
+pub const OUR_STATE: [&str; 2] = [".omc", "state"];
+/// The socket of our own tmux server, in [`OUR_STATE`].
+pub const TMUX_SOCKET: &str = "tmux.sock";
 
 /// Folders on the way from a project to the kept journal and report of one team.
 pub fn report_folders(team: &TeamName) -> [&str; 3] {

@@ -85,6 +85,18 @@ pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// When a process started, in the ticks of [`ProcessId::process_start_time`]; `None` when it is gone or cannot be seen.
+pub fn start_time(pid: u32) -> Option<u64> {
+    stat_of(pid).map(|stat| stat.start_time)
+}
+
+/// The user whose rights a process has; `None` when it is gone or cannot be seen.
+pub fn user_of(pid: u32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = std::fs::metadata(format!("/proc/{pid}")).ok()?;
+    Some(folder.uid())
+}
+
 /// The words that a process was started with; `None` when they cannot be seen.
 pub fn arguments(pid: u32) -> Option<Vec<String>> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;

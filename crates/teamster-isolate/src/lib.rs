@@ -1,8 +1,9 @@
 //! Everything that starts, watches and stops other programs.
 //!
-//! Today that is one thing: asking a program a short question, such as its version, without ever waiting for it
-//! longer than we said. The program gets no input, its answer is cut at a limit, and when its time is up it is ended
-//! together with the group of processes it started.
+//! - [`ask`] asks a program a short question, such as its version, without ever waiting for it longer than we said.
+//!   The program gets no input, its answer is cut at a limit, and when its time is up it is ended together with the
+//!   group of processes it started.
+//! - [`end()`] ends a process that was recorded, and no other one that has its pid by now.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,5 +11,7 @@
 )]
 
 mod brief;
+mod end;
 
 pub use brief::{Answer, Silence, ask, find_program};
+pub use end::{Ended, GRACE, NotEnded, end};

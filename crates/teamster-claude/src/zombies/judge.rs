@@ -33,7 +33,7 @@ pub(super) struct Judged {
 
 /// How far a run of ours is, by its journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Run {
+pub(super) enum Run {
     None,
     Started,
     Finished,
@@ -215,7 +215,7 @@ fn is_stalled(scene: &Scene<'_>, team: &TeamFolder) -> bool {
         && matches!(run_of(scene, team), Run::Started | Run::Deleted)
 }
 
-fn run_of(scene: &Scene<'_>, team: &TeamFolder) -> Run {
+pub(super) fn run_of(scene: &Scene<'_>, team: &TeamFolder) -> Run {
     let Ok(name) = team.name.parse::<TeamName>() else {
         return Run::None;
     };

@@ -276,7 +276,7 @@ fn locks(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) -> Result<(), 
     Ok(())
 }
 
-fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
+pub(super) fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
     if dir
         .stamp(name)?
         .is_none_or(|stamp| stamp.kind != FileKind::File)
