@@ -144,7 +144,7 @@ fn late_changes_are_applied_once_wherever_their_holder_dies() {
         ),
     ];
     applied_once(|project| {
-        let lines: String = late.iter().map(|change| line(change)).collect();
+        let lines: String = late.iter().map(line).collect();
         std::fs::write(project.bkit("pending.jsonl"), lines).unwrap();
     });
     // The same when nobody could append: the first one did, the others have files of their own.

@@ -42,7 +42,6 @@ mod processes;
 mod reap;
 mod restore;
 mod scan;
-mod sessions;
 mod shell;
 mod signs;
 mod told;

@@ -57,6 +57,11 @@ impl Machine {
             let same_host = process.host.is_empty() || process.host == self.me.host;
             return if same_host { Life::Gone } else { Life::Unknown };
         }
+        // Without a boot its machine is told by name only; what runs here under its number is somebody else.
+        let elsewhere = !process.host.is_empty() && process.host != self.me.host;
+        if process.boot_id.is_empty() && elsewhere {
+            return Life::Unknown;
+        }
         if !process.pid_ns.is_empty() && process.pid_ns != self.me.pid_ns {
             return Life::Unknown;
         }
@@ -193,6 +198,12 @@ mod tests {
             Life::Gone,
             "the machine was started anew"
         );
+        let by_name = ProcessId {
+            boot_id: String::new(),
+            host: "another".into(),
+            ..me.clone()
+        };
+        assert_eq!(machine.life(&by_name), Life::Unknown);
         let container = ProcessId {
             pid_ns: "pid:[1]".into(),
             ..me.clone()

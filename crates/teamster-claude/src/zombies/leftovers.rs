@@ -15,7 +15,6 @@ use super::folder::TeamFolder;
 use super::judge::{self, Run};
 use super::lock_files::{self, ABANDONED, State};
 use super::look::Scene;
-use super::processes::life;
 use super::{Action, Kind, REAP_AND_KILL, REAP_COMMAND, Zombie, shell, signs};
 
 /// Where something lies, to be opened again when it is removed.
@@ -125,7 +124,7 @@ pub(super) fn unfinished_teams(scene: &Scene<'_>, names: &[String]) -> Vec<Left>
 pub(super) fn workers(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>, FsError> {
     let config = team.config();
     let host = config.and_then(TeamConfig::host);
-    if host.is_some_and(|host| life(scene.look.machine, &host) != Life::Gone) {
+    if host.is_some_and(|host| scene.look.machine.life(&host) != Life::Gone) {
         return Ok(Vec::new());
     }
     let project = config.and_then(TeamConfig::project);
@@ -170,7 +169,7 @@ fn without_run(scene: &Scene<'_>, team: &TeamFolder) -> Result<Option<String>, F
 
 fn is_running(scene: &Scene<'_>, beat: &Heartbeat) -> bool {
     let process = beat.process();
-    process.is_some_and(|process| life(scene.look.machine, &process) == Life::Alive)
+    process.is_some_and(|process| scene.look.machine.life(&process) == Life::Alive)
 }
 
 /// Heartbeats in this project whose team is gone.
@@ -210,7 +209,7 @@ pub(super) fn workers_without_team(scene: &Scene<'_>) -> Result<Vec<Left>, FsErr
 
 fn is_gone(scene: &Scene<'_>, beat: &Heartbeat) -> bool {
     let process = beat.process();
-    process.is_some_and(|process| life(scene.look.machine, &process) == Life::Gone)
+    process.is_some_and(|process| scene.look.machine.life(&process) == Life::Gone)
 }
 
 /// A worker that goes on although nobody waits for it. Only one with a whole record, which runs here, is proven ours.
@@ -221,7 +220,7 @@ fn orphan(scene: &Scene<'_>, beat: &Heartbeat, why: &str) -> Left {
         let has_all = process.process_start_time != 0
             && (&process.boot_id, &process.pid_ns) == (&me.boot_id, &me.pid_ns)
             && !me.pid_ns.is_empty();
-        has_all && process.pid != me.pid && life(scene.look.machine, process) == Life::Alive
+        has_all && process.pid != me.pid && scene.look.machine.life(process) == Life::Alive
     };
     let process = beat.process().filter(is_whole);
     let runs = match &process {
