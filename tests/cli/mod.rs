@@ -8,6 +8,7 @@ mod identity;
 mod journal;
 mod messages;
 mod names;
+mod native;
 mod plans;
 mod status;
 mod tasks;

@@ -360,3 +360,47 @@ fn the_fall_backs_of_names_roles_and_models() {
     );
     assert_eq!(state["teamName"], "core");
 }
+
+#[test]
+fn an_eleventh_active_one_is_told_in_the_journal_of_the_team_that_works_here() {
+    let full = |project: &TestProject| {
+        for number in 1..=10 {
+            project.hook("SubagentStart", &start(&format!("w{number}")));
+        }
+    };
+    let told = |project: &TestProject, team: &str| -> Vec<Value> {
+        let journal = project.read(&format!("teams/{team}/events.jsonl"));
+        let events = journal
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        events
+            .filter(|event: &Value| event["type"] == "hook.received")
+            .collect()
+    };
+    let project = TestProject::with_team();
+    full(&project);
+    assert!(told(&project, "fix-auth").is_empty(), "nothing to tell yet");
+    project.hook("SubagentStart", &start("w11"));
+    let events = told(&project, "fix-auth");
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["data"]["event"], "SubagentStart");
+    assert_eq!(events[0]["data"]["notShown"], "w11");
+    // One that comes too late for the lock is told by whoever applies it.
+    let lock = std::fs::File::open(project.bkit(".agent-state.lock")).unwrap();
+    lock.lock().unwrap();
+    project.hook("SubagentStart", &start("w12"));
+    assert_eq!(told(&project, "fix-auth").len(), 1);
+    lock.unlock().unwrap();
+    project.hook("TeammateIdle", &start("w1"));
+    let events = told(&project, "fix-auth");
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(events[1]["data"]["notShown"], "w12");
+    // Any other event is told, too, as long as it is clear which team is meant.
+    project.hook("UserPromptSubmit", &json!({"session_id": "s1"}));
+    assert_eq!(told(&project, "fix-auth").len(), 3);
+    project.run(["team", "create", "second"]).succeeds();
+    project.hook("UserPromptSubmit", &json!({"session_id": "s1"}));
+    assert_eq!(told(&project, "fix-auth").len(), 3);
+    assert!(told(&project, "second").is_empty());
+    assert_eq!(project.state()["teammates"].as_array().unwrap().len(), 10);
+}

@@ -143,16 +143,35 @@ fn late_changes_are_applied_once_wherever_their_holder_dies() {
             vec![begin(), add("x1"), say("of another session")],
         ),
     ];
+    applied_once(|project| {
+        let lines: String = late.iter().map(line).collect();
+        std::fs::write(project.bkit("pending.jsonl"), lines).unwrap();
+    });
+    // The same when nobody could append: the first one did, the others have files of their own.
+    applied_once(|project| {
+        std::fs::write(project.bkit("pending.jsonl"), line(&late[0])).unwrap();
+        std::fs::create_dir(project.bkit(".pending")).unwrap();
+        for (number, change) in late.iter().enumerate().skip(1) {
+            let file = project.bkit(&format!(".pending/00000000000000{number}-x.jsonl"));
+            std::fs::write(file, line(change)).unwrap();
+        }
+        // Half a file of a writer that is dead.
+        let torn = project.bkit(".pending/.000000000000009-x.jsonl.999999999.ff.tmp");
+        std::fs::write(torn, "{\"at\":").unwrap();
+    });
+}
+
+fn line(change: &Change) -> String {
+    serde_json::to_string(change).unwrap() + "\n"
+}
+
+fn applied_once(leave: impl Fn(&TestProject)) {
     for steps in 0.. {
         let project = TestProject::new();
         let states = States::of(&layout(&project));
         let first = Change::new("s1", at(0), vec![begin(), add("w1")]);
         states.apply(first, PATIENCE).unwrap();
-        let lines: String = late
-            .iter()
-            .map(|change| serde_json::to_string(change).unwrap() + "\n")
-            .collect();
-        std::fs::write(project.bkit("pending.jsonl"), lines).unwrap();
+        leave(&project);
         let own = || {
             Change::new(
                 "s1",
@@ -196,6 +215,7 @@ fn late_changes_are_applied_once_wherever_their_holder_dies() {
         assert_eq!(other.state.recent_messages.len(), 1, "step {steps}");
         assert!(!project.bkit("pending.jsonl").exists(), "step {steps}");
         assert!(!project.bkit(".pending.claimed").exists(), "step {steps}");
+        assert!(!project.bkit(".pending").exists(), "step {steps}");
         if !died {
             assert!(result.is_ok());
             assert!(steps > 20, "only {steps} steps");

@@ -8,6 +8,7 @@ mod crash;
 mod ends;
 mod payloads;
 mod sessions;
+mod shapes;
 mod visible;
 
 use std::path::{Path, PathBuf};

@@ -2,6 +2,7 @@
 
 mod age;
 mod crash;
+mod kill;
 mod leftovers;
 mod life;
 mod odd;

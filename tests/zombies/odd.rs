@@ -1,5 +1,7 @@
 //! Links, foreign owners, damaged files: they stay, are named, and hide nobody.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{chown, symlink};
 
 use super::{DAY, evidence, is_gone, is_there, listed, put, registry, team, touch};
@@ -168,4 +170,65 @@ fn without_a_claude_folder_there_is_nothing_and_nothing_is_made() {
     project.run(["zombies", "reap"]).succeeds();
     project.run(["zombies", "restore", "x"]).fails(3);
     assert_eq!(project.files(), before);
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_is_listed_readably_and_hides_nobody() {
+    let project = TestProject::new();
+    team(&project, "old", &registry("old", 0), 3 * DAY);
+    let name = OsStr::from_bytes(b"caf\xe9 \xff");
+    for folder in ["teams", "tasks"] {
+        let odd = project.claude(folder).join(name);
+        std::fs::create_dir(&odd).unwrap();
+        std::fs::write(odd.join("config.json"), registry("odd", 0).to_string()).unwrap();
+    }
+    let found = listed(&project, "caf\\xe9 \\xff");
+    assert_eq!(found["action"], "keep");
+    assert!(evidence(&found).contains("not UTF-8"), "{found}");
+    let shown = project.run(["zombies", "scan"]).succeeds().stdout;
+    assert!(shown.contains("caf\\xe9 \\xff"), "{shown}");
+    let doctor = project.run(["doctor"]).stdout;
+    assert!(
+        doctor.contains("teams/caf\\xe9 \\xff; tasks/caf\\xe9 \\xff"),
+        "{doctor}"
+    );
+    for words in [&["team", "list"][..], &["status"], &["zombies", "reap"]] {
+        project.run(words).succeeds();
+    }
+    let payload = serde_json::json!({"session_id": "s1", "source": "startup"}).to_string();
+    project
+        .call(["hook", "SessionStart"])
+        .input(payload)
+        .run()
+        .exits(0);
+    assert!(is_gone(&project, "old"));
+    assert!(
+        project
+            .claude("teams")
+            .join(name)
+            .join("config.json")
+            .exists()
+    );
+    // The command that is shown is one that a shell understands, and it removes just that.
+    let command = found["command"].as_str().unwrap();
+    let done = std::process::Command::new("bash")
+        .args(["-c", command])
+        .status();
+    assert!(done.unwrap().success(), "{command}");
+    assert!(!project.claude("teams").join(name).exists());
+    assert!(project.claude("tasks").join(name).exists());
+}
+
+#[test]
+fn files_with_odd_names_go_with_their_team_and_come_back_with_it() {
+    let project = TestProject::new();
+    team(&project, "old", &registry("old", 0), 3 * DAY);
+    let odd = project.claude("teams/old").join(OsStr::from_bytes(b"\xff"));
+    std::fs::create_dir(&odd).unwrap();
+    std::fs::write(odd.join(OsStr::from_bytes(b"\xfe")), "kept").unwrap();
+    touch(&project, "old", 3 * DAY);
+    project.run(["zombies", "reap"]).succeeds();
+    assert!(is_gone(&project, "old"));
+    project.run(["zombies", "restore", "old"]).succeeds();
+    assert!(odd.join(OsStr::from_bytes(b"\xfe")).exists());
 }

@@ -32,11 +32,22 @@ fn a_finished_run_goes_and_leaves_its_journal() {
     project.run(["zombies", "reap"]).succeeds();
     assert!(is_gone(&project, "fix-auth"));
     let journal = project.folder().join(".omc/reports/fix-auth/events.jsonl");
+    let journal = std::fs::read_to_string(journal).unwrap();
+    assert!(journal.contains("run.finished"));
+    let last: serde_json::Value = serde_json::from_str(journal.lines().last().unwrap()).unwrap();
+    assert_eq!(last["type"], "zombie.reaped", "{last}");
+    assert_eq!(last["data"]["kind"], "team");
     assert!(
-        std::fs::read_to_string(journal)
-            .unwrap()
-            .contains("run.finished")
+        evidence(&last["data"]).contains("its run has finished"),
+        "{last}"
     );
+    project.run(["zombies", "restore", "fix-auth"]).succeeds();
+    let kept = std::fs::read_to_string(project.claude("teams/fix-auth/events.jsonl")).unwrap();
+    assert_eq!(kept, journal);
+    // The journal can be gone on with.
+    project.task("One more", &[]);
+    let events = project.run(["journal", "--json"]).succeeds().json();
+    assert!(events.to_string().contains("zombie.reaped"), "{events}");
 }
 
 #[test]

@@ -21,25 +21,30 @@
 //!
 //! # What it refuses
 //!
-//! It sends no signal and starts no program. It follows no link, leaves `teams/{team}` and `tasks/{team}` never, and
+//! It sends no signal and starts no program: whoever asks for that brings the [`Hands`] for it, and a hook has none.
+//! Then processes are ended that a whole record proves to be workers of ours, without a run, and dead panes of our
+//! own tmux server are closed. It follows no link, leaves `teams/{team}` and `tasks/{team}` never, and
 //! touches nothing of another user.
 
 mod age;
 mod beats;
 mod folder;
+mod hands;
 mod judge;
 mod leftovers;
 mod lock_files;
 mod look;
 mod members;
+mod odd_names;
+mod our_panes;
 mod panes;
 mod processes;
 mod reap;
 mod restore;
 mod scan;
-mod sessions;
 mod shell;
 mod signs;
+mod told;
 mod trash;
 mod worktrees;
 
@@ -47,7 +52,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use hands::Hands;
 pub use look::{Budget, Look};
+pub use odd_names::readable;
 pub use panes::{Pane, Panes};
 pub use reap::{Done, Outcome, Swept, clean_up_at_session_end, reap, sweep_at_session_start};
 pub use restore::{Restored, restore};
@@ -127,6 +134,9 @@ pub struct Zombie {
 
 /// What removes whatever may be removed without asking a person.
 const REAP_COMMAND: &str = "teamster zombies reap";
+
+/// The same for processes and panes of ours, which only end when a person says so.
+const REAP_AND_KILL: &str = "teamster zombies reap --kill";
 
 fn as_seconds<S: serde::Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(age.as_secs())

@@ -1,7 +1,9 @@
 //! An open folder, and what may be done with one plain name in it.
 
+use std::ffi::{CStr, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
@@ -51,7 +53,7 @@ pub struct Stamp {
 /// One name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name. Names that are not UTF-8 are none of ours and are left out of listings.
+    /// The name. Names that are not UTF-8 are none of ours and are left out of listings; [`Dir::odd_names`] has them.
     pub name: String,
 }
 
@@ -258,13 +260,9 @@ impl Dir {
 
     /// Every name in it, in no order.
     pub fn entries(&self) -> Result<Vec<Entry>, FsError> {
-        step("list", &self.path)?;
-        let failed = |error: Errno| FsError::io("list", &self.path, error);
-        let listing = rustix::fs::Dir::read_from(&self.fd).map_err(failed)?;
         let mut entries = Vec::new();
-        for entry in listing {
-            let entry = entry.map_err(failed)?;
-            if let Ok(name) = entry.file_name().to_str()
+        self.each_name(|name| {
+            if let Ok(name) = name.to_str()
                 && name != "."
                 && name != ".."
             {
@@ -272,8 +270,57 @@ impl Dir {
                     name: name.to_owned(),
                 });
             }
-        }
+        })?;
         Ok(entries)
+    }
+
+    /// Names in it that are not UTF-8, in order. Nothing of ours has one; a person may want to know of them.
+    pub fn odd_names(&self) -> Result<Vec<OsString>, FsError> {
+        let mut names = Vec::new();
+        self.each_name(|name| {
+            if name.to_str().is_err() {
+                names.push(OsStr::from_bytes(name.to_bytes()).to_owned());
+            }
+        })?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn each_name(&self, mut see: impl FnMut(&CStr)) -> Result<(), FsError> {
+        step("list", &self.path)?;
+        let failed = |error: Errno| FsError::io("list", &self.path, error);
+        let listing = rustix::fs::Dir::read_from(&self.fd).map_err(failed)?;
+        for entry in listing {
+            see(entry.map_err(failed)?.file_name());
+        }
+        Ok(())
+    }
+
+    /// A folder in it whose name is not UTF-8; `None` when it is something else, or nothing.
+    pub(crate) fn odd_child(&self, name: &OsStr) -> Result<Option<Self>, FsError> {
+        let path = self.path.join(name);
+        step("open", &path)?;
+        match retry(|| rustix::fs::openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
+        {
+            Ok(fd) => Ok(Some(Self { fd, path })),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(error) => Err(FsError::io("open", &path, error)),
+        }
+    }
+
+    /// Removes what stands under a name that is not UTF-8: a file, a link, or an empty folder.
+    pub(crate) fn remove_odd(&self, name: &OsStr, is_folder: bool) -> Result<(), FsError> {
+        let path = self.path.join(name);
+        step("remove", &path)?;
+        let flags = if is_folder {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
+        };
+        match retry(|| rustix::fs::unlinkat(&self.fd, name, flags)) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(FsError::io("remove", &path, error)),
+        }
     }
 
     /// Creates a file that must not be there yet (`O_EXCL`, 0600) and writes it once; false when the name is taken.

@@ -238,6 +238,11 @@ pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
     [".omc", "state", "team-bridge", team.as_str()]
 }
 
+/// Folders on the way from a project to the state of our runs.
+pub const OUR_STATE: [&str; 2] = [".omc", "state"];
+/// The socket of our own tmux server, in [`OUR_STATE`].
+pub const TMUX_SOCKET: &str = "tmux.sock";
+
 /// Folders on the way from a project to the kept journal and report of one team.
 pub fn report_folders(team: &TeamName) -> [&str; 3] {
     [".omc", "reports", team.as_str()]

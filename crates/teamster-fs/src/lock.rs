@@ -27,6 +27,14 @@ pub enum Waited {
     TimedOut,
 }
 
+impl Drop for Lock {
+    /// Closing the file is not enough: a program that another thread is starting at this moment has a copy of it until
+    /// it runs, and would keep the lock for so long.
+    fn drop(&mut self) {
+        let _ = retry(|| flock(self.cells.fd(), FlockOperation::Unlock));
+    }
+}
+
 impl Lock {
     /// Waits up to `patience` for the lock file `name` in `dir`.
     ///

@@ -72,6 +72,11 @@ impl Machine {
             let same_host = process.host.is_empty() || process.host == self.me.host;
             return if same_host { Life::Gone } else { Life::Unknown };
         }
+        // Without a boot its machine is told by name only; what runs here under its number is somebody else.
+        let elsewhere = !process.host.is_empty() && process.host != self.me.host;
+        if process.boot_id.is_empty() && elsewhere {
+            return Life::Unknown;
+        }
         if !process.pid_ns.is_empty() && process.pid_ns != self.me.pid_ns {
             return Life::Unknown;
         }
@@ -98,6 +103,18 @@ impl Machine {
 /// The user who runs this process.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// When a process started, in the ticks of [`ProcessId::process_start_time`]; `None` when it is gone or cannot be seen.
+pub fn start_time(pid: u32) -> Option<u64> {
+    stat_of(pid).map(|stat| stat.start_time)
+}
+
+/// The user whose rights a process has; `None` when it is gone or cannot be seen.
+pub fn user_of(pid: u32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = std::fs::metadata(format!("/proc/{pid}")).ok()?;
+    Some(folder.uid())
 }
 
 /// The words that a process was started with; `None` when they cannot be seen.
@@ -209,6 +226,12 @@ mod tests {
             Life::Gone,
             "the machine was started anew"
         );
+        let by_name = ProcessId {
+            boot_id: String::new(),
+            host: "another".into(),
+            ..me.clone()
+        };
+        assert_eq!(machine.life(&by_name), Life::Unknown);
         let container = ProcessId {
             pid_ns: "pid:[1]".into(),
             ..me.clone()

@@ -14,21 +14,41 @@ pub fn remove_tree_while(dir: &Dir, name: &str, go_on: &dyn Fn() -> bool) -> Res
     let Some(folder) = dir.child(name)? else {
         return Ok(true);
     };
-    if folder.device()? == dir.device()? {
-        for entry in folder.entries()? {
-            if !go_on() {
-                return Ok(false);
-            }
-            let Some(stamp) = folder.stamp(&entry.name)? else {
-                continue;
-            };
-            if stamp.kind != FileKind::Folder {
-                folder.remove(&entry.name)?;
-            } else if !remove_tree_while(&folder, &entry.name, go_on)? {
-                return Ok(false);
-            }
-        }
+    if folder.device()? == dir.device()? && !clear(&folder, go_on)? {
+        return Ok(false);
     }
     dir.remove_dir(name)?;
+    Ok(true)
+}
+
+/// Removes everything in a folder.
+fn clear(folder: &Dir, go_on: &dyn Fn() -> bool) -> Result<bool, FsError> {
+    for entry in folder.entries()? {
+        if !go_on() {
+            return Ok(false);
+        }
+        let Some(stamp) = folder.stamp(&entry.name)? else {
+            continue;
+        };
+        if stamp.kind != FileKind::Folder {
+            folder.remove(&entry.name)?;
+        } else if !remove_tree_while(folder, &entry.name, go_on)? {
+            return Ok(false);
+        }
+    }
+    // Foreign programs may have put anything there; what is not UTF-8 would keep the folder for ever.
+    for name in folder.odd_names()? {
+        if !go_on() {
+            return Ok(false);
+        }
+        let child = folder.odd_child(&name)?;
+        if let Some(child) = &child
+            && child.device()? == folder.device()?
+            && !clear(child, go_on)?
+        {
+            return Ok(false);
+        }
+        folder.remove_odd(&name, child.is_some())?;
+    }
     Ok(true)
 }

@@ -6,6 +6,7 @@
 //! - [`child`] runs a program under watch, line by line.
 //! - [`tree`] finds and ends everything that one launch started.
 //! - [`Held`] is a handle on one process that cannot reach another.
+//! - [`end()`] ends a process that was recorded, and no other one that has its pid by now.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,11 +16,13 @@
 mod bounded;
 mod brief;
 pub mod child;
+mod end;
 pub mod git;
 mod held;
 pub mod tmux;
 pub mod tree;
 
 pub use brief::{Answer, Silence, ask, find_program, is_program};
+pub use end::{Ended, GRACE, NotEnded, end};
 pub use held::Held;
 pub use rustix::process::Signal;

@@ -34,7 +34,7 @@ mod watch;
 
 pub use clock::{Clock, SystemClock};
 pub use error::{Kind, Result, StoreError};
-pub use file::{FileStore, Settings, keep_journal};
+pub use file::{FileStore, Settings, client_sessions, keep_journal};
 pub use memory::MemStore;
 pub use store::{
     ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, Outgoing,

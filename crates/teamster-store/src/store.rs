@@ -10,6 +10,7 @@ use teamster_types::json::Object;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::progress::Progress;
+use teamster_types::session::ClientSession;
 use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam, TeamConfig};
@@ -217,6 +218,11 @@ pub trait Read: Send + Sync {
 
     /// Whether a process lives, as far as this store can tell.
     fn life(&self, process: &ProcessId) -> Life;
+
+    /// Sessions of Claude Code that left a record on this machine.
+    fn client_sessions(&self) -> Vec<ClientSession> {
+        Vec::new()
+    }
 
     /// The stop signals that wait for a worker.
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>>;

@@ -26,6 +26,7 @@ pub mod process;
 pub mod progress;
 pub mod redact;
 pub mod routing;
+pub mod session;
 pub mod steps;
 pub mod task;
 pub mod team;

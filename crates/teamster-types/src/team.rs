@@ -57,6 +57,10 @@ pub struct Member {
     pub provider: String,
     /// How it runs: `process`, `tmux`, `in-process`, `claude-native`.
     pub backend: String,
+    /// Its pane of tmux, `in-process`, or nothing.
+    pub pane: String,
+    /// Whether Claude Code calls it active; `None` where it does not say.
+    pub is_active: Option<bool>,
     /// What it can do, where the registry overrides the provider's table.
     pub capabilities: Option<Vec<String>>,
 }
@@ -153,6 +157,33 @@ impl TeamConfig {
         ProcessId::deserialize(self.raw.get("teamster")?.get("host")?).ok()
     }
 
+    /// The session of its lead; empty when there is none.
+    pub fn lead_session(&self) -> &str {
+        self.text("leadSessionId")
+    }
+
+    /// The lead's process, as newer Claude Code clients record it: `pid`, `procStart`, `pidSpace` as `host#pid:[…]`.
+    pub fn lead_process(&self) -> Option<ProcessId> {
+        let lead = self.raw.get("leadProcess")?;
+        let number = |key: &str| match lead.get(key)? {
+            Value::Number(number) => number.as_u64(),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        let space = lead.get("pidSpace").and_then(Value::as_str);
+        let (host, pid_ns) = space
+            .unwrap_or_default()
+            .split_once('#')
+            .unwrap_or_default();
+        Some(ProcessId {
+            pid: number("pid")?.try_into().ok().filter(|pid| *pid != 0)?,
+            process_start_time: number("procStart").unwrap_or(0),
+            boot_id: String::new(),
+            pid_ns: pid_ns.to_owned(),
+            host: host.to_owned(),
+        })
+    }
+
     /// Everyone but the lead.
     pub fn members(&self) -> Vec<Member> {
         let lead = self.text("leadAgentId");
@@ -173,6 +204,8 @@ impl TeamConfig {
                         provider => provider.to_owned(),
                     },
                     backend: text(member, "backendType").to_owned(),
+                    pane: text(member, "tmuxPaneId").to_owned(),
+                    is_active: member.get("isActive").and_then(Value::as_bool),
                     capabilities: member.get("capabilities").and_then(Value::as_array).map(
                         |list| {
                             list.iter()

@@ -6,6 +6,7 @@
 //!
 //! - [`tasks`]: where each task stands and why; [`graph`]: who waits for whom
 //! - [`workers`]: how each worker is, with the evidence; [`routes`]: who should get a task
+//! - `native`: the same for teammates of Claude Code, which have no heartbeats
 //! - [`messages`]: what was sent and whether it arrived
 //! - [`teams`]: which teams there are and whether anybody of them lives
 //! - [`status`]: all of it in short, fast enough to be asked every second
@@ -14,6 +15,7 @@
 
 pub mod graph;
 pub mod messages;
+mod native;
 pub mod routes;
 pub mod status;
 pub mod tasks;

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
 use teamster_store::{Read, Result, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
@@ -13,6 +12,7 @@ use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::task::Status;
 use teamster_types::team::{Kind, TeamConfig};
 
+use crate::native::Lead;
 use crate::workers::{is_fresh, life_behind};
 
 /// Whether a team still does something.
@@ -98,7 +98,7 @@ fn is_live(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
     beats
         .iter()
         .any(|beat| is_fresh(beat, now, HEARTBEAT_FRESH))
-        || host_of(config).is_some_and(|host| read.life(&host) == Life::Alive)
+        || is_hosted(read, team, config)
         || is_at_work(read, team) && holders(read, team).iter().any(|holder| holder.leased)
 }
 
@@ -122,20 +122,20 @@ fn has_finished(read: &dyn Read, team: &TeamName) -> bool {
     })
 }
 
+/// Whether the process that hosts a team runs: the one we recorded, or the lead of a team of Claude Code.
+fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
+    match config.kind() {
+        Kind::Claude => Lead::find(read, team.as_str(), config).is_alive(),
+        Kind::Teamster => {
+            let host = config.host();
+            host.is_some_and(|host| read.life(&host) == Life::Alive)
+        }
+    }
+}
+
 /// The process that hosts a team: the one we recorded, or the lead that newer Claude Code clients record.
-pub fn host_of(config: &TeamConfig) -> Option<ProcessId> {
-    config.host().or_else(|| {
-        let lead = config.as_object().get("leadProcess")?;
-        let space = lead.get("pidSpace").and_then(Value::as_str)?;
-        let (host, pid_ns) = space.split_once('#')?;
-        Some(ProcessId {
-            pid: lead.get("pid")?.as_u64()?.try_into().ok()?,
-            process_start_time: lead.get("procStart")?.as_str()?.parse().ok()?,
-            boot_id: String::new(),
-            pid_ns: pid_ns.to_owned(),
-            host: host.to_owned(),
-        })
-    })
+fn host_of(config: &TeamConfig) -> Option<ProcessId> {
+    config.host().or_else(|| config.lead_process())
 }
 
 /// Somebody of a team who is proven alive, and what proves it.

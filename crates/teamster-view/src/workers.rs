@@ -8,8 +8,10 @@ use teamster_store::{Damaged, Read, Result};
 use teamster_types::health::{Limits, Verdict, assess};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
-use teamster_types::team::{Member, TeamConfig};
+use teamster_types::team::{Kind, Member, TeamConfig};
 use teamster_types::{TaskId, TeamName, Time};
+
+use crate::native::Lead;
 
 /// One worker, as `worker list` and `status` show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,7 +23,7 @@ pub struct WorkerRow {
     pub provider: String,
     /// How it runs.
     pub backend_type: String,
-    /// What its bridge says it is doing; `None` when it has no heartbeat.
+    /// What its bridge says it is doing, or its client; `None` when neither does.
     pub status: Option<&'static str>,
     /// How it is.
     pub verdict: Verdict,
@@ -61,9 +63,21 @@ pub fn list(
         .map(|beat| (beat.worker_name.as_str().to_owned(), beat))
         .collect();
     let mut rows = Vec::new();
+    let mut lead = None;
     for member in config.members() {
         let beat = beats.remove(&member.name);
-        rows.push(row(read, Some(&member), beat, limits));
+        let is_native = config.kind() == Kind::Claude && beat.is_none();
+        let mut row = row(read, Some(&member), beat, limits);
+        if is_native {
+            let lead = lead.get_or_insert_with(|| Lead::find(read, team.as_str(), config));
+            let assessment = lead.assess(read, &member);
+            row.verdict = assessment.verdict;
+            row.evidence = assessment.evidence;
+            row.status = member
+                .is_active
+                .map(|active| if active { "active" } else { "idle" });
+        }
+        rows.push(row);
     }
     for beat in beats.into_values() {
         rows.push(row(read, None, Some(beat), limits));
@@ -112,7 +126,7 @@ impl WorkerRow {
     pub fn needs_a_person(&self) -> bool {
         match self.verdict {
             Verdict::Healthy => false,
-            Verdict::Unknown => self.status.is_some(),
+            Verdict::Unknown => self.last_poll_at.is_some(),
             _ => true,
         }
     }

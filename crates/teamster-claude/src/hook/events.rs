@@ -195,15 +195,11 @@ impl<'a> Hook<'a> {
     /// The agent of one of our own workers: its bridge tells everything else.
     pub(super) fn journal_as_worker(&mut self) {
         let team = self.world.team.clone();
-        self.journal(team.as_deref());
+        self.journal(team.as_deref(), None);
     }
 
     pub(super) fn journal_other(&mut self) {
-        let team = self.world.team.clone().or_else(|| {
-            let team = self.actor().team.as_ref();
-            team.filter(|team| team.is_ours)
-                .map(|team| team.folder.clone())
-        });
-        self.journal(team.as_deref());
+        let team = self.active_team();
+        self.journal(team.as_deref(), None);
     }
 }

@@ -101,7 +101,7 @@ impl Hook<'_> {
         let left = self.left();
         match States::of(&self.world.layout).apply_or_leave(change, left) {
             Ok(Some(applied)) => {
-                for effect in &applied.effects {
+                for effect in applied.effects.iter().chain(&applied.late) {
                     match effect {
                         Effect::Full(name) => self.tell_full(name),
                         Effect::Changed | Effect::Nothing => {}
@@ -152,13 +152,26 @@ impl Hook<'_> {
     }
 
     pub(super) fn tell_full(&mut self, name: &str) {
-        self.note(format!(
-            "{name} is not shown: everybody of a full roster is active"
-        ));
-        if let Some(team) = self.actor().team.as_ref().filter(|team| team.is_ours) {
-            let team = team.folder.clone();
-            self.journal(Some(&team));
-        }
+        let why = "everybody of a full roster is active";
+        self.note(format!("{name} is not shown: {why}"));
+        let team = self.active_team();
+        self.journal(team.as_deref(), Some((name, why)));
+    }
+
+    /// The team of ours whose journal tells what happens here: the one we were started for, the one that the payload
+    /// speaks of, else the one that works on this project.
+    pub(super) fn active_team(&self) -> Option<String> {
+        let named = self.world.team.clone();
+        let spoken = || {
+            let team = self.actor().team.as_ref();
+            team.filter(|team| team.is_ours)
+                .map(|team| team.folder.clone())
+        };
+        let here = || {
+            let registry = self.registry()?;
+            registry.working_on(&self.world.layout.project, &Machine::read())
+        };
+        named.or_else(spoken).or_else(here)
     }
 
     /// How long this hook may still wait.
@@ -192,7 +205,8 @@ impl Hook<'_> {
         }
     }
 
-    pub(super) fn journal(&mut self, team: Option<&str>) {
+    /// Writes to a team's journal that this hook was called, and perhaps who is not shown for it, and why.
+    pub(super) fn journal(&mut self, team: Option<&str>, hidden: Option<(&str, &str)>) {
         let Some(team) = team.filter(|_| self.world.writes) else {
             return;
         };
@@ -205,10 +219,14 @@ impl Hook<'_> {
             Some(worker) => line(worker, LONGEST_TEXT),
             None => self.actor().name.clone(),
         };
-        let event = NewEvent::new("hook.received", actor.clone())
+        let mut event = NewEvent::new("hook.received", actor.clone())
             .with("event", line(self.event, LONGEST_TEXT))
             .with("session", line(session, LONGEST_TEXT))
             .with("name", actor);
+        if let Some((name, why)) = hidden {
+            let name = line(name, LONGEST_TEXT);
+            event = event.with("notShown", name).with("why", why);
+        }
         if let Err(error) = journal::record(self.world, &team, self.left(), event) {
             self.note(format!("the journal was not written: {error}"));
         }

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::team::TeamConfig;
 
 /// Half a file is whole a moment later.
 const TRIES: usize = 3;
@@ -196,6 +199,28 @@ impl Registry {
             let member = member.clone();
             Some((team, member))
         })
+    }
+
+    /// The team of ours that works on a project: the only one, or the only one whose host runs.
+    pub fn working_on(&self, project: &Path, machine: &Machine) -> Option<String> {
+        let project = project.to_str()?;
+        let here: Vec<(String, Option<ProcessId>)> = self
+            .speaking_of("\"teamster\"")
+            .filter(|team| team.is_ours)
+            .filter_map(|team| {
+                let (bytes, _) = self.folder(&team)?.read(layout::CONFIG).ok()??;
+                let config = TeamConfig::parse(&bytes).ok()?;
+                (config.project() == Some(project)).then(|| (team.folder, config.host()))
+            })
+            .collect();
+        let runs = |host: &ProcessId| machine.life(host) == Life::Alive;
+        let mut hosted = here
+            .iter()
+            .filter(|(_, host)| host.as_ref().is_some_and(runs));
+        match (here.as_slice(), hosted.next(), hosted.next()) {
+            ([(only, _)], ..) | (_, Some((only, _)), None) => Some(only.clone()),
+            _ => None,
+        }
     }
 
     /// The teammate in a pane. Another terminal server may have a pane with the same number, so its role must agree too.

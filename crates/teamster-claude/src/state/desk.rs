@@ -127,7 +127,11 @@ impl<'a> Desk<'a> {
             self.tidy = true;
             self.promote(change.at)?;
         }
-        Ok(Applied { effects, state })
+        Ok(Applied {
+            effects,
+            state,
+            late: Vec::new(),
+        })
     }
 
     /// Where the session of a change has its state. May archive the shown one, or move the session up.

@@ -74,6 +74,8 @@ pub struct Applied {
     pub effects: Vec<Effect>,
     /// The state of the session after it; `None` when there is none.
     pub state: Option<AgentState>,
+    /// What could not be shown of changes that others had left.
+    pub late: Vec<Effect>,
 }
 
 /// The state files of one project.
@@ -110,7 +112,10 @@ impl States {
         match self.make(&change, patience) {
             Ok(applied) => Ok(Some(applied)),
             Err(StateError::Busy { .. }) => {
-                pending::leave(&self.folder()?, &change)?;
+                let bkit = self.folder()?;
+                pending::leave(&bkit, &change)?;
+                // The lock may have become free since, and then nobody else would look.
+                catch_up(&bkit, false);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -134,11 +139,13 @@ impl States {
                 });
             }
         };
-        pending::finish(&bkit)?;
+        let finished = pending::finish(&bkit)?;
         let mut desk = desk::Desk::new(&bkit);
-        let applied = desk.change(change)?;
+        let mut applied = desk.change(change)?;
         desk.put_away()?;
         drop(lock);
+        applied.late = finished.effects;
+        applied.late.extend(catch_up(&bkit, finished.stays));
         Ok(applied)
     }
 
@@ -149,4 +156,29 @@ impl States {
     fn folder(&self) -> Result<Dir, StateError> {
         Ok(self.open_project()?.child_or_create(layout::BKIT)?)
     }
+}
+
+/// Applies what was left while the lock was held, unless somebody else holds it by now, who will do so. What goes wrong
+/// is left for the next holder: the caller's own change has happened.
+///
+/// Everything is looked at after the lock was let go. Whoever leaves something later than that finds the lock free.
+fn catch_up(bkit: &Dir, mut stays: bool) -> Vec<Effect> {
+    let mut late = Vec::new();
+    while matches!(pending::is_waiting(bkit), Ok(true)) {
+        // Somebody is stopped while it appends, or was for a moment only: then its line can be taken now.
+        if stays && !pending::is_free(bkit) {
+            break;
+        }
+        let waited = Lock::wait(bkit, layout::STATE_LOCK, Duration::ZERO, false);
+        let Ok(Waited::Held(lock)) = waited else {
+            break;
+        };
+        let Ok(finished) = pending::finish(bkit) else {
+            break;
+        };
+        drop(lock);
+        late.extend(finished.effects);
+        stays = finished.stays;
+    }
+    late
 }

@@ -5,20 +5,32 @@
 //! the taken file by the outcome (the whole content of every state file that is another one now), writes these files,
 //! and removes it.
 //!
+//! Whoever cannot have the lock of `pending.jsonl` either, because its holder was stopped in the middle of a write, puts
+//! its line into a file of its own in `.pending/`. The holder of the state's lock takes these one by one.
+//!
+//! A line that comes while the holder is about to let go is not overlooked: the holder looks once more after it has
+//! let go, and whoever left a line tries the lock once more. One of the two sees the other.
+//!
 //! A holder that is killed leaves either the lines, which were not applied yet, or the outcome, which may be written
 //! any number of times. So no line is lost and none counts twice, whatever the lines say.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FileKind, Lock, Sync, Waited, layout};
+use teamster_types::process::{Life, ProcessId};
 
 use super::StateError;
 use super::desk::{Desk, Output};
-use super::ops::Change;
+use super::ops::{Change, Effect};
 
 /// The lock of the pending file is held for one write or one rename; longer means that its holder is stopped.
 const PATIENCE: Duration = Duration::from_millis(80);
+
+/// How often a folder may vanish between being opened and being written to.
+const TRIES: usize = 10;
 
 /// What a taken file was replaced by.
 #[derive(Deserialize, Serialize)]
@@ -38,12 +50,7 @@ struct File {
 pub(super) fn leave(bkit: &Dir, change: &Change) -> Result<(), StateError> {
     let lock = match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
         Waited::Held(lock) => lock,
-        Waited::TimedOut => {
-            return Err(StateError::Busy {
-                lock: bkit.join(layout::PENDING),
-                waited: PATIENCE,
-            });
-        }
+        Waited::TimedOut => return leave_alone(bkit, change),
     };
     let mut line = teamster_types::json::to_line(change);
     // Whoever was killed in the middle of a line spoils only that line.
@@ -53,6 +60,25 @@ pub(super) fn leave(bkit: &Dir, change: &Change) -> Result<(), StateError> {
     bkit.append(layout::PENDING, &line, Sync::Fast)?;
     drop(lock);
     Ok(())
+}
+
+/// The same in a file of its own, which no other writer can hold.
+fn leave_alone(bkit: &Dir, change: &Change) -> Result<(), StateError> {
+    let name = layout::pending_file(change.at, &teamster_fs::random_hex());
+    let line = teamster_types::json::to_line(change);
+    let mut tries = 0;
+    loop {
+        let written = bkit
+            .child_or_create(layout::PENDING_ALONE)
+            .and_then(|folder| folder.replace(&name, &line, Sync::Fast));
+        match written {
+            // Whoever took the last file out has removed the folder under our hands.
+            Err(error) if error.io_kind() == Some(ErrorKind::NotFound) && tries < TRIES => {
+                tries += 1;
+            }
+            other => return Ok(other?),
+        }
+    }
 }
 
 fn ends_with_a_line(bkit: &Dir) -> Result<bool, StateError> {
@@ -65,15 +91,93 @@ fn ends_with_a_line(bkit: &Dir) -> Result<bool, StateError> {
     Ok(byte == *b"\n")
 }
 
+/// Whether somebody left something.
+pub(super) fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
+    if is_there(bkit, layout::PENDING)? {
+        return Ok(true);
+    }
+    if !is_left_alone(bkit)? {
+        return Ok(false);
+    }
+    let folder = bkit.child(layout::PENDING_ALONE)?;
+    let entries = folder.map_or_else(|| Ok(Vec::new()), |folder| folder.entries())?;
+    let is_whole = |name: &str| layout::temp_owner(name).is_none();
+    Ok(entries.iter().any(|entry| is_whole(&entry.name)))
+}
+
+/// Whether nobody is appending at this moment.
+pub(super) fn is_free(bkit: &Dir) -> bool {
+    let waited = Lock::wait(bkit, layout::PENDING, Duration::ZERO, false);
+    matches!(waited, Ok(Waited::Held(_)))
+}
+
+fn is_left_alone(bkit: &Dir) -> Result<bool, StateError> {
+    let stamp = bkit.stamp(layout::PENDING_ALONE)?;
+    Ok(stamp.is_some_and(|stamp| stamp.kind == FileKind::Folder))
+}
+
+/// What came of what others left.
+pub(super) struct Finished {
+    /// What could not be shown of it.
+    pub(super) effects: Vec<Effect>,
+    /// Whether something stays: a writer who is stopped while it appends keeps its file to itself.
+    pub(super) stays: bool,
+}
+
 /// Applies what others left. The caller holds the state's lock.
-pub(super) fn finish(bkit: &Dir) -> Result<(), StateError> {
+pub(super) fn finish(bkit: &Dir) -> Result<Finished, StateError> {
+    let mut finished = Finished {
+        effects: Vec::new(),
+        stays: false,
+    };
+    let effects = &mut finished.effects;
     if is_there(bkit, layout::PENDING_CLAIMED)? {
-        finish_claimed(bkit)?;
+        finish_claimed(bkit, effects)?;
     }
-    if is_there(bkit, layout::PENDING)? && claim(bkit)? {
-        finish_claimed(bkit)?;
+    if is_there(bkit, layout::PENDING)? {
+        if claim(bkit)? {
+            finish_claimed(bkit, effects)?;
+        } else {
+            finished.stays = true;
+        }
     }
+    if is_left_alone(bkit)? {
+        finish_alone(bkit, effects)?;
+    }
+    Ok(finished)
+}
+
+/// Applies the files of those who could not append, in the order in which they came.
+fn finish_alone(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateError> {
+    let Some(folder) = bkit.child(layout::PENDING_ALONE)? else {
+        return Ok(());
+    };
+    let mut names: Vec<String> = folder.entries()?.into_iter().map(|e| e.name).collect();
+    names.sort_unstable();
+    for name in names {
+        match layout::temp_owner(&name) {
+            None => {
+                folder.rename(&name, bkit, layout::PENDING_CLAIMED)?;
+                finish_claimed(bkit, effects)?;
+            }
+            // A temp file is its writer's until it has its name; one of a dead writer holds nothing whole.
+            Some(pid) if is_gone(pid) => drop(folder.remove(&name)?),
+            Some(_) => {}
+        }
+    }
+    // If somebody has put another one there meanwhile, the folder stays.
+    let _ = bkit.remove_dir(layout::PENDING_ALONE);
     Ok(())
+}
+
+fn is_gone(pid: u32) -> bool {
+    let machine = Machine::read();
+    let writer = ProcessId {
+        pid,
+        process_start_time: 0,
+        ..machine.me().clone()
+    };
+    machine.life(&writer) == Life::Gone
 }
 
 /// Something else than a file under that name is nobody's change.
@@ -94,13 +198,13 @@ fn claim(bkit: &Dir) -> Result<bool, StateError> {
     }
 }
 
-fn finish_claimed(bkit: &Dir) -> Result<(), StateError> {
+fn finish_claimed(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateError> {
     let Some((bytes, _)) = bkit.read(layout::PENDING_CLAIMED)? else {
         return Ok(());
     };
     let outcome = match serde_json::from_slice::<Outcome>(&bytes) {
         Ok(outcome) => outcome.outcome.into_iter().map(Output::from).collect(),
-        Err(_) => apply(bkit, &bytes)?,
+        Err(_) => apply(bkit, &bytes, effects)?,
     };
     for output in &outcome {
         output.write(bkit)?;
@@ -110,13 +214,17 @@ fn finish_claimed(bkit: &Dir) -> Result<(), StateError> {
 }
 
 /// Applies the lines in memory and puts the outcome in their place.
-fn apply(bkit: &Dir, bytes: &[u8]) -> Result<Vec<Output>, StateError> {
+fn apply(bkit: &Dir, bytes: &[u8], effects: &mut Vec<Effect>) -> Result<Vec<Output>, StateError> {
     let mut desk = Desk::new(bkit);
     for line in bytes.split(|byte| *byte == b'\n') {
         if let Ok(change) = serde_json::from_slice::<Change>(line) {
             match desk.change(&change.cleaned()) {
+                Ok(applied) => {
+                    let full = |effect: &Effect| matches!(effect, Effect::Full(_));
+                    effects.extend(applied.effects.into_iter().filter(full));
+                }
                 // A session that can have no file was refused, and will be again.
-                Ok(_) | Err(StateError::Session(_)) => {}
+                Err(StateError::Session(_)) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -9,7 +9,6 @@ use teamster_types::process::Life;
 use teamster_types::steps::HEARTBEAT_FRESH;
 
 use super::look::Scene;
-use super::processes::life;
 
 /// What a heartbeat says about its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +57,7 @@ pub(super) fn judge(scene: &Scene<'_>, beat: &Heartbeat) -> Beat {
         return Beat::Alive;
     }
     let process = beat.process();
-    match process.map(|process| life(scene.look.machine, &process)) {
+    match process.map(|process| scene.look.machine.life(&process)) {
         Some(Life::Alive) => Beat::Alive,
         Some(Life::Unknown) => Beat::Unsure,
         Some(Life::Gone) => Beat::Dead,

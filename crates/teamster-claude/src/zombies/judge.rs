@@ -14,7 +14,6 @@ use teamster_types::{TeamName, Time};
 use super::age::created_at;
 use super::folder::{self, Cut, Found, Registry, Seen, TeamFolder};
 use super::look::Scene;
-use super::processes::life;
 use super::signs::{self, Signs};
 use super::{Action, Kind, REAP_COMMAND, Zombie, shell};
 
@@ -33,7 +32,7 @@ pub(super) struct Judged {
 
 /// How far a run of ours is, by its journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Run {
+pub(super) enum Run {
     None,
     Started,
     Finished,
@@ -211,11 +210,11 @@ fn plural(count: usize) -> &'static str {
 /// Whether a run of ours goes on by its journal, while the process that hosted it is gone and nobody resumed it.
 fn is_stalled(scene: &Scene<'_>, team: &TeamFolder) -> bool {
     let host = team.config().and_then(TeamConfig::host);
-    host.is_some_and(|host| life(scene.look.machine, &host) == Life::Gone)
+    host.is_some_and(|host| scene.look.machine.life(&host) == Life::Gone)
         && matches!(run_of(scene, team), Run::Started | Run::Deleted)
 }
 
-fn run_of(scene: &Scene<'_>, team: &TeamFolder) -> Run {
+pub(super) fn run_of(scene: &Scene<'_>, team: &TeamFolder) -> Run {
     let Ok(name) = team.name.parse::<TeamName>() else {
         return Run::None;
     };

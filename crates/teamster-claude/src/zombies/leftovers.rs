@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use teamster_fs::{Dir, FileKind, FsError, Lock, Stamp, Waited, layout, remove_tree};
 use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::process::Life;
+use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
 
 use super::beats::{self, Beat};
 use super::folder::TeamFolder;
+use super::judge::{self, Run};
 use super::lock_files::{self, ABANDONED, State};
 use super::look::Scene;
-use super::processes::life;
-use super::{Action, Kind, REAP_COMMAND, Zombie, shell};
+use super::{Action, Kind, REAP_AND_KILL, REAP_COMMAND, Zombie, shell, signs};
 
 /// Where something lies, to be opened again when it is removed.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub(super) struct Place {
 pub(super) struct Left {
     pub(super) zombie: Zombie,
     pub(super) place: Option<Place>,
+    /// A process that is proven to be a worker of ours.
+    pub(super) process: Option<ProcessId>,
 }
 
 /// Locks and temp files in a team's folders.
@@ -73,6 +75,7 @@ pub(super) fn locks(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>, F
             found.push(Left {
                 zombie,
                 place: Some(place),
+                process: None,
             });
         }
     }
@@ -110,16 +113,18 @@ pub(super) fn unfinished_teams(scene: &Scene<'_>, names: &[String]) -> Vec<Left>
                 stamp,
                 team: String::new(),
             }),
+            process: None,
         })
     })
     .collect()
 }
 
-/// Heartbeats of workers that are gone. Where a run is alive they are its own business.
+/// Heartbeats of workers that are gone, and workers that go on without their run. Where a run is alive they are its
+/// own business.
 pub(super) fn workers(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>, FsError> {
     let config = team.config();
     let host = config.and_then(TeamConfig::host);
-    if host.is_some_and(|host| life(scene.look.machine, &host) != Life::Gone) {
+    if host.is_some_and(|host| scene.look.machine.life(&host) != Life::Gone) {
         return Ok(Vec::new());
     }
     let project = config.and_then(TeamConfig::project);
@@ -127,13 +132,44 @@ pub(super) fn workers(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>,
         return Ok(Vec::new());
     };
     let mut found = Vec::new();
+    let mut orphaned = None;
     for (file, beat) in beats::of_team(Path::new(project), &name)? {
-        if beats::judge(scene, &beat) == Beat::Dead {
-            let task = held_task(team, &beat)?;
-            found.extend(dead_worker(scene, Path::new(project), &file, &beat, task)?);
+        match beats::judge(scene, &beat) {
+            Beat::Dead => {
+                let task = held_task(team, &beat)?;
+                found.extend(dead_worker(scene, Path::new(project), &file, &beat, task)?);
+            }
+            Beat::Alive if is_running(scene, &beat) => {
+                if orphaned.is_none() {
+                    orphaned = Some(without_run(scene, team)?);
+                }
+                if let Some(Some(why)) = &orphaned {
+                    found.push(orphan(scene, &beat, why));
+                }
+            }
+            Beat::Alive | Beat::Unsure | Beat::Silent => {}
         }
     }
     Ok(found)
+}
+
+/// Why the workers of a team have no run any more. A team that was made by hand never had one, and its workers are
+/// somebody's.
+fn without_run(scene: &Scene<'_>, team: &TeamFolder) -> Result<Option<String>, FsError> {
+    if signs::is_held(&team.dir, layout::HOST_LOCK)? {
+        return Ok(None);
+    }
+    Ok(match judge::run_of(scene, team) {
+        Run::None => None,
+        Run::Started => Some("the host of its run is gone".to_owned()),
+        Run::Finished => Some("its run has finished".to_owned()),
+        Run::Deleted => Some("its team was removed".to_owned()),
+    })
+}
+
+fn is_running(scene: &Scene<'_>, beat: &Heartbeat) -> bool {
+    let process = beat.process();
+    process.is_some_and(|process| scene.look.machine.life(&process) == Life::Alive)
 }
 
 /// Heartbeats in this project whose team is gone.
@@ -160,15 +196,37 @@ pub(super) fn workers_without_team(scene: &Scene<'_>) -> Result<Vec<Left>, FsErr
             match beats::judge(scene, &beat) {
                 Beat::Dead => found.extend(dead_worker(scene, project, &file, &beat, None)?),
                 Beat::Silent => {}
-                Beat::Alive | Beat::Unsure => found.push(without_team(scene, &beat)),
+                // A fresh one whose process is gone is as good as dead: nobody restarts a worker of no team.
+                Beat::Alive if is_gone(scene, &beat) => {
+                    found.extend(dead_worker(scene, project, &file, &beat, None)?);
+                }
+                Beat::Alive | Beat::Unsure => found.push(orphan(scene, &beat, "its team is gone")),
             }
         }
     }
     Ok(found)
 }
 
-fn without_team(scene: &Scene<'_>, beat: &Heartbeat) -> Left {
+fn is_gone(scene: &Scene<'_>, beat: &Heartbeat) -> bool {
+    let process = beat.process();
+    process.is_some_and(|process| scene.look.machine.life(&process) == Life::Gone)
+}
+
+/// A worker that goes on although nobody waits for it. Only one with a whole record, which runs here, is proven ours.
+fn orphan(scene: &Scene<'_>, beat: &Heartbeat, why: &str) -> Left {
     let age = scene.look.now.since(beat.last_poll_at);
+    let is_whole = |process: &ProcessId| {
+        let me = scene.look.machine.me();
+        let has_all = process.process_start_time != 0
+            && (&process.boot_id, &process.pid_ns) == (&me.boot_id, &me.pid_ns)
+            && !me.pid_ns.is_empty();
+        has_all && process.pid != me.pid && scene.look.machine.life(process) == Life::Alive
+    };
+    let process = beat.process().filter(is_whole);
+    let runs = match &process {
+        Some(_) => "runs",
+        None => "may run",
+    };
     Left {
         zombie: Zombie {
             kind: Kind::Worker,
@@ -176,13 +234,17 @@ fn without_team(scene: &Scene<'_>, beat: &Heartbeat) -> Left {
             team: beat.team_name.to_string(),
             age,
             evidence: vec![
-                "its team is gone".to_owned(),
-                format!("heartbeat {} old, pid {} may run", say_span(age), beat.pid),
+                why.to_owned(),
+                format!("heartbeat {} old, pid {} {runs}", say_span(age), beat.pid),
             ],
             action: Action::Keep,
-            command: format!("kill {}", beat.pid),
+            command: match &process {
+                Some(_) => REAP_AND_KILL.to_owned(),
+                None => format!("kill {}", beat.pid),
+            },
         },
         place: None,
+        process,
     }
 }
 
@@ -245,6 +307,7 @@ fn dead_worker(
             command,
         },
         place: (action == Action::Reap).then_some(Place { stamp, ..place }),
+        process: None,
     }))
 }
 

@@ -8,7 +8,7 @@ use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, Time};
 
 use super::look::Scene;
-use super::processes::{life, number};
+use super::processes::number;
 
 /// Nobody holds a lock or writes a file for so long without a sign: Claude Code touches its lock folders every few
 /// seconds, a claim lock exists while a claim is made.
@@ -130,7 +130,7 @@ fn claim_lock(
     let made = content.get("timestamp").and_then(Value::as_i64);
     let made = made.filter(|made| *made > 100_000_000_000);
     let age = made.map_or(age, |made| scene.look.now.since(Time::from_millis(made)));
-    let state = match life(scene.look.machine, &process) {
+    let state = match scene.look.machine.life(&process) {
         Life::Gone if age >= ABANDONED => State::Abandoned,
         Life::Unknown => State::Unsure,
         _ => State::InUse,

@@ -8,12 +8,12 @@ use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_store::Result;
 use teamster_types::Time;
+use teamster_types::session::ClientSession;
 
 use crate::native::PaneArguments;
 
 use super::panes::Panes;
 use super::processes;
-use super::sessions::{self, Session};
 
 /// How long looking may take.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ pub(super) struct Scene<'a> {
     /// A session that ends at this moment: its process is still there, and proves nothing.
     pub(super) ended: Option<&'a str>,
     pub(super) user: u32,
-    sessions: OnceCell<Vec<Session>>,
+    sessions: OnceCell<Vec<ClientSession>>,
     processes: OnceCell<Vec<(u32, PaneArguments)>>,
 }
 
@@ -119,8 +119,9 @@ impl<'a> Scene<'a> {
     }
 
     /// Sessions of Claude Code that left a record.
-    pub(super) fn sessions(&self) -> &[Session] {
-        self.sessions.get_or_init(|| sessions::read_all(&self.root))
+    pub(super) fn sessions(&self) -> &[ClientSession] {
+        self.sessions
+            .get_or_init(|| teamster_store::client_sessions(&self.root))
     }
 
     /// Processes that say of themselves that they belong to a team. Not looked for in a hook, which has no time.

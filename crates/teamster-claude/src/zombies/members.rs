@@ -60,7 +60,8 @@ pub(super) fn look_at(scene: &Scene<'_>, team: &str, config: &TeamConfig) -> Mem
 fn in_pane(scene: &Scene<'_>, team: &str, member: &Member<'_>, all: &mut Members) {
     let (name, pane) = (member.name, member.pane);
     let in_session = scene.sessions().iter().find(|session| {
-        session.pane.as_deref() == Some(pane) && session.life(scene.look.machine) == Life::Alive
+        session.pane.as_deref() == Some(pane)
+            && scene.look.machine.life(&session.process) == Life::Alive
     });
     if let Some(session) = in_session {
         let pid = session.process.pid;

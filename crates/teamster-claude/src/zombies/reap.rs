@@ -11,14 +11,16 @@ use teamster_types::team::TeamConfig;
 use teamster_types::{TeamName, Time};
 
 use super::folder::{self, Cut, Found, TeamFolder};
+use super::hands::{self, Hands};
 use super::judge::{self, Judged};
 use super::leftovers::Place;
 use super::look::{Budget, Look, Scene};
 use super::members::text;
 use super::panes::Panes;
 use super::scan::{self, Item, Target};
+use super::told;
 use super::trash::{self, Moved, Trash};
-use super::{Action, TTL, Zombie};
+use super::{Action, Kind, TTL, Zombie};
 
 /// Something that was found, and what was done with it.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +30,9 @@ pub struct Done {
     pub zombie: Zombie,
     /// Whether it is gone now.
     pub reaped: bool,
+    /// The process that it was, if that is what was ended.
+    #[serde(skip)]
+    pub(super) process: Option<u32>,
     /// Where its files are kept for seven days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trash: Option<String>,
@@ -37,10 +42,11 @@ pub struct Done {
 }
 
 impl Done {
-    fn untouched(zombie: Zombie) -> Self {
+    pub(super) fn untouched(zombie: Zombie) -> Self {
         Self {
             zombie,
             reaped: false,
+            process: None,
             trash: None,
             problem: None,
         }
@@ -52,6 +58,8 @@ impl Done {
 pub struct Outcome {
     /// Everything that was found.
     pub zombies: Vec<Done>,
+    /// How many processes were ended.
+    pub killed: usize,
     /// How many entries of the trash were older than seven days and are gone.
     pub purged: usize,
     /// What else went wrong.
@@ -69,12 +77,19 @@ pub struct Swept {
     pub complete: bool,
 }
 
-/// Removes everything that `scan` would list with `reap`, or only says so.
-pub fn reap(look: &Look<'_>, dry_run: bool) -> Result<Outcome> {
+/// Removes everything that `scan` would list with `reap`, or only says so. With `hands`, processes and panes of ours
+/// that nobody waits for are ended, too.
+pub fn reap(look: &Look<'_>, dry_run: bool, hands: Option<&dyn Hands>) -> Result<Outcome> {
     let Some(scene) = Scene::open(look, None)? else {
         return Ok(Outcome::default());
     };
-    let items = scan::items(&scene)?;
+    let mut items = scan::items(&scene)?;
+    for item in &mut items {
+        let is_for_hands = matches!(item.target, Target::Process(_) | Target::Pane(_));
+        if is_for_hands && hands.is_some() {
+            item.zombie.action = Action::Reap;
+        }
+    }
     if dry_run {
         let zombies = items.into_iter().map(|item| Done::untouched(item.zombie));
         return Ok(Outcome {
@@ -89,8 +104,14 @@ pub fn reap(look: &Look<'_>, dry_run: bool) -> Result<Outcome> {
     }
     let mut outcome = Outcome::default();
     for item in items {
-        outcome.zombies.extend(one(&scene, trash.as_ref(), item));
+        let done = one(&scene, trash.as_ref(), hands, item);
+        if let Some(done) = &done {
+            tell(&scene, done);
+        }
+        outcome.zombies.extend(done);
     }
+    let ended = |done: &&Done| done.reaped && done.process.is_some();
+    outcome.killed = outcome.zombies.iter().filter(ended).count();
     if let Some(trash) = &trash {
         match trash.purge(&scene) {
             Ok((purged, problems)) => (outcome.purged, outcome.problems) = (purged, problems),
@@ -102,9 +123,22 @@ pub fn reap(look: &Look<'_>, dry_run: bool) -> Result<Outcome> {
 }
 
 /// `None` when it is not there any more: somebody else was faster.
-fn one(scene: &Scene<'_>, trash: Option<&Trash>, item: Item) -> Option<Done> {
+fn one(
+    scene: &Scene<'_>,
+    trash: Option<&Trash>,
+    hands: Option<&dyn Hands>,
+    item: Item,
+) -> Option<Done> {
     let Item { zombie, target } = item;
     match (target, trash) {
+        (Target::Process(process), _) => match hands {
+            Some(hands) => hands::end(hands, &process, zombie),
+            None => Some(Done::untouched(zombie)),
+        },
+        (Target::Pane(pane), _) => match hands {
+            Some(hands) => Some(hands::close(scene, hands, &pane, zombie)),
+            None => Some(Done::untouched(zombie)),
+        },
         (Target::Team, Some(trash)) => team(scene, trash, zombie),
         (Target::HalfMoved, Some(_)) => {
             let left = trash::half_moved(scene).unwrap_or_default();
@@ -116,6 +150,19 @@ fn one(scene: &Scene<'_>, trash: Option<&Trash>, item: Item) -> Option<Done> {
         }
         (Target::File(place), _) => Some(file(scene, &place, zombie)),
         _ => Some(Done::untouched(zombie)),
+    }
+}
+
+/// Says in the team's journal what became of something in it. A whole team tells itself, on its way to the trash.
+fn tell(scene: &Scene<'_>, done: &Done) {
+    match done {
+        Done { zombie, .. } if zombie.kind == Kind::Team => {}
+        Done {
+            zombie,
+            reaped: true,
+            ..
+        } => told::reaped(scene, zombie),
+        Done { zombie, .. } => told::found(scene, zombie),
     }
 }
 
@@ -154,7 +201,8 @@ fn put(scene: &Scene<'_>, trash: &Trash, judged: &Judged) -> Result<Option<Moved
         (Some((folder, seen)), Action::Reap) => {
             let evidence = &judged.zombie.evidence;
             let moved = trash.put(scene, folder, *seen, evidence)?;
-            if matches!(moved, Moved::Trashed(_)) {
+            if matches!(moved, Moved::Trashed(_)) && folder.is_ours() {
+                told::reaped_team(scene, &folder.dir, &judged.zombie);
                 keep_journal_of(folder);
             }
             Ok(Some(moved))

@@ -3,11 +3,10 @@
 use serde::Serialize;
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_store::{Result, StoreError};
-use teamster_types::Time;
-use teamster_types::event::{Event, LINE_LIMIT};
-use teamster_types::json::{self, Object};
+use teamster_types::event::NewEvent;
 
 use super::look::{Look, Scene};
+use super::told;
 use super::trash::{self, Entry, Note, Trash};
 
 /// A team that is back.
@@ -78,48 +77,14 @@ fn prepare(scene: &Scene<'_>, entry: &Entry) -> Result<()> {
         },
     )?;
     if let Some(registry) = entry.dir.child(layout::TEAMS)? {
-        reopen_journal(&registry, scene.look.now)?;
+        // Whoever finds a journal that ends with the team's end would remove the team again.
+        let event = NewEvent::new("team.restored", "user");
+        told::append(&registry, scene.look.now, event, |last| {
+            last.kind == "team.deleted"
+        })?;
         let now = scene.look.now.to_string();
         registry.replace(layout::RESTORED, now.as_bytes(), Sync::Fast)?;
     }
-    Ok(())
-}
-
-/// Whoever finds a journal that ends with the team's end would remove the team again.
-fn reopen_journal(registry: &Dir, now: Time) -> Result<(), FsError> {
-    let Some(stamp) = registry.stamp(layout::JOURNAL)? else {
-        return Ok(());
-    };
-    let from = stamp.size.saturating_sub(4 * LINE_LIMIT as u64);
-    let Some((bytes, _)) = registry.read_from(layout::JOURNAL, from)? else {
-        return Ok(());
-    };
-    let end = bytes
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1);
-    let last = bytes[..end]
-        .split(|byte| *byte == b'\n')
-        .rfind(|line| !line.is_empty());
-    let last: Option<Event> = last.and_then(|line| serde_json::from_slice(line).ok());
-    let Some(last) = last.filter(|event| event.kind == "team.deleted") else {
-        return Ok(());
-    };
-    if end < bytes.len() {
-        registry.truncate(layout::JOURNAL, from + end as u64)?;
-    }
-    let event = Event {
-        seq: last.seq + 1,
-        id: teamster_fs::random_hex(),
-        ts: now,
-        kind: "team.restored".to_owned(),
-        actor: "user".to_owned(),
-        task_id: None,
-        more: false,
-        data: Object::new(),
-        ..last
-    };
-    registry.append(layout::JOURNAL, &json::to_line(&event), Sync::Durable)?;
     Ok(())
 }
 

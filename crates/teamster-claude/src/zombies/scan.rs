@@ -1,12 +1,14 @@
 //! Everything that is over but still there. Nothing is changed.
 
 use teamster_store::Result;
+use teamster_types::process::ProcessId;
 
 use super::folder::{self, Cut, Found};
 use super::judge::{self, Judged};
 use super::leftovers::{self, Left, Place};
 use super::look::{Look, Scene};
-use super::{Action, Zombie, trash, worktrees};
+use super::panes::Pane;
+use super::{Action, Zombie, odd_names, our_panes, trash, worktrees};
 
 /// What `zombies reap` would have to do with an item.
 #[derive(Debug)]
@@ -19,6 +21,10 @@ pub(super) enum Target {
     HalfMoved,
     /// Remove a file.
     File(Place),
+    /// End this process of ours, if that is wanted.
+    Process(ProcessId),
+    /// Close this pane of ours, if that is wanted.
+    Pane(Pane),
 }
 
 /// Something that was found, and how it is removed.
@@ -42,6 +48,10 @@ pub(super) fn items(scene: &Scene<'_>) -> Result<Vec<Item>> {
     for name in names.iter().filter(|name| !name.starts_with('.')) {
         of_team(scene, name, &mut found);
     }
+    found.extend(odd_names::in_teams(scene)?.into_iter().map(|zombie| Item {
+        zombie,
+        target: Target::None,
+    }));
     found.extend(
         leftovers::unfinished_teams(scene, &names)
             .into_iter()
@@ -54,6 +64,12 @@ pub(super) fn items(scene: &Scene<'_>) -> Result<Vec<Item>> {
     // The project may be any folder; what cannot be read there hides no team.
     for left in leftovers::workers_without_team(scene).unwrap_or_default() {
         found.push(left.into());
+    }
+    for (zombie, pane) in our_panes::dead(scene) {
+        found.push(Item {
+            zombie,
+            target: Target::Pane(pane),
+        });
     }
     for zombie in worktrees::without_team(scene).unwrap_or_default() {
         found.push(Item {
@@ -104,9 +120,14 @@ fn of_team(scene: &Scene<'_>, name: &str, found: &mut Vec<Item>) {
 
 impl From<Left> for Item {
     fn from(left: Left) -> Self {
+        let target = match (left.place, left.process) {
+            (Some(place), _) => Target::File(place),
+            (None, Some(process)) => Target::Process(process),
+            (None, None) => Target::None,
+        };
         Self {
             zombie: left.zombie,
-            target: left.place.map_or(Target::None, Target::File),
+            target,
         }
     }
 }

@@ -1,9 +1,19 @@
 //! Paths and names as a shell takes them, harmless to a terminal.
 
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use teamster_types::redact::clean;
+
+/// The same for a path, whose bytes need not be UTF-8.
+fn path_word(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes();
+    match std::str::from_utf8(bytes) {
+        Ok(text) => word(text),
+        Err(_) => quoted_bytes(bytes),
+    }
+}
 
 /// A word that a shell reads as this text and nothing else.
 pub(super) fn word(text: &str) -> String {
@@ -15,16 +25,17 @@ pub(super) fn word(text: &str) -> String {
     if is_visible {
         return format!("'{}'", text.replace('\'', r"'\''"));
     }
+    quoted_bytes(text.as_bytes())
+}
+
+fn quoted_bytes(bytes: &[u8]) -> String {
     let mut word = String::from("$'");
-    for c in text.chars() {
-        match c {
-            '\'' | '\\' => word.extend(['\\', c]),
-            ' '..='~' => word.push(c),
+    for byte in bytes {
+        match byte {
+            b'\'' | b'\\' => word.extend(['\\', char::from(*byte)]),
+            b' '..=b'~' => word.push(char::from(*byte)),
             other => {
-                let mut bytes = [0; 4];
-                for byte in other.encode_utf8(&mut bytes).bytes() {
-                    let _ = write!(word, "\\x{byte:02x}");
-                }
+                let _ = write!(word, "\\x{other:02x}");
             }
         }
     }
@@ -35,7 +46,7 @@ pub(super) fn word(text: &str) -> String {
 /// Removes files and folders by hand.
 pub(super) fn remove(paths: &[&Path]) -> String {
     paths.iter().fold("rm -r --".to_owned(), |mut line, path| {
-        let _ = write!(line, " {}", word(&path.to_string_lossy()));
+        let _ = write!(line, " {}", path_word(path));
         line
     })
 }

@@ -16,7 +16,6 @@ use super::folder::{Cut, TeamFolder};
 use super::lock_files::{self, State};
 use super::look::Scene;
 use super::members::{self, text};
-use super::processes::{lead_process, life};
 
 /// What is known about a team's life.
 #[derive(Debug, Default)]
@@ -64,10 +63,10 @@ pub(super) fn lead_gone(scene: &Scene<'_>, team: &TeamFolder) -> Option<String> 
         .filter(|session| session.leads(lead_session, &team.name))
         .map(|session| session.process.clone())
         .collect();
-    records.extend(config.as_object().get("leadProcess").and_then(lead_process));
+    records.extend(config.lead_process());
     let all_gone = records
         .iter()
-        .all(|process| life(machine, process) == Life::Gone);
+        .all(|process| machine.life(process) == Life::Gone);
     let proof = records.iter().rfind(|process| !process.pid_ns.is_empty())?;
     all_gone.then(|| format!("its lead (pid {}) is gone", proof.pid))
 }
@@ -105,21 +104,20 @@ fn leaders(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) {
     if config.is_some_and(|config| ends_now(scene, config)) {
         return;
     }
-    let lead = config.and_then(|config| config.as_object().get("leadProcess"));
-    if let Some(process) = lead.and_then(lead_process) {
-        signs.add(life(machine, &process), |how| {
+    if let Some(process) = config.and_then(TeamConfig::lead_process) {
+        signs.add(machine.life(&process), |how| {
             format!("its lead (pid {}) {how}", process.pid)
         });
     }
     if let Some(process) = config.and_then(TeamConfig::host) {
-        signs.add(life(machine, &process), |how| {
+        signs.add(machine.life(&process), |how| {
             format!("its host (pid {}) {how}", process.pid)
         });
     }
     let lead_session = config.map_or("", |config| text(config, "leadSessionId"));
     for session in scene.sessions() {
         if session.leads(lead_session, &team.name) {
-            signs.add(session.life(machine), |how| {
+            signs.add(machine.life(&session.process), |how| {
                 format!(
                     "the session of its lead (pid {}) {how}",
                     session.process.pid
@@ -242,7 +240,7 @@ fn one_task(scene: &Scene<'_>, id: &TaskId, task: &Task, signs: &mut Signs) {
         return;
     }
     // Whoever completed a task long ago may be anywhere; it counts only where it can be seen.
-    match life(scene.look.machine, &claim.process()) {
+    match scene.look.machine.life(&claim.process()) {
         Life::Unknown if !at_work => {}
         life => signs.add(life, |how| {
             format!("{worker} (pid {}), who claimed task {id}, {how}", claim.pid)
@@ -276,7 +274,7 @@ fn locks(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) -> Result<(), 
     Ok(())
 }
 
-fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
+pub(super) fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
     if dir
         .stamp(name)?
         .is_none_or(|stamp| stamp.kind != FileKind::File)
@@ -287,4 +285,44 @@ fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
         Lock::wait(dir, name, Duration::ZERO, true)?,
         Waited::TimedOut
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use teamster_fs::proc::Machine;
+
+    use super::*;
+
+    #[test]
+    fn a_recorded_lead_is_read_in_every_shape() {
+        let machine = Machine::read();
+        let me = machine.me();
+        let record = |space: &str, start: Value| json!({"pid": me.pid, "pidSpace": space, "claimedAt": 1, "procStart": start});
+        let lead = |record: &Value| {
+            let config = json!({"members": [], "leadProcess": record}).to_string();
+            TeamConfig::parse(config.as_bytes()).unwrap().lead_process()
+        };
+        let here = format!("{}#{}", me.host, me.pid_ns);
+        let text = json!(me.process_start_time.to_string());
+        let other = json!((me.process_start_time + 1).to_string());
+        for (value, expected) in [
+            (record(&here, text.clone()), Life::Alive),
+            (record(&here, json!(me.process_start_time)), Life::Alive),
+            (record("", text.clone()), Life::Alive),
+            (record(&here, json!([])), Life::Alive),
+            (record(&here, other), Life::Gone),
+            (
+                record("another#pid:[4026531836]", text.clone()),
+                Life::Unknown,
+            ),
+            (record(&format!("{}#pid:[1]", me.host), text), Life::Unknown),
+        ] {
+            let process = lead(&value).unwrap();
+            assert_eq!(machine.life(&process), expected, "{value}");
+        }
+        for none in [json!({}), json!({"pid": 0}), json!({"pid": "x"}), json!(7)] {
+            assert_eq!(lead(&none), None, "{none}");
+        }
+    }
 }

@@ -12,6 +12,8 @@ pub const STATE_LOCK: &str = ".agent-state.lock";
 pub const PENDING: &str = "pending.jsonl";
 /// The same while they are being applied.
 pub const PENDING_CLAIMED: &str = ".pending.claimed";
+/// A folder for changes that could not even be appended to [`PENDING`], one file each, in [`BKIT`].
+pub const PENDING_ALONE: &str = ".pending";
 /// One state for each session that is not shown in [`AGENT_STATE`], in [`BKIT`].
 pub const STATE_SESSIONS: &str = "sessions";
 /// What hooks say when they are asked to (`TEAMSTER_DEBUG`), in [`BKIT`].
@@ -54,6 +56,11 @@ pub fn corrupt_state_file(now: Time) -> String {
     // A colon is no character for a file's name everywhere.
     let time = now.to_string().replace(':', "-");
     format!("agent-state.corrupt-{time}.json")
+}
+
+/// The file of a change in [`PENDING_ALONE`]: names sort by time.
+pub fn pending_file(at: Time, random: &str) -> String {
+    format!("{:015}-{random}.jsonl", at.as_millis().max(0))
 }
 
 /// Whether a file name in Claude Code's folder of sessions is one of a running session, and of which process.

@@ -50,6 +50,7 @@ use crate::error::{Result, StoreError};
 use crate::store::DeletedTeam;
 use crate::txn::{Backend, Txn};
 use held::Held;
+pub use native::client_sessions;
 pub use team::keep_journal;
 use txn::FileTxn;
 

@@ -1,12 +1,38 @@
-//! Claude Code's own inboxes: a file with an array, which its client empties when it reads.
+//! Claude Code's own files: an inbox is an array, which its client empties when it reads; a running session has a
+//! record named by its process.
 
 use serde_json::{Value, json};
 use teamster_fs::{Dir, layout};
 use teamster_types::message::Message;
+use teamster_types::session::ClientSession;
 
 use super::read;
 use super::staged::Staged;
 use crate::error::Result;
+
+/// No session's record is larger.
+const LARGEST_RECORD: u64 = 1024 * 1024;
+
+/// Every running session whose record below the Claude folder can be read. The `.key` file beside one is a secret and
+/// never opened.
+pub fn client_sessions(root: &Dir) -> Vec<ClientSession> {
+    let Ok(Some(folder)) = root.child(layout::NATIVE_SESSIONS) else {
+        return Vec::new();
+    };
+    let entries = folder.entries().unwrap_or_default();
+    entries
+        .iter()
+        .filter_map(|entry| {
+            let pid = layout::pid_of_session_file(&entry.name)?;
+            folder
+                .stamp(&entry.name)
+                .ok()?
+                .filter(|stamp| stamp.size <= LARGEST_RECORD)?;
+            let (bytes, _) = folder.read(&entry.name).ok()??;
+            ClientSession::parse(pid, &serde_json::from_slice(&bytes).ok()?)
+        })
+        .collect()
+}
 
 /// The file of a teammate's inbox.
 pub(super) fn file(name: &str) -> String {

@@ -10,6 +10,7 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::progress::Progress;
+use teamster_types::session::ClientSession;
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
@@ -258,8 +259,8 @@ impl Read for FileStore {
                 continue;
             }
             let config = match teams.child(&entry.name) {
-                Ok(Some(dir)) => match dir.read(layout::CONFIG) {
-                    Ok(Some((bytes, _))) => TeamConfig::parse(&bytes),
+                Ok(Some(dir)) => match read_settled(&dir, layout::CONFIG, TeamConfig::parse) {
+                    Ok(Some(config)) => config,
                     // A folder without registry is no team: Claude Code leaves such behind.
                     Ok(None) => continue,
                     Err(error) => Err(error.to_string()),
@@ -374,6 +375,13 @@ impl Read for FileStore {
 
     fn life(&self, process: &ProcessId) -> Life {
         self.machine.life(process)
+    }
+
+    fn client_sessions(&self) -> Vec<ClientSession> {
+        Dir::open_root(&self.claude)
+            .ok()
+            .flatten()
+            .map_or_else(Vec::new, |root| native::client_sessions(&root))
     }
 
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>> {

@@ -31,6 +31,8 @@ impl<B: Backend> Store for B {
     }
 
     fn join_team(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig> {
+        // Before anything is opened for writing: a refusal must leave no lock and no journal in a foreign team.
+        teams::may_be_joined(team, &self.team(team)?)?;
         make(self, team, "team join", |tx| teams::join(tx, member))
     }
 

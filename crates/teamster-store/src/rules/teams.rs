@@ -20,15 +20,21 @@ pub(crate) fn created(new: &NewTeam) -> NewEvent {
         .with("project", &new.project)
 }
 
+/// Refuses a team of Claude Code.
+pub(super) fn may_be_joined(team: &TeamName, config: &TeamConfig) -> Result<()> {
+    match config.kind() {
+        Kind::Teamster => Ok(()),
+        Kind::Claude => Err(StoreError::refused(format!(
+            "team {team} belongs to Claude Code, which alone says who is in it"
+        ))
+        .hint("make a team of your own with `teamster team create`")),
+    }
+}
+
 pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
     let team = tx.team().clone();
     let mut config = tx.open_config()?;
-    if config.kind() == Kind::Claude {
-        return Err(StoreError::refused(format!(
-            "team {team} belongs to Claude Code, which alone says who is in it"
-        ))
-        .hint("make a team of your own with `teamster team create`"));
-    }
+    may_be_joined(&team, &config)?;
     let cwd = config.project().unwrap_or_default().to_owned();
     if config.join(&team, member, &cwd, tx.now()) {
         tx.put_config(config.clone());

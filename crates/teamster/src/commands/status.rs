@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_store::TeamEntry;
 use teamster_types::Time;
+use teamster_types::team::Kind;
 use teamster_view::status::{TeamStatus, of_entry};
 
 use super::worker;
@@ -106,6 +107,9 @@ impl Status {
 
 fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
     let _ = write!(text, "team {}", viewed_line(&team.name));
+    if team.kind == Some(Kind::Claude) {
+        let _ = write!(text, "  of Claude Code, read only");
+    }
     if let Some(project) = &team.project {
         let _ = write!(
             text,

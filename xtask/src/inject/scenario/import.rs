@@ -35,6 +35,7 @@ impl Scenario for Import {
             words: words(&format!("task import {} --json", plan.display())),
             place,
             token: String::new(),
+            input: None,
         })
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use teamster_claude::zombies::readable;
 use teamster_fs::layout::{TASKS, TEAMS, staged, temp_owner};
 use teamster_fs::{Dir, FileKind, FsError};
 use teamster_store::Read;
@@ -44,7 +45,8 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
             Err(error) => files.push(error.to_string()),
         }
     }
-    vec![
+    let odd = odd_names(&context.layout.claude);
+    let mut checks = vec![
         verdict(
             "registries",
             &registries,
@@ -57,7 +59,32 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
         ),
         verdict("claim locks", &locks, HEALS).optional(),
         verdict("temp files", &leftovers, HEALS).optional(),
-    ]
+    ];
+    if !odd.is_empty() {
+        let hint =
+            "rename or remove them: no team can have such a name, and they are never touched";
+        checks.push(verdict("names", &odd, hint).optional());
+    }
+    checks
+}
+
+/// What stands beside the teams and their tasks under a name that is not UTF-8.
+fn odd_names(claude: &std::path::Path) -> Vec<String> {
+    let Ok(Some(root)) = Dir::open_root(claude) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for parent in [TEAMS, TASKS] {
+        if let Ok(Some(folder)) = root.child(parent) {
+            let names = folder.odd_names().unwrap_or_default();
+            found.extend(
+                names
+                    .iter()
+                    .map(|name| format!("{parent}/{}", readable(name))),
+            );
+        }
+    }
+    found
 }
 
 fn verdict(name: &'static str, wrong: &[String], hint: &str) -> Check {

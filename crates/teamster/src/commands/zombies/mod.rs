@@ -1,5 +1,6 @@
 //! `teamster zombies …`
 
+mod hands;
 mod panes;
 mod reap;
 mod restore;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_claude::zombies;
+use teamster_claude::zombies::{self, Kind};
 use teamster_fs::proc::Machine;
 
-use super::{look, words};
+use super::{hands, look, words};
 use crate::commands::span;
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -21,9 +21,16 @@ back. Stale locks, temp files of dead processes and heartbeats of dead workers a
 team with a sign of life is touched, at no age, nor anything of another user. To find nothing
 is no failure.
 
+With --kill, workers of ours that go on without their run or team are ended: each is asked
+(SIGTERM), given 5 s, then killed, and only called reaped when it is gone. A worker is ours when
+its heartbeat names its pid, start time, boot and pid namespace, and all of them fit the process
+that runs. Dead panes of this project's own tmux server are closed. Without --kill both are only
+listed. No hook ever does this.
+
 Examples:
   teamster zombies reap
-  teamster zombies reap --ttl 7d --dry-run --json")]
+  teamster zombies reap --ttl 7d --dry-run --json
+  teamster zombies reap --kill --dry-run")]
 pub struct Reap {
     /// From which age on a team without a sign of life is over
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "24h")]
@@ -31,8 +38,7 @@ pub struct Reap {
     /// Only say what would be removed
     #[arg(long)]
     dry_run: bool,
-    /// Also end worker processes without a team that are proven to be ours. No worker carries that proof yet, so none
-    /// is ever ended; the list says how to end one by hand
+    /// Also end workers of ours that go on without their run or team, and close dead panes of our tmux server
     #[arg(long)]
     kill: bool,
 }
@@ -41,11 +47,14 @@ impl Reap {
     pub fn run(self, context: &Context) -> Result {
         context.identity.must_be_person("removing what is over")?;
         let machine = Machine::read();
-        let outcome = zombies::reap(&look(context, &machine, self.ttl)?, self.dry_run)?;
-        if self.kill {
+        let hands = hands::Hands { machine: &machine };
+        let hands = self.kill.then_some(&hands as &dyn zombies::Hands);
+        let outcome = zombies::reap(&look(context, &machine, self.ttl)?, self.dry_run, hands)?;
+        let kept = |done: &zombies::Done| !done.reaped && done.zombie.kind == Kind::Worker;
+        if self.kill && !self.dry_run && outcome.zombies.iter().any(kept) {
             context
                 .out
-                .remark("--kill: no process that runs is proven to be ours; none was ended");
+                .remark("--kill ends only what is proven ours; the list says how to end the rest");
         }
         context.out.answer(
             || {
@@ -53,7 +62,7 @@ impl Reap {
                     "zombies": outcome.zombies,
                     "purged": outcome.purged,
                     "problems": outcome.problems,
-                    "killed": 0,
+                    "killed": outcome.killed,
                     "dryRun": self.dry_run,
                 }))
             },

@@ -1,0 +1,61 @@
+//! A program that outlives us: without a terminal, its output in a file.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// What is started.
+#[derive(Debug)]
+pub struct Detached<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// Where it runs.
+    pub folder: &'a Path,
+    /// Variables that are set for it.
+    pub set: &'a [(OsString, OsString)],
+    /// Variables that it must not inherit.
+    pub unset: &'a [&'a str],
+}
+
+impl Detached<'_> {
+    /// Starts it. It is to make a session of its own with [`own_session`], which nobody can do for it.
+    pub fn start(&self, output: File) -> io::Result<Child> {
+        let errors = output.try_clone()?;
+        let mut command = Command::new(self.program);
+        command
+            .args(self.args)
+            .current_dir(self.folder)
+            .envs(self.set.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
+        for name in self.unset {
+            command.env_remove(name);
+        }
+        command.spawn()
+    }
+}
+
+/// Gives this process a session of its own, so that the end of a terminal is not its end. One that leads a session or a
+/// group already, as in a pane, has no need of it.
+pub fn own_session() -> bool {
+    rustix::process::setsid().is_ok()
+}
+
+/// Becomes another program, with this environment and no other. It only returns when that fails.
+pub fn become_program(
+    program: &Path,
+    args: &[OsString],
+    environment: &[(OsString, OsString)],
+) -> io::Error {
+    Command::new(program)
+        .args(args)
+        .env_clear()
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .exec()
+}

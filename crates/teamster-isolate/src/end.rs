@@ -1,0 +1,318 @@
+//! Ending one recorded process, and proving that it is gone.
+//!
+//! A pid alone names nobody: it is given to another process as soon as its holder is gone. So a process is ended only
+//! by a whole record (pid, start time, boot, pid namespace), and only through a handle of the kernel's that stays with
+//! the process it was made for:
+//!
+//! ```text
+//! record whole? ─► open the handle ─► does the record still fit? ─► TERM, up to the grace ─► KILL ─► seen to end
+//! ```
+//!
+//! The order matters. The recorded process was there before the handle was opened; if it still has its pid afterwards,
+//! it had it all the time, and the handle is its own. From then on a signal reaches it or nobody.
+
+use std::fmt;
+use std::time::Duration;
+
+use teamster_fs::proc::{self, Machine};
+use teamster_types::process::{Life, ProcessId};
+
+/// How long a process may take to end by itself.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// How it came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was gone before; nobody got a signal.
+    Before,
+    /// It ended when it was asked to.
+    Asked,
+    /// It did not, and was killed.
+    Killed,
+}
+
+/// Why a process was not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotEnded {
+    /// The record does not tell it from another process, and why. Nobody got a signal.
+    Unproven(&'static str),
+    /// It belongs to another user, or to the caller itself. Nobody got a signal.
+    NotOurs(&'static str),
+    /// The system refused, in its words.
+    Refused(String),
+    /// It got every signal and is still there.
+    Survived,
+}
+
+impl fmt::Display for NotEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unproven(why) | Self::NotOurs(why) => f.write_str(why),
+            Self::Refused(why) => write!(f, "the system refuses to end it: {why}"),
+            Self::Survived => f.write_str("it was killed and does not end"),
+        }
+    }
+}
+
+/// Ends the recorded process: it is asked, given `grace`, then killed, and seen to be gone.
+pub fn end(machine: &Machine, process: &ProcessId, grace: Duration) -> Result<Ended, NotEnded> {
+    prove(machine, process)?;
+    if machine.life(process) != Life::Alive {
+        return Ok(Ended::Before);
+    }
+    held::end(machine, process, grace)
+}
+
+/// Whether the record tells its process from every other one, here and now.
+fn prove(machine: &Machine, process: &ProcessId) -> Result<(), NotEnded> {
+    let me = machine.me();
+    if process.boot_id.is_empty() || process.process_start_time == 0 || process.pid_ns.is_empty() {
+        return Err(NotEnded::Unproven(
+            "its record has no start time, boot or pid namespace, so its pid may mean another process",
+        ));
+    }
+    // The same number in another container, or after another start of the machine, is another process.
+    if process.boot_id != me.boot_id || process.pid_ns != me.pid_ns {
+        return Err(NotEnded::Unproven(
+            "it was recorded on another machine, boot or pid namespace",
+        ));
+    }
+    if process.pid <= 1 || process.pid == me.pid {
+        return Err(NotEnded::NotOurs(
+            "it is the system's first process or this one",
+        ));
+    }
+    Ok(())
+}
+
+fn is_of_this_user(process: &ProcessId) -> bool {
+    proc::user_of(process.pid).is_some_and(|user| user == proc::user())
+}
+
+#[cfg(target_os = "linux")]
+mod held {
+    use std::os::fd::OwnedFd;
+    use std::time::{Duration, Instant};
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::io::Errno;
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    use teamster_fs::proc::Machine;
+    use teamster_types::process::{Life, ProcessId};
+
+    use super::{Ended, NotEnded, is_of_this_user};
+
+    /// The kernel needs a moment to take a killed process down.
+    const TAKING_DOWN: Duration = Duration::from_secs(5);
+
+    pub(super) fn end(
+        machine: &Machine,
+        process: &ProcessId,
+        grace: Duration,
+    ) -> Result<Ended, NotEnded> {
+        let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid else {
+            return Err(NotEnded::Unproven("its pid is no pid"));
+        };
+        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => handle,
+            Err(Errno::SRCH) => return Ok(Ended::Before),
+            Err(error) => return Err(refused(error)),
+        };
+        // Only now: see the theory above.
+        if machine.life(process) != Life::Alive {
+            return Ok(Ended::Before);
+        }
+        if !is_of_this_user(process) {
+            return Err(NotEnded::NotOurs("it belongs to another user"));
+        }
+        signal(&handle, Signal::TERM)?;
+        // One that is stopped hears nothing before it goes on.
+        signal(&handle, Signal::CONT)?;
+        if is_over(&handle, grace)? {
+            return Ok(Ended::Asked);
+        }
+        signal(&handle, Signal::KILL)?;
+        if is_over(&handle, TAKING_DOWN)? {
+            Ok(Ended::Killed)
+        } else {
+            Err(NotEnded::Survived)
+        }
+    }
+
+    /// A process that ended meanwhile needs no signal.
+    fn signal(handle: &OwnedFd, signal: Signal) -> Result<(), NotEnded> {
+        match pidfd_send_signal(handle, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
+    /// Waits for the end. The handle becomes readable when the process has ended, whether or not its parent knows.
+    fn is_over(handle: &OwnedFd, patience: Duration) -> Result<bool, NotEnded> {
+        let until = Instant::now() + patience;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).ok();
+            let mut watched = [PollFd::new(handle, PollFlags::IN)];
+            match poll(&mut watched, left.as_ref()) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(refused(error)),
+            }
+        }
+    }
+
+    fn refused(error: Errno) -> NotEnded {
+        NotEnded::Refused(std::io::Error::from(error).to_string())
+    }
+}
+
+/// Without a handle of the kernel's a signal may reach whoever got the pid meanwhile, so none is sent.
+#[cfg(not(target_os = "linux"))]
+mod held {
+    use super::{Duration, Ended, Machine, NotEnded, ProcessId, is_of_this_user};
+
+    pub(super) fn end(
+        _machine: &Machine,
+        process: &ProcessId,
+        _grace: Duration,
+    ) -> Result<Ended, NotEnded> {
+        if !is_of_this_user(process) {
+            return Err(NotEnded::NotOurs("it belongs to another user"));
+        }
+        Err(NotEnded::Unproven(
+            "this system has no safe way to end a recorded process",
+        ))
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Child, Command, Stdio};
+    use std::time::Instant;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(300);
+
+    /// A shell that has said that it is ready, and its record.
+    struct Worker {
+        child: Child,
+        record: ProcessId,
+    }
+
+    impl Worker {
+        fn start(script: &str) -> Self {
+            let mut child = Command::new("/bin/sh")
+                .args(["-c", &format!("{script} echo ready; read line")])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut line = String::new();
+            let mut said = BufReader::new(child.stdout.take().unwrap());
+            said.read_line(&mut line).unwrap();
+            assert_eq!(line, "ready\n");
+            let record = ProcessId {
+                pid: child.id(),
+                process_start_time: proc::start_time(child.id()).unwrap(),
+                ..Machine::read().me().clone()
+            };
+            Self { child, record }
+        }
+
+        fn is_running(&mut self) -> bool {
+            self.child.try_wait().unwrap().is_none()
+        }
+    }
+
+    impl Drop for Worker {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_asked_ends_and_is_gone_when_that_is_said() {
+        let machine = Machine::read();
+        let worker = Worker::start("");
+        assert_eq!(end(&machine, &worker.record, GRACE), Ok(Ended::Asked));
+        assert_eq!(machine.life(&worker.record), Life::Gone);
+        assert_eq!(end(&machine, &worker.record, GRACE), Ok(Ended::Before));
+    }
+
+    #[test]
+    fn one_that_does_not_listen_is_killed_after_its_grace() {
+        let machine = Machine::read();
+        let worker = Worker::start("trap '' TERM;");
+        let began = Instant::now();
+        assert_eq!(end(&machine, &worker.record, SHORT), Ok(Ended::Killed));
+        assert!(began.elapsed() >= SHORT);
+        assert_eq!(machine.life(&worker.record), Life::Gone);
+    }
+
+    #[test]
+    fn one_that_is_stopped_ends_too() {
+        let machine = Machine::read();
+        let worker = Worker::start("");
+        let pid = i32::try_from(worker.record.pid).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        assert_eq!(end(&machine, &worker.record, GRACE), Ok(Ended::Asked));
+    }
+
+    #[test]
+    fn whoever_got_the_pid_of_a_dead_process_is_not_touched() {
+        let machine = Machine::read();
+        let mut stranger = Worker::start("");
+        let of_another = ProcessId {
+            process_start_time: stranger.record.process_start_time - 1,
+            ..stranger.record.clone()
+        };
+        assert_eq!(end(&machine, &of_another, SHORT), Ok(Ended::Before));
+        assert!(stranger.is_running());
+    }
+
+    #[test]
+    fn half_a_record_ends_nobody() {
+        let machine = Machine::read();
+        let mut worker = Worker::start("");
+        let record = &worker.record;
+        let halves = [
+            ProcessId {
+                process_start_time: 0,
+                ..record.clone()
+            },
+            ProcessId {
+                boot_id: String::new(),
+                ..record.clone()
+            },
+            ProcessId {
+                boot_id: "another".to_owned(),
+                ..record.clone()
+            },
+            ProcessId {
+                pid_ns: String::new(),
+                ..record.clone()
+            },
+            ProcessId {
+                pid_ns: "pid:[1]".to_owned(),
+                ..record.clone()
+            },
+        ];
+        for half in halves {
+            let ended = end(&machine, &half, SHORT);
+            assert!(
+                matches!(ended, Err(NotEnded::Unproven(_))),
+                "{half:?}: {ended:?}"
+            );
+        }
+        assert!(worker.is_running());
+        let ended = end(&machine, machine.me(), SHORT);
+        assert!(matches!(ended, Err(NotEnded::NotOurs(_))), "{ended:?}");
+    }
+}

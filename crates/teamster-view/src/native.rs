@@ -1,0 +1,112 @@
+//! Teams of Claude Code, which have no heartbeats: what their registry and the client's sessions tell.
+//!
+//! | teammate | lead runs | lead is gone | lead cannot be judged |
+//! |---|---|---|---|
+//! | in the lead's process | healthy | dead | unknown |
+//! | in a pane, its own session runs | healthy | healthy | healthy |
+//! | in a pane otherwise | unknown | unknown | unknown |
+//!
+//! Only `zombies scan` asks tmux about panes: looking at a status starts no program.
+
+use teamster_store::Read;
+use teamster_types::health::{Assessment, Verdict};
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::session::ClientSession;
+use teamster_types::team::{Member, TeamConfig};
+
+/// What is known about the lead of a team of Claude Code.
+pub(crate) struct Lead {
+    pid: Option<u32>,
+    life: Life,
+    sessions: Vec<ClientSession>,
+}
+
+impl Lead {
+    /// Looks at every record of the lead: its sessions, and the process that newer clients name in the registry.
+    pub(crate) fn find(read: &dyn Read, team: &str, config: &TeamConfig) -> Self {
+        let sessions = read.client_sessions();
+        let leads = |session: &&ClientSession| session.leads(config.lead_session(), team);
+        let mut records: Vec<ProcessId> = sessions
+            .iter()
+            .filter(leads)
+            .map(|session| session.process.clone())
+            .collect();
+        records.extend(config.lead_process());
+        let lives: Vec<(u32, Life)> = records
+            .iter()
+            .map(|process| (process.pid, read.life(process)))
+            .collect();
+        let alive = lives.iter().find(|(_, life)| *life == Life::Alive);
+        let is_gone = !lives.is_empty() && lives.iter().all(|(_, life)| *life == Life::Gone);
+        let life = match (alive, is_gone) {
+            (Some(_), _) => Life::Alive,
+            (None, true) => Life::Gone,
+            (None, false) => Life::Unknown,
+        };
+        Self {
+            pid: alive.or(lives.last()).map(|(pid, _)| *pid),
+            life,
+            sessions,
+        }
+    }
+
+    /// Whether it is proven alive.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.life == Life::Alive
+    }
+
+    /// How one teammate is.
+    pub(crate) fn assess(&self, read: &dyn Read, member: &Member) -> Assessment {
+        let mut evidence = Vec::new();
+        let in_process = member.backend == "in-process" || member.pane == "in-process";
+        let verdict = if in_process {
+            evidence.push(format!("in its lead's process, {}", self.say()));
+            match self.life {
+                Life::Alive => Verdict::Healthy,
+                Life::Gone => Verdict::Dead,
+                Life::Unknown => Verdict::Unknown,
+            }
+        } else {
+            self.in_pane(read, member, &mut evidence)
+        };
+        if let Some(active) = member.is_active {
+            let word = if active { "active" } else { "idle" };
+            evidence.push(format!("its client calls it {word}"));
+        }
+        Assessment { verdict, evidence }
+    }
+
+    fn in_pane(&self, read: &dyn Read, member: &Member, evidence: &mut Vec<String>) -> Verdict {
+        let its = |session: &&ClientSession| {
+            !member.pane.is_empty() && session.pane.as_deref() == Some(member.pane.as_str())
+        };
+        let runs = |session: &&ClientSession| read.life(&session.process) == Life::Alive;
+        if let Some(session) = self.sessions.iter().filter(its).find(runs) {
+            let pid = session.process.pid;
+            evidence.push(format!(
+                "its session in pane {} (pid {pid}) runs",
+                member.pane
+            ));
+            return Verdict::Healthy;
+        }
+        evidence.push(if member.pane.is_empty() {
+            "its client has not said where it runs".to_owned()
+        } else {
+            format!(
+                "in pane {}, which `teamster zombies scan` asks tmux about",
+                member.pane
+            )
+        });
+        evidence.push(format!("its lead: {}", self.say()));
+        Verdict::Unknown
+    }
+
+    fn say(&self) -> String {
+        match (self.pid, self.life) {
+            (Some(pid), Life::Alive) => format!("pid {pid} runs"),
+            (Some(pid), Life::Gone) => format!("pid {pid} gone"),
+            (Some(pid), Life::Unknown) => format!("pid {pid} cannot be judged from here"),
+            (None, _) => "no process is recorded".to_owned(),
+        }
+    }
+}

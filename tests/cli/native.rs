@@ -1,0 +1,215 @@
+//! Teams of Claude Code beside ours: shown everywhere, written to by none of the commands that show.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use teamster_types::process::ProcessId;
+
+use crate::kit::{TestProject, gone, living};
+
+const SESSION: &str = "36fee606-cef6-41ed-b06f-963acdd7678a";
+const TEAM: &str = "session-36fee606";
+
+/// What a client recorded while it led a team with one teammate, as if it worked on this project.
+fn client(project: &TestProject, config: &str, lead: Option<&ProcessId>) {
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude-code");
+    let text = std::fs::read_to_string(recorded.join("2.1.325/team").join(config)).unwrap();
+    let text = text.replace("/home/dev/project", project.folder().to_str().unwrap());
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    config["name"] = json!(TEAM);
+    config["leadSessionId"] = json!(SESSION);
+    match lead {
+        Some(lead) => {
+            config["leadProcess"] = json!({"pid": lead.pid, "claimedAt": 1,
+                "procStart": lead.process_start_time.to_string(),
+                "pidSpace": format!("{}#{}", lead.host, lead.pid_ns)});
+        }
+        None => drop(config.as_object_mut().unwrap().remove("leadProcess")),
+    }
+    put(
+        project,
+        &format!("teams/{TEAM}/config.json"),
+        &config.to_string(),
+    );
+    put(
+        project,
+        &format!("teams/{TEAM}/inboxes/worker-1.json"),
+        "[]",
+    );
+    for (id, file) in [
+        ("1", "1.completed.json"),
+        ("2", "2.blocked_with_metadata.json"),
+    ] {
+        let task = std::fs::read_to_string(recorded.join("2.1.325/tasks").join(file)).unwrap();
+        put(project, &format!("tasks/{TEAM}/{id}.json"), &task);
+    }
+}
+
+fn put(project: &TestProject, path: &str, content: &str) {
+    let path = project.claude(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
+/// Everything below the Claude folder, with contents and times.
+fn everything(project: &TestProject) -> Vec<(String, SystemTime, Vec<u8>)> {
+    let files = project.files().into_iter();
+    files
+        .map(|file| {
+            let changed = std::fs::metadata(&file).unwrap().modified().unwrap();
+            let content = std::fs::read(&file).unwrap_or_default();
+            (file, changed, content)
+        })
+        .collect()
+}
+
+fn worker(project: &TestProject) -> Value {
+    let list = project.run(["worker", "list", "--json"]).succeeds().json();
+    assert_eq!(list["workers"].as_array().unwrap().len(), 1, "{list}");
+    list["workers"][0].clone()
+}
+
+#[test]
+fn a_team_of_claude_code_is_shown_everywhere_and_never_written_to() {
+    let project = TestProject::new();
+    client(&project, "config.in_process.json", Some(&living()));
+    let before = everything(&project);
+    let list = project.run(["team", "list", "--json"]).succeeds().json();
+    let folder = project.folder();
+    let expected =
+        json!({"name": TEAM, "kind": "claude", "project": folder, "members": 1, "state": "live"});
+    assert_eq!(list["teams"], json!([expected]));
+    let row = worker(&project);
+    assert_eq!(row["team"], TEAM);
+    assert_eq!(row["verdict"], "healthy");
+    assert_eq!(row["backendType"], "in-process");
+    let status = project.run(["status", "--json"]).succeeds().json();
+    let team = &status["teams"][0];
+    assert_eq!(team["kind"], "claude");
+    assert_eq!(team["progress"]["completedTasks"], 1);
+    assert_eq!(team["progress"]["totalTasks"], 2);
+    assert_eq!(team["workers"][0]["verdict"], "healthy");
+    assert_eq!(team["problems"], json!([]));
+    let shown = project.run(["status"]).succeeds().shown();
+    let shown = shown.replace(&living().pid.to_string(), "[pid]");
+    insta::assert_snapshot!(shown, @r"
+    team session-36fee606  of Claude Code, read only  [root]/project
+    1 of 2 tasks completed, 1 pending
+
+    WORKER    PROVIDER         VERDICT  STATUS  TASK  SEEN  EVIDENCE
+    worker-1  general-purpose  healthy                      in its lead's process, pid [pid] runs
+    ");
+    for words in [
+        &["status", "--all"][..],
+        &["worker", "list"],
+        &["team", "show", TEAM],
+        &["task", "list"],
+        &["task", "show", "2"],
+        &["task", "graph"],
+        &["message", "list"],
+        &["journal"],
+        &["zombies", "scan"],
+        &["zombies", "reap"],
+        &["doctor"],
+    ] {
+        project.run(words);
+        assert!(
+            everything(&project) == before,
+            "{words:?} wrote: {:?}",
+            project.files()
+        );
+    }
+    for words in [
+        &["team", "delete", TEAM, "--force"][..],
+        &["team", "join", TEAM, "worker-9"],
+    ] {
+        project.run(words).fails(6);
+        assert!(
+            everything(&project) == before,
+            "{words:?} wrote: {:?}",
+            project.files()
+        );
+    }
+}
+
+#[test]
+fn a_teammate_is_judged_by_its_lead_and_its_session() {
+    let project = TestProject::new();
+    client(&project, "config.in_process.json", Some(&gone()));
+    let state = || project.run(["team", "list", "--json"]).json()["teams"][0]["state"].clone();
+    assert_eq!(state(), "stale");
+    assert_eq!(worker(&project)["verdict"], "dead", "it died with its lead");
+    let elsewhere = ProcessId {
+        host: "another".to_owned(),
+        ..gone()
+    };
+    client(&project, "config.in_process.json", Some(&elsewhere));
+    assert_eq!(worker(&project)["verdict"], "unknown");
+    // Older clients record their process in the session only.
+    client(&project, "config.in_process.json", None);
+    assert_eq!(worker(&project)["verdict"], "unknown");
+    let record = |session: &str, process: &ProcessId, pane: &str| {
+        json!({"pid": process.pid, "sessionId": session, "tmux": pane,
+            "procStart": process.process_start_time.to_string()})
+        .to_string()
+    };
+    let file = format!("sessions/{}.json", living().pid);
+    put(&project, &file, &record(SESSION, &living(), ""));
+    assert_eq!(worker(&project)["verdict"], "healthy");
+    assert_eq!(state(), "live");
+    // In a pane: its own session proves it alive, and without one only tmux could tell.
+    client(&project, "config.tmux_active.json", None);
+    let row = worker(&project);
+    assert_eq!(
+        (&row["verdict"], &row["status"]),
+        (&json!("unknown"), &json!("active"))
+    );
+    put(
+        &project,
+        &file,
+        &record("da53d0aa-pane", &living(), "main:@0.%1"),
+    );
+    assert_eq!(worker(&project)["verdict"], "healthy");
+    let status = project.run(["status", "--json"]).json();
+    assert_eq!(status["teams"][0]["problems"], json!([]));
+}
+
+#[test]
+fn living_teammates_stand_beside_the_workers_of_our_team() {
+    let project = TestProject::with_team();
+    client(&project, "config.in_process.json", Some(&living()));
+    let list = project.run(["worker", "list", "--json"]).succeeds().json();
+    let rows = list["workers"].as_array().unwrap();
+    let names: Vec<(&str, &str)> = rows
+        .iter()
+        .map(|row| (row["team"].as_str().unwrap(), row["name"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("fix-auth", "worker-1"),
+        ("fix-auth", "worker-2"),
+        (TEAM, "worker-1"),
+    ];
+    assert_eq!(names, expected);
+    let shown = project.run(["worker", "list"]).succeeds().shown();
+    let shown = shown.replace(&living().pid.to_string(), "[pid]");
+    insta::assert_snapshot!(shown, @r"
+    team fix-auth
+    WORKER    PROVIDER  VERDICT  STATUS  TASK  SEEN  EVIDENCE
+    worker-1            unknown                      no heartbeat, no process to judge: a missing heartbeat alone proves nothing
+    worker-2            unknown                      no heartbeat, no process to judge: a missing heartbeat alone proves nothing
+
+    team session-36fee606
+    WORKER    PROVIDER         VERDICT  STATUS  TASK  SEEN  EVIDENCE
+    worker-1  general-purpose  healthy                      in its lead's process, pid [pid] runs
+    ");
+    // A team that is named is the only one that is meant.
+    let only = project
+        .run(["worker", "list", "--team", "fix-auth", "--json"])
+        .json();
+    assert_eq!(only["workers"].as_array().unwrap().len(), 2);
+    // One that is over is not in the way.
+    client(&project, "config.in_process.json", Some(&gone()));
+    let only = project.run(["worker", "list", "--json"]).json();
+    assert_eq!(only["workers"].as_array().unwrap().len(), 2);
+}
