@@ -425,6 +425,16 @@ impl Dir {
         Ok(stamp.size)
     }
 
+    /// Opens a file to append to, for another program's output.
+    pub fn open_append(&self, name: &str) -> Result<std::fs::File, FsError> {
+        let path = self.checked("append to", name)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+        match self.open_plain("append to", name, flags)? {
+            Some((fd, _)) => Ok(std::fs::File::from(fd)),
+            None => Err(FsError::io("append to", &path, Errno::NOENT)),
+        }
+    }
+
     /// Cuts a file to `size` bytes.
     pub fn truncate(&self, name: &str, size: u64) -> Result<(), FsError> {
         let path = self.checked("cut", name)?;

@@ -188,6 +188,19 @@ pub fn worker_of_heartbeat(name: &str) -> Option<WorkerName> {
     name.strip_suffix(".heartbeat.json")?.parse().ok()
 }
 
+/// How a worker was started, beside its heartbeat.
+pub fn launch_file(worker: &WorkerName) -> String {
+    format!("{worker}.launch.json")
+}
+
+/// The worker that such a file belongs to.
+pub fn worker_of_launch(name: &str) -> Option<WorkerName> {
+    name.strip_suffix(".launch.json")?.parse().ok()
+}
+
+/// What a bridge without a terminal prints, beside the logs of its tasks.
+pub const BRIDGE_LOG: &str = "bridge.log";
+
 /// Whether a file is held by the bridge of a worker.
 pub fn is_bridge_lock(name: &str) -> bool {
     let worker = name.strip_prefix("bridge-");
@@ -227,6 +240,9 @@ pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str
 
 /// The task that an agent works on, without the proof of its claim.
 pub const AGENT_TASK: &str = "task.json";
+
+/// The environment of a bridge in a pane, until it has read it.
+pub const AGENT_ENVIRONMENT: &str = "environment";
 
 /// Held by the bridge of a worker, in the team's folder.
 pub fn bridge_lock(worker: &WorkerName) -> String {

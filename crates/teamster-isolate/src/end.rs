@@ -14,8 +14,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::Signal;
 use teamster_fs::proc::{self, Machine};
 use teamster_types::process::{Life, ProcessId};
+
+use crate::held::Held;
 
 /// How long a process may take to end by itself.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -60,7 +64,7 @@ pub fn end(machine: &Machine, process: &ProcessId, grace: Duration) -> Result<En
     if machine.life(process) != Life::Alive {
         return Ok(Ended::Before);
     }
-    held::end(machine, process, grace)
+    end_held(machine, process, grace)
 }
 
 /// Whether the record tells its process from every other one, here and now.
@@ -89,102 +93,32 @@ fn is_of_this_user(process: &ProcessId) -> bool {
     proc::user_of(process.pid).is_some_and(|user| user == proc::user())
 }
 
-#[cfg(target_os = "linux")]
-mod held {
-    use std::os::fd::OwnedFd;
-    use std::time::{Duration, Instant};
+/// The kernel needs a moment to take a killed process down.
+const TAKING_DOWN: Duration = Duration::from_secs(5);
 
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::io::Errno;
-    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-    use teamster_fs::proc::Machine;
-    use teamster_types::process::{Life, ProcessId};
-
-    use super::{Ended, NotEnded, is_of_this_user};
-
-    /// The kernel needs a moment to take a killed process down.
-    const TAKING_DOWN: Duration = Duration::from_secs(5);
-
-    pub(super) fn end(
-        machine: &Machine,
-        process: &ProcessId,
-        grace: Duration,
-    ) -> Result<Ended, NotEnded> {
-        let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-        let Some(pid) = pid else {
-            return Err(NotEnded::Unproven("its pid is no pid"));
-        };
-        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(handle) => handle,
-            Err(Errno::SRCH) => return Ok(Ended::Before),
-            Err(error) => return Err(refused(error)),
-        };
-        // Only now: see the theory above.
-        if machine.life(process) != Life::Alive {
-            return Ok(Ended::Before);
-        }
-        if !is_of_this_user(process) {
-            return Err(NotEnded::NotOurs("it belongs to another user"));
-        }
-        signal(&handle, Signal::TERM)?;
-        // One that is stopped hears nothing before it goes on.
-        signal(&handle, Signal::CONT)?;
-        if is_over(&handle, grace)? {
-            return Ok(Ended::Asked);
-        }
-        signal(&handle, Signal::KILL)?;
-        if is_over(&handle, TAKING_DOWN)? {
-            Ok(Ended::Killed)
-        } else {
-            Err(NotEnded::Survived)
-        }
+fn end_held(machine: &Machine, process: &ProcessId, grace: Duration) -> Result<Ended, NotEnded> {
+    let Some(held) = Held::open(machine, process).map_err(refused)? else {
+        return Ok(Ended::Before);
+    };
+    if !is_of_this_user(process) {
+        return Err(NotEnded::NotOurs("it belongs to another user"));
     }
-
-    /// A process that ended meanwhile needs no signal.
-    fn signal(handle: &OwnedFd, signal: Signal) -> Result<(), NotEnded> {
-        match pidfd_send_signal(handle, signal) {
-            Ok(()) | Err(Errno::SRCH) => Ok(()),
-            Err(error) => Err(refused(error)),
-        }
+    held.signal(Signal::TERM).map_err(refused)?;
+    // One that is stopped hears nothing before it goes on.
+    held.signal(Signal::CONT).map_err(refused)?;
+    if held.is_over(grace).map_err(refused)? {
+        return Ok(Ended::Asked);
     }
-
-    /// Waits for the end. The handle becomes readable when the process has ended, whether or not its parent knows.
-    fn is_over(handle: &OwnedFd, patience: Duration) -> Result<bool, NotEnded> {
-        let until = Instant::now() + patience;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let left = Timespec::try_from(left).ok();
-            let mut watched = [PollFd::new(handle, PollFlags::IN)];
-            match poll(&mut watched, left.as_ref()) {
-                Ok(ready) => return Ok(ready > 0),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(refused(error)),
-            }
-        }
-    }
-
-    fn refused(error: Errno) -> NotEnded {
-        NotEnded::Refused(std::io::Error::from(error).to_string())
+    held.signal(Signal::KILL).map_err(refused)?;
+    if held.is_over(TAKING_DOWN).map_err(refused)? {
+        Ok(Ended::Killed)
+    } else {
+        Err(NotEnded::Survived)
     }
 }
 
-/// Without a handle of the kernel's a signal may reach whoever got the pid meanwhile, so none is sent.
-#[cfg(not(target_os = "linux"))]
-mod held {
-    use super::{Duration, Ended, Machine, NotEnded, ProcessId, is_of_this_user};
-
-    pub(super) fn end(
-        _machine: &Machine,
-        process: &ProcessId,
-        _grace: Duration,
-    ) -> Result<Ended, NotEnded> {
-        if !is_of_this_user(process) {
-            return Err(NotEnded::NotOurs("it belongs to another user"));
-        }
-        Err(NotEnded::Unproven(
-            "this system has no safe way to end a recorded process",
-        ))
-    }
+fn refused(error: Errno) -> NotEnded {
+    NotEnded::Refused(std::io::Error::from(error).to_string())
 }
 
 #[cfg(test)]

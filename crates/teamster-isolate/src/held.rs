@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 use teamster_fs::proc::Machine;
 use teamster_types::process::{Life, ProcessId};
 
@@ -22,10 +22,7 @@ impl Held {
     /// The recorded process was there before the handle was opened. If it still has its pid afterwards, it had it all
     /// the time, and the handle is its own.
     pub fn open(machine: &Machine, process: &ProcessId) -> Result<Option<Self>, Errno> {
-        let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else {
-            return Ok(None);
-        };
-        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        let handle = match kernel::open(process.pid) {
             Ok(handle) => handle,
             Err(Errno::SRCH) => return Ok(None),
             Err(error) => return Err(error),
@@ -36,7 +33,7 @@ impl Held {
 
     /// Sends a signal. A process that ended meanwhile needs none.
     pub fn signal(&self, signal: Signal) -> Result<(), Errno> {
-        match pidfd_send_signal(&self.handle, signal) {
+        match kernel::send(&self.handle, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(error),
         }
@@ -58,5 +55,39 @@ impl Held {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod kernel {
+    use std::os::fd::OwnedFd;
+
+    use rustix::io::Errno;
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+    pub(super) fn open(pid: u32) -> Result<OwnedFd, Errno> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        pidfd_open(pid.ok_or(Errno::SRCH)?, PidfdFlags::empty())
+    }
+
+    pub(super) fn send(handle: &OwnedFd, signal: Signal) -> Result<(), Errno> {
+        pidfd_send_signal(handle, signal)
+    }
+}
+
+/// Without a handle a signal may reach whoever got the pid meanwhile, so none is sent.
+#[cfg(not(target_os = "linux"))]
+mod kernel {
+    use std::os::fd::OwnedFd;
+
+    use rustix::io::Errno;
+    use rustix::process::Signal;
+
+    pub(super) fn open(_: u32) -> Result<OwnedFd, Errno> {
+        Err(Errno::NOSYS)
+    }
+
+    pub(super) fn send(_: &OwnedFd, _: Signal) -> Result<(), Errno> {
+        Err(Errno::NOSYS)
     }
 }

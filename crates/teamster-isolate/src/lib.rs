@@ -4,6 +4,8 @@
 //!   The program gets no input, its answer is cut at a limit, and when its time is up it is ended together with the
 //!   group of processes it started.
 //! - [`child`] runs a program under watch, line by line.
+//! - [`detached`] starts a program that outlives us.
+//! - [`git`] is the repository and its worktrees, [`tmux`] our own terminal server.
 //! - [`tree`] finds and ends everything that one launch started.
 //! - [`Held`] is a handle on one process that cannot reach another.
 //! - [`end()`] ends a process that was recorded, and no other one that has its pid by now.
@@ -16,6 +18,7 @@
 mod bounded;
 mod brief;
 pub mod child;
+pub mod detached;
 mod end;
 pub mod git;
 mod held;

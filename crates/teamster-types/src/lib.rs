@@ -22,6 +22,7 @@ pub mod heartbeat;
 pub mod ids;
 pub mod json;
 pub mod message;
+pub mod paths;
 pub mod process;
 pub mod progress;
 pub mod redact;

@@ -37,6 +37,18 @@ pub const HEALTH_SILENT_AFTER: &str = "TEAMSTER_HEALTH_SILENT_AFTER";
 /// Setting `team.enabled`.
 pub const TEAM_ENABLED: &str = "TEAMSTER_TEAM_ENABLED";
 
+/// Setting `worker.start_limit`.
+pub const WORKER_START_LIMIT: &str = "TEAMSTER_WORKER_START_LIMIT";
+/// Setting `worker.idle_limit`.
+pub const WORKER_IDLE_LIMIT: &str = "TEAMSTER_WORKER_IDLE_LIMIT";
+/// Setting `worker.task_limit`.
+pub const WORKER_TASK_LIMIT: &str = "TEAMSTER_WORKER_TASK_LIMIT";
+/// Setting `worker.shell`.
+pub const WORKER_SHELL: &str = "TEAMSTER_WORKER_SHELL";
+
+/// The number of the launch that a bridge belongs to.
+pub const LAUNCH: &str = teamster_isolate::tree::LAUNCH;
+
 /// Any value but an empty one and `0` makes hooks say what they do.
 pub const DEBUG: &str = "TEAMSTER_DEBUG";
 /// Where they say it, besides the error stream.

@@ -5,7 +5,7 @@ use teamster_types::{TaskId, TeamName};
 
 use super::command::Call;
 use super::error::{GitError, GitProblem};
-use super::names::{CommitId, former_pin_ref, pin_ref};
+use super::names::{CommitId, attempt_ref, former_pin_ref, pin_ref};
 use super::repo::Repo;
 use super::worktree::Worktree;
 
@@ -124,6 +124,22 @@ impl Repo {
         self.call()
             .args(["update-ref", &name, commit.as_str(), old])
             .done()
+    }
+
+    /// Keeps what came of an attempt that did not end well; under which name.
+    pub fn pin_attempt(
+        &self,
+        team: &TeamName,
+        task: &TaskId,
+        number: u64,
+        commit: &CommitId,
+    ) -> Result<String, GitError> {
+        let name = attempt_ref(team, task, number);
+        // A claim has a number of its own, so only a second call for the same attempt finds one there.
+        self.call()
+            .args(["update-ref", &name, commit.as_str()])
+            .done()?;
+        Ok(name)
     }
 
     /// The commit that a task was pinned to.

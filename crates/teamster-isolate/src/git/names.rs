@@ -89,6 +89,11 @@ pub(crate) fn former_pin_ref(team: &TeamName, task: &TaskId, number: u32) -> Str
     format!("{PINS}{team}/task-{task}.was-{number}")
 }
 
+/// The reference that keeps what came of an attempt that did not end well.
+pub(crate) fn attempt_ref(team: &TeamName, task: &TaskId, number: u64) -> String {
+    format!("{PINS}{team}/task-{task}.attempt-{number}")
+}
+
 /// All pins of a team, as git's pattern.
 pub(crate) fn pins_of(team: &TeamName) -> String {
     format!("{PINS}{team}/*")

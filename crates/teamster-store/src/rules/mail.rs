@@ -46,6 +46,9 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
     let mut event = NewEvent::new("message.sent", &outgoing.from)
         .with("messageType", &outgoing.kind)
         .with("content", &outgoing.content);
+    if !outgoing.extra.is_empty() {
+        event = event.with("extra", &outgoing.extra);
+    }
     event = match (&outgoing.to, sent.first()) {
         (Recipient::All, _) => {
             let ids: Vec<&str> = sent.iter().map(Message::id).take(64).collect();

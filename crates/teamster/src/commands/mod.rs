@@ -9,6 +9,7 @@ pub mod journal;
 pub mod man;
 pub mod message;
 pub mod plugin;
+pub mod shutdown;
 pub mod state_file;
 pub mod status;
 pub mod task;

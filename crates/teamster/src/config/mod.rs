@@ -16,6 +16,7 @@ use teamster_store::Settings;
 use teamster_types::health::Limits;
 use teamster_types::steps::LEASE;
 use teamster_types::time::parse_span;
+use teamster_workers::rules::Rules;
 
 use crate::env_vars;
 use crate::error::{CommandError, Result};
@@ -49,12 +50,32 @@ const TEAM_ENABLED: Key = Key {
     name: "team.enabled",
     variable: env_vars::TEAM_ENABLED,
 };
-const KEYS: [Key; 5] = [
+const WORKER_START: Key = Key {
+    name: "worker.start_limit",
+    variable: env_vars::WORKER_START_LIMIT,
+};
+const WORKER_IDLE: Key = Key {
+    name: "worker.idle_limit",
+    variable: env_vars::WORKER_IDLE_LIMIT,
+};
+const WORKER_TASK: Key = Key {
+    name: "worker.task_limit",
+    variable: env_vars::WORKER_TASK_LIMIT,
+};
+const WORKER_SHELL: Key = Key {
+    name: "worker.shell",
+    variable: env_vars::WORKER_SHELL,
+};
+const KEYS: [Key; 9] = [
     CLAIM_LEASE,
     STORE_DURABLE,
     STORE_PATIENCE,
     SILENT_AFTER,
     TEAM_ENABLED,
+    WORKER_START,
+    WORKER_IDLE,
+    WORKER_TASK,
+    WORKER_SHELL,
 ];
 
 /// Where a value came from.
@@ -133,6 +154,14 @@ pub struct Config {
     pub silent_after: Setting<Duration>,
     /// Whether hooks may write what they see.
     pub team_enabled: Setting<bool>,
+    /// How long an agent may take to show that it is there.
+    pub worker_start: Setting<Duration>,
+    /// How long an agent may say nothing before its attempt is ended.
+    pub worker_idle: Setting<Duration>,
+    /// How long a task may take in all.
+    pub worker_task: Setting<Duration>,
+    /// Whether agents may run commands.
+    pub worker_shell: Setting<bool>,
     /// What is wrong with the files and variables.
     pub problems: Vec<Problem>,
 }
@@ -149,12 +178,17 @@ impl Config {
         let mut layers = Layers::read(layout);
         layers.name_unknown_keys();
         let defaults = Settings::default();
+        let rules = Rules::default();
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
             store_durable: layers.find(STORE_DURABLE, true, flag),
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
             team_enabled: layers.find(TEAM_ENABLED, true, flag),
+            worker_start: layers.find(WORKER_START, rules.start, span),
+            worker_idle: layers.find(WORKER_IDLE, rules.idle, span),
+            worker_task: layers.find(WORKER_TASK, rules.task, span),
+            worker_shell: layers.find(WORKER_SHELL, true, flag),
             problems: layers.problems,
         }
     }
@@ -189,8 +223,20 @@ impl Config {
         }
     }
 
+    /// What a worker goes by.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            start: self.worker_start.value,
+            idle: self.worker_idle.value,
+            task: self.worker_task.value,
+            // A lease is renewed twice before it ends.
+            renew: Rules::default().renew.min(self.claim_lease.value / 3),
+            ..Rules::default()
+        }
+    }
+
     /// Every setting with its value as it would be written, and its source.
-    pub fn rows(&self) -> [(Key, Value, &Source); 5] {
+    pub fn rows(&self) -> [(Key, Value, &Source); KEYS.len()] {
         let span = |setting: &Setting<Duration>| json!(say(setting.value));
         [
             (
@@ -217,6 +263,26 @@ impl Config {
                 TEAM_ENABLED,
                 json!(self.team_enabled.value),
                 &self.team_enabled.source,
+            ),
+            (
+                WORKER_START,
+                span(&self.worker_start),
+                &self.worker_start.source,
+            ),
+            (
+                WORKER_IDLE,
+                span(&self.worker_idle),
+                &self.worker_idle.source,
+            ),
+            (
+                WORKER_TASK,
+                span(&self.worker_task),
+                &self.worker_task.source,
+            ),
+            (
+                WORKER_SHELL,
+                json!(self.worker_shell.value),
+                &self.worker_shell.source,
             ),
         ]
     }

@@ -1,18 +1,32 @@
 //! `teamster worker …`
 
+mod attach;
+mod bridge;
 mod list;
+mod logs;
+mod restart;
+mod resume;
+mod show;
+mod start;
+mod stop;
+mod wanted;
 
 use clap::{Args, Subcommand};
 
 use crate::context::Context;
 use crate::error::Result;
 pub(super) use list::table;
+pub(super) use stop::span;
+pub(super) use wanted::{project, tmux};
 
-/// Show workers
+/// Start, watch and stop workers
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  teamster worker list")]
+  teamster worker start --name worker-1 --provider claude
+  teamster worker list
+  teamster worker logs worker-1 --follow
+  teamster worker stop worker-1")]
 pub struct Worker {
     #[command(subcommand)]
     command: Command,
@@ -20,13 +34,29 @@ pub struct Worker {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Start(start::Start),
     List(list::List),
+    Show(show::Show),
+    Logs(logs::Logs),
+    Attach(attach::Attach),
+    Stop(stop::Stop),
+    Restart(restart::Restart),
+    Resume(resume::Resume),
+    Bridge(bridge::Bridge),
 }
 
 impl Worker {
     pub fn run(self, context: &Context) -> Result {
         match self.command {
+            Command::Start(command) => command.run(context),
             Command::List(command) => command.run(context),
+            Command::Show(command) => command.run(context),
+            Command::Logs(command) => command.run(context),
+            Command::Attach(command) => command.run(context),
+            Command::Stop(command) => command.run(context),
+            Command::Restart(command) => command.run(context),
+            Command::Resume(command) => command.run(context),
+            Command::Bridge(command) => command.run(context),
         }
     }
 }

@@ -1,0 +1,440 @@
+//! A worker's own process: it claims tasks, has its agent do them, and hands over what came of it.
+//!
+//! ```text
+//! signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or given back → …
+//! ```
+//!
+//! One thread does all that; the [`heart`] beats beside it. Everything that happens, from the agent's lines to a stop
+//! signal, comes through one channel, so that nothing is waited for while something else happens.
+
+mod attempt;
+mod finish;
+mod heart;
+mod log;
+mod news;
+mod work;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use teamster_agents::{Driver, Permissions};
+use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, Lock, Waited, layout};
+use teamster_isolate::child::Said;
+use teamster_isolate::tree;
+use teamster_store::{Kind, Outgoing, Recipient, Signal, Store, StoreError};
+use teamster_types::event::NewEvent;
+use teamster_types::heartbeat::WorkerStatus;
+use teamster_types::json::Object;
+use teamster_types::message::Message;
+use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+use crate::dead;
+use crate::record::{self, Record, Wanted};
+use crate::rules::Rules;
+use crate::workplace::{NoPlace, Workplace};
+use heart::{Heart, News, Who};
+
+/// A claim that found nothing is not tried again before this time, however much happens in the team.
+const BREATH: Duration = Duration::from_millis(300);
+/// Tasks that wait for a time and not for an event (a back-off, a better worker's turn) are asked for this often.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Everything that reaches a bridge.
+#[derive(Debug)]
+enum Event {
+    /// From the heart.
+    Heart(News),
+    /// From the agent of this attempt.
+    Agent(u64, Said),
+}
+
+/// What a bridge needs.
+pub struct Setup {
+    /// Where tasks come from.
+    pub store: Arc<dyn Store>,
+    /// The team's own folder, where the seat of each worker is.
+    pub team_folder: Dir,
+    /// The project.
+    pub project: PathBuf,
+    /// Who it is, and with which agent.
+    pub wanted: Wanted,
+    /// How often it was started anew since it last ended in order.
+    pub restarts: u32,
+    /// The agent.
+    pub driver: Box<dyn Driver>,
+    /// What it may do.
+    pub permissions: Permissions,
+    /// Where it works.
+    pub workplace: Box<dyn Workplace>,
+    /// How long things may take.
+    pub rules: Rules,
+    /// The number of this launch.
+    pub launch: String,
+    /// Variables that the agent gets besides its own.
+    pub exported: Vec<(OsString, OsString)>,
+    /// Our own program.
+    pub teamster: PathBuf,
+    /// Where it says what it does: the pane, or a log.
+    pub say: Box<dyn FnMut(&str) + Send>,
+}
+
+/// Why a bridge did not begin, or ended otherwise than it should.
+#[derive(Debug, thiserror::Error)]
+pub enum BridgeError {
+    /// Another process is this worker already.
+    #[error("{worker} of team {team} runs already, in another process")]
+    Seated {
+        /// Who.
+        worker: WorkerName,
+        /// Of which team.
+        team: TeamName,
+    },
+    /// The store said no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file of ours could not be used.
+    #[error(transparent)]
+    Files(#[from] teamster_fs::FsError),
+    /// There is no place to work in.
+    #[error(transparent)]
+    Place(#[from] NoPlace),
+}
+
+/// A worker's own process.
+pub struct Bridge {
+    store: Arc<dyn Store>,
+    machine: Arc<Machine>,
+    who: Who,
+    driver: Option<Box<dyn Driver>>,
+    model: Option<String>,
+    permissions: Permissions,
+    workplace: Box<dyn Workplace>,
+    rules: Rules,
+    exported: Vec<(OsString, OsString)>,
+    teamster: PathBuf,
+    path: OsString,
+    project: Dir,
+    say: Box<dyn FnMut(&str) + Send>,
+    heart: Heart,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+    /// Runs of the agent so far.
+    attempts: u64,
+    /// Failures in a row,
+    errors: u32,
+    /// troubles in a row that were not the task's,
+    troubles: u32,
+    /// and the end of the pause after the last one.
+    paused_until: Option<Instant>,
+    holding: Option<TaskId>,
+    stop: Option<Signal>,
+    gone: bool,
+    began: Time,
+    /// The last event that was looked at.
+    seen: u64,
+    mail: Vec<Message>,
+    last_told: Option<Instant>,
+    lost_lines: u64,
+    /// Held for the bridge's life; the kernel frees it at its death.
+    _seat: Lock,
+}
+
+impl Bridge {
+    /// Takes the worker's seat and begins to beat.
+    pub fn open(setup: Setup) -> Result<Self, BridgeError> {
+        let Wanted { team, worker, .. } = setup.wanted.clone();
+        let seat_name = layout::bridge_lock(&worker);
+        let seat = match Lock::wait(&setup.team_folder, &seat_name, Duration::ZERO, false)? {
+            Waited::Held(seat) => seat,
+            Waited::TimedOut => {
+                return Err(BridgeError::Seated { worker, team });
+            }
+        };
+        tree::adopt_orphans();
+        let machine = Arc::new(Machine::read());
+        let project = Dir::open_or_create_root(&setup.project)?;
+        // A signal that was meant for an earlier bridge of this name is not for us.
+        setup.store.clear_signals(&team, &worker)?;
+        let who = Who {
+            team,
+            name: worker,
+            provider: setup.wanted.provider.clone(),
+            launch: setup.launch,
+        };
+        let record = Record {
+            launch: who.launch.clone(),
+            process: machine.me().clone(),
+            started_at: setup.store.now(),
+            restarts: setup.restarts,
+            wanted: setup.wanted,
+        };
+        record::write(&project, &record)?;
+        let seen = setup.store.position(&who.team)?;
+        let (sender, events) = channel();
+        let heart = Heart::start(
+            Arc::clone(&setup.store),
+            Arc::clone(&machine),
+            who.clone(),
+            &setup.rules,
+            sender.clone(),
+        )?;
+        let mut bridge = Self {
+            store: setup.store,
+            machine,
+            who,
+            driver: Some(setup.driver),
+            model: record.wanted.model,
+            permissions: setup.permissions,
+            workplace: setup.workplace,
+            rules: setup.rules,
+            exported: setup.exported,
+            teamster: setup.teamster,
+            path: std::env::var_os("PATH").unwrap_or_default(),
+            project,
+            say: setup.say,
+            heart,
+            events,
+            sender,
+            attempts: 0,
+            errors: 0,
+            troubles: 0,
+            paused_until: None,
+            holding: None,
+            stop: None,
+            gone: false,
+            began: record.started_at,
+            seen,
+            mail: Vec::new(),
+            last_told: None,
+            lost_lines: 0,
+            _seat: seat,
+        };
+        bridge.listen_to_the_system();
+        let me = bridge.machine.me().clone();
+        let event = bridge.event("worker.spawned").with("process", me);
+        let event = event
+            .with("launch", &bridge.who.launch)
+            .with("provider", &bridge.who.provider);
+        bridge.store.record(&bridge.who.team, event)?;
+        bridge.send("ready", "", Object::new());
+        Ok(bridge)
+    }
+
+    /// Works until it is told to stop.
+    pub fn run(mut self) -> Result<(), BridgeError> {
+        self.heart.is(WorkerStatus::Polling);
+        self.read_mail();
+        let mut tried: Option<Instant> = None;
+        while self.stop.is_none() && !self.gone {
+            if self.may_work() {
+                tried = Some(Instant::now());
+                match self.claim() {
+                    Ok(Some(claimed)) => {
+                        self.work(claimed);
+                        continue;
+                    }
+                    Ok(None) => {}
+                    Err(error) if error.kind == Kind::NotFound => {
+                        self.gone = true;
+                        continue;
+                    }
+                    Err(error) => self.tell(&format!("cannot claim: {error}")),
+                }
+            }
+            self.wait(tried);
+        }
+        self.leave()
+    }
+
+    /// Ctrl-C and a polite end are wishes like any other; a terminal that closes lets the current task be finished.
+    fn listen_to_the_system(&self) {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else {
+            return;
+        };
+        let (sender, store) = (self.sender.clone(), Arc::clone(&self.store));
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                let reason = match signal {
+                    SIGHUP => "its terminal was closed",
+                    SIGINT => "Ctrl-C",
+                    _ => "the system asked it to end",
+                };
+                let _ = sender.send(Event::Heart(News::Stop(Signal {
+                    request_id: String::new(),
+                    reason: reason.to_owned(),
+                    timestamp: store.now(),
+                    drain: signal == SIGHUP,
+                })));
+            }
+        });
+    }
+
+    /// Whether it takes tasks now.
+    fn may_work(&self) -> bool {
+        !self.is_quarantined()
+            && self
+                .paused_until
+                .is_none_or(|until| Instant::now() >= until)
+    }
+
+    fn is_quarantined(&self) -> bool {
+        self.errors >= self.rules.quarantine_errors
+    }
+
+    /// Waits for something that makes another look worth it.
+    fn wait(&mut self, tried: Option<Instant>) {
+        let rested = tried.map(|tried| tried + BREATH);
+        let again = Instant::now() + ASK_AGAIN;
+        loop {
+            let until = match self.paused_until {
+                Some(paused) if paused < again => paused,
+                _ => again,
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left) {
+                Ok(event) => {
+                    let is_work = self.idle_event(event);
+                    if self.stop.is_some() || self.gone {
+                        return;
+                    }
+                    if is_work && self.may_work() {
+                        let breath = rested.map_or(Duration::ZERO, |rested| {
+                            rested.saturating_duration_since(Instant::now())
+                        });
+                        std::thread::sleep(breath);
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.may_work() && self.is_work_waiting() {
+                        return;
+                    }
+                    if self
+                        .paused_until
+                        .is_some_and(|until| Instant::now() >= until)
+                    {
+                        self.paused_until = None;
+                        return;
+                    }
+                    // Nothing to do: only an event can change that.
+                    return self.wait(None);
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.gone = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether tasks wait for a time that no event tells of. Those of a dead colleague are put back.
+    fn is_work_waiting(&mut self) -> bool {
+        let Ok((progress, _)) = self.store.progress(&self.who.team) else {
+            return false;
+        };
+        if progress.in_progress_tasks > 0 {
+            let name = self.who.name.as_str();
+            let store = self.store.as_ref();
+            match dead::bury_all(store, &self.machine, &self.who.team, name) {
+                Ok(buried) if !buried.is_empty() => return true,
+                Ok(_) => {}
+                Err(error) => self.tell(&format!("cannot look after the others: {error}")),
+            }
+        }
+        progress.pending_tasks > 0
+    }
+
+    /// Something happened while there was no task; whether there may be one now.
+    fn idle_event(&mut self, event: Event) -> bool {
+        match event {
+            Event::Heart(News::Stop(signal)) => {
+                self.asked_to_stop(signal);
+                false
+            }
+            Event::Heart(News::NoTeam) => {
+                self.gone = true;
+                false
+            }
+            Event::Heart(News::Changed) => self.read_the_news(),
+            Event::Heart(News::Lost(..)) | Event::Agent(..) => false,
+        }
+    }
+
+    /// Says goodbye: the answer to whoever asked, no heartbeat, nothing left running.
+    fn leave(mut self) -> Result<(), BridgeError> {
+        self.heart.is(WorkerStatus::Shutdown);
+        if let Err(error) =
+            tree::Tree::below_me(&self.machine, &self.who.launch).end(self.rules.grace)
+        {
+            self.tell(&error.to_string());
+        }
+        let stop = self.stop.take();
+        if !self.gone {
+            if let Some(stop) = &stop {
+                let kind = if stop.drain {
+                    "drain_ack"
+                } else {
+                    "shutdown_ack"
+                };
+                let mut extra = Object::new();
+                extra.insert("requestId".into(), stop.request_id.clone().into());
+                extra.insert("approve".into(), true.into());
+                extra.insert("reason".into(), stop.reason.clone().into());
+                self.send(kind, "", extra);
+            }
+            let reason = stop.as_ref().map_or("", |stop| stop.reason.as_str());
+            let event = self.event("worker.stopped").with("reason", reason);
+            self.store.record(&self.who.team, event)?;
+        }
+        let Self {
+            store,
+            who,
+            heart,
+            gone,
+            project,
+            ..
+        } = self;
+        record::remove(&project, &who.team, &who.name, &who.launch)?;
+        let ended = heart.stop(store.as_ref(), &who);
+        if gone {
+            return Ok(());
+        }
+        // The heartbeat goes before the signal: who asked must see the one that answers, and no later one obey again.
+        store.clear_signals(&who.team, &who.name)?;
+        Ok(ended?)
+    }
+
+    fn event(&self, kind: &'static str) -> NewEvent {
+        NewEvent::new(kind, self.who.name.as_str())
+    }
+
+    /// Records an event. That it cannot be recorded must not stop the work.
+    fn record(&mut self, event: NewEvent) {
+        if let Err(error) = self.store.record(&self.who.team, event) {
+            self.tell(&format!("cannot record an event: {error}"));
+        }
+    }
+
+    /// Writes to the lead.
+    fn send(&mut self, kind: &str, content: &str, extra: Object) {
+        let outgoing = Outgoing {
+            from: self.who.name.to_string(),
+            to: Recipient::Lead,
+            kind: kind.to_owned(),
+            content: content.to_owned(),
+            extra,
+        };
+        if let Err(error) = self.store.send(&self.who.team, &outgoing) {
+            self.tell(&format!("cannot write to the lead: {error}"));
+        }
+    }
+
+    fn tell(&mut self, text: &str) {
+        (self.say)(text);
+    }
+}

@@ -1,0 +1,409 @@
+//! One run of an agent: started, watched, and ended with everything it started.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use teamster_agents::{
+    AgentEvent, Driver, Ending, Exit, Input, Interrupt, Job, Launch, Outcome, Polite, Reader,
+    Stopped,
+};
+use teamster_isolate::child::{self, Running, Said, Start, Stream};
+use teamster_isolate::{Signal, tree};
+
+use super::heart::News;
+use super::log::{From, Log};
+use super::{Bridge, Event};
+
+/// Lines of the agent that are shown when its launch failed.
+const LAST_LINES: usize = 20;
+/// So much of a line is kept for that.
+const LAST_LINE_BYTES: usize = 400;
+/// A program that ended may have left its last words in a pipe.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Why we ended an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It never showed that it was there.
+    NoStart,
+    /// It said nothing for too long.
+    Silent,
+    /// It took too long.
+    Late,
+    /// The worker is to stop.
+    Asked,
+    /// The task is not ours any more, and why.
+    Lost(String),
+    /// The team is gone.
+    NoTeam,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) outcome: Outcome,
+    pub(super) cut: Option<Cut>,
+    /// The command line.
+    pub(super) command: String,
+    pub(super) exit: Exit,
+    /// The last lines of both streams.
+    pub(super) last: Vec<String>,
+    /// Processes that the agent left behind and that were ended.
+    pub(super) left: usize,
+}
+
+/// The agent was not started at all.
+#[derive(Debug)]
+pub(super) struct NotStarted {
+    pub(super) command: String,
+    pub(super) why: String,
+}
+
+/// A run that goes on.
+struct Watch<'a> {
+    driver: &'a dyn Driver,
+    reader: Box<dyn Reader>,
+    running: Running,
+    number: u64,
+    input: Option<Sender<Vec<u8>>>,
+    log: Option<&'a Log>,
+    last: VecDeque<String>,
+    errors: VecDeque<String>,
+    began: Instant,
+    spoke: Instant,
+    started: bool,
+    /// A program of the user's own shows life on either stream.
+    hears_errors: bool,
+    cut: Option<Cut>,
+    /// When an agent that was asked to end is ended.
+    kill_at: Option<Instant>,
+    exit: Option<Exit>,
+    open: u32,
+}
+
+impl Bridge {
+    /// Runs the agent once for this job.
+    pub(super) fn attempt(
+        &mut self,
+        driver: &dyn Driver,
+        job: &Job<'_>,
+        log: Option<&Log>,
+    ) -> Result<Ran, NotStarted> {
+        let launch = driver.launch(job).map_err(|error| NotStarted {
+            command: driver.provider().to_owned(),
+            why: error.to_string(),
+        })?;
+        let command = launch.command_line();
+        self.log_line(log, &format!("starts {command}"));
+        self.attempts += 1;
+        let mut watch = self
+            .start(driver, job, &launch, log)
+            .map_err(|error| NotStarted {
+                command: command.clone(),
+                why: error.to_string(),
+            })?;
+        self.watch(&mut watch);
+        let left = self.clear_away(&mut watch);
+        let exit = watch.exit.unwrap_or(Exit::Unknown);
+        let stopped = watch.cut.as_ref().map(|cut| match cut {
+            Cut::NoStart | Cut::Silent => Stopped::Silent,
+            Cut::Late => Stopped::Late,
+            Cut::Asked | Cut::Lost(_) | Cut::NoTeam => Stopped::Interrupted,
+        });
+        let tail: Vec<String> = watch.errors.into_iter().collect();
+        let outcome = watch.reader.end(Ending { exit, stopped }, &tail.join("\n"));
+        Ok(Ran {
+            outcome,
+            cut: watch.cut,
+            command,
+            exit,
+            last: watch.last.into_iter().collect(),
+            left,
+        })
+    }
+
+    fn start<'a>(
+        &self,
+        driver: &'a dyn Driver,
+        job: &Job<'_>,
+        launch: &Launch,
+        log: Option<&'a Log>,
+    ) -> std::io::Result<Watch<'a>> {
+        let names: Vec<String> = std::env::vars_os()
+            .filter_map(|(name, _)| name.into_string().ok())
+            .collect();
+        let mut unset: Vec<std::ffi::OsString> = launch
+            .withheld(names.iter().map(String::as_str))
+            .into_iter()
+            .map(Into::into)
+            .collect();
+        // What only the bridge's own pane knows is not the agent's.
+        unset.extend(["TMUX".into(), "TMUX_PANE".into()]);
+        let mut set = launch.set.clone();
+        set.extend(self.exported.iter().cloned());
+        let number = self.attempts;
+        let running = Running::start(
+            &self.machine,
+            &Start {
+                program: &launch.program,
+                args: &launch.args,
+                folder: job.worktree,
+                set: &set,
+                unset: &unset,
+                number: &self.who.launch,
+                has_input: launch.input != Input::Nothing,
+            },
+            &self.sender,
+            move |said| Event::Agent(number, said),
+        );
+        let mut running = running?;
+        let input = running.take_input().map(|input| {
+            let (texts, received) = channel();
+            child::feed(input, received);
+            texts
+        });
+        let input = match (&launch.input, input) {
+            (Input::Text(text), Some(texts)) => {
+                let _ = texts.send(text.clone());
+                None
+            }
+            (Input::Dialogue(text), Some(texts)) => {
+                let _ = texts.send(text.clone());
+                Some(texts)
+            }
+            _ => None,
+        };
+        let now = Instant::now();
+        Ok(Watch {
+            driver,
+            reader: driver.reader(job),
+            running,
+            number,
+            input,
+            log,
+            last: VecDeque::new(),
+            errors: VecDeque::new(),
+            began: now,
+            spoke: now,
+            started: false,
+            hears_errors: driver.provider() == "command",
+            cut: None,
+            kill_at: None,
+            exit: None,
+            open: 2,
+        })
+    }
+
+    /// Goes with the agent to its end.
+    fn watch(&mut self, watch: &mut Watch<'_>) {
+        while watch.exit.is_none() {
+            match self.events.recv_timeout(self.time_left(watch)) {
+                Ok(event) => self.hear(watch, event),
+                Err(RecvTimeoutError::Timeout) => self.look_at_the_clock(watch),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // A talkative agent must not keep us from looking.
+            self.look_at_the_clock(watch);
+        }
+    }
+
+    fn time_left(&self, watch: &Watch<'_>) -> Duration {
+        let now = Instant::now();
+        if let Some(kill_at) = watch.kill_at {
+            return kill_at.saturating_duration_since(now);
+        }
+        let silence = if watch.started {
+            watch.spoke + self.rules.idle
+        } else {
+            watch.began + self.rules.start
+        };
+        silence
+            .min(watch.began + self.rules.task)
+            .saturating_duration_since(now)
+    }
+
+    fn look_at_the_clock(&mut self, watch: &mut Watch<'_>) {
+        let now = Instant::now();
+        if let Some(kill_at) = watch.kill_at {
+            if now >= kill_at {
+                // It had its chance. Everything it started goes with it.
+                let _ = tree::Tree::below_me(&self.machine, &self.who.launch).kill();
+                watch.kill_at = Some(now + self.rules.grace);
+            }
+            return;
+        }
+        if !watch.started && now >= watch.began + self.rules.start {
+            self.cut(watch, Cut::NoStart);
+        } else if watch.started && now >= watch.spoke + self.rules.idle {
+            self.cut(watch, Cut::Silent);
+        } else if now >= watch.began + self.rules.task {
+            self.cut(watch, Cut::Late);
+        }
+    }
+
+    fn hear(&mut self, watch: &mut Watch<'_>, event: Event) {
+        match event {
+            Event::Agent(number, said) if number == watch.number => self.said(watch, said),
+            // The last words of an earlier run.
+            Event::Agent(..) => {}
+            Event::Heart(News::Stop(signal)) => {
+                let now = !signal.drain;
+                self.asked_to_stop(signal);
+                if now {
+                    self.cut(watch, Cut::Asked);
+                }
+            }
+            Event::Heart(News::Lost(task, why)) => {
+                if self.holding.as_ref() == Some(&task) {
+                    self.cut(watch, Cut::Lost(why));
+                }
+            }
+            Event::Heart(News::NoTeam) => self.cut(watch, Cut::NoTeam),
+            Event::Heart(News::Changed) => {
+                self.read_the_news();
+                if self.stop.as_ref().is_some_and(|stop| !stop.drain) {
+                    self.cut(watch, Cut::Asked);
+                }
+            }
+        }
+    }
+
+    fn said(&mut self, watch: &mut Watch<'_>, said: Said) {
+        match said {
+            Said::Line(stream, line) => {
+                let from = match stream {
+                    Stream::Output => From::Agent,
+                    Stream::Error => From::Error,
+                };
+                if let Some(log) = watch.log
+                    && log.line(self.store.now(), from, &line).is_err()
+                {
+                    self.lost_lines += 1;
+                }
+                watch.remember(stream, &line);
+                match stream {
+                    Stream::Output => self.line(watch, &line),
+                    Stream::Error if watch.hears_errors => self.spoke(watch, None),
+                    Stream::Error => {}
+                }
+            }
+            Said::Closed(_) => watch.open = watch.open.saturating_sub(1),
+            Said::Ended(ending) => {
+                watch.exit = Some(match ending {
+                    child::Ending::Code(code) => Exit::Code(code),
+                    child::Ending::Signal(signal) => Exit::Signal(signal),
+                    child::Ending::Unknown => Exit::Unknown,
+                });
+            }
+        }
+    }
+
+    fn line(&mut self, watch: &mut Watch<'_>, line: &[u8]) {
+        let step = watch.reader.line(line);
+        for event in step.events {
+            match &event {
+                AgentEvent::Started { session, .. } => self.spoke(watch, session.as_deref()),
+                _ if watch.started => {
+                    watch.spoke = Instant::now();
+                    self.heart.agent_spoke(self.store.now(), None);
+                }
+                // Whatever comes before it shows that it is there is no proof of anything.
+                _ => {}
+            }
+            self.happened(&event);
+        }
+        if let Some(input) = &watch.input {
+            for reply in step.replies {
+                let _ = input.send(reply);
+            }
+        }
+        if step.close_input {
+            watch.input = None;
+        }
+    }
+
+    /// The agent showed that it is there.
+    fn spoke(&mut self, watch: &mut Watch<'_>, session: Option<&str>) {
+        watch.spoke = Instant::now();
+        self.heart.agent_spoke(self.store.now(), session);
+        if !watch.started {
+            watch.started = true;
+            self.agent_is_there(&watch.running, session);
+        }
+    }
+
+    /// Asks the agent to end, and remembers why. Whether it obeys is seen by its end.
+    fn cut(&mut self, watch: &mut Watch<'_>, cut: Cut) {
+        if watch.cut.is_some() {
+            return;
+        }
+        self.log_line(watch.log, &format!("ends the agent: {}", cut.words()));
+        watch.cut = Some(cut);
+        watch.kill_at = Some(Instant::now() + self.rules.grace);
+        match watch.driver.interrupt() {
+            Interrupt::Line(line) if watch.started => {
+                if let Some(input) = &watch.input {
+                    let _ = input.send(line);
+                } else {
+                    watch.running.signal(Signal::INT);
+                }
+            }
+            Interrupt::Line(_) => watch.running.signal(Signal::TERM),
+            Interrupt::Signal(Polite::Interrupt) => watch.running.signal(Signal::INT),
+            Interrupt::Signal(Polite::Terminate) => watch.running.signal(Signal::TERM),
+        }
+    }
+
+    /// Ends what the agent left behind, and hears its last words; how many processes those were.
+    fn clear_away(&mut self, watch: &mut Watch<'_>) -> usize {
+        watch.input = None;
+        let tree = tree::Tree::below_me(&self.machine, &self.who.launch);
+        let left = tree.members().len();
+        if left > 0
+            && let Err(error) = tree.end(self.rules.grace.min(Duration::from_secs(1)))
+        {
+            self.tell(&error.to_string());
+        }
+        let deadline = Instant::now() + LAST_WORDS;
+        while watch.open > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left) {
+                Ok(event) => self.hear(watch, event),
+                Err(_) => break,
+            }
+        }
+        left
+    }
+}
+
+impl Watch<'_> {
+    fn remember(&mut self, stream: Stream, line: &[u8]) {
+        let line = &line[..line.len().min(LAST_LINE_BYTES)];
+        let line = String::from_utf8_lossy(line).into_owned();
+        if stream == Stream::Error {
+            self.errors.push_back(line.clone());
+            if self.errors.len() > LAST_LINES {
+                self.errors.pop_front();
+            }
+        }
+        self.last.push_back(line);
+        if self.last.len() > LAST_LINES {
+            self.last.pop_front();
+        }
+    }
+}
+
+impl Cut {
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::NoStart => "it did not show that it is there".to_owned(),
+            Self::Silent => "it said nothing for too long".to_owned(),
+            Self::Late => "the task takes too long".to_owned(),
+            Self::Asked => "the worker is to stop".to_owned(),
+            Self::Lost(why) => format!("the task is not ours any more: {why}"),
+            Self::NoTeam => "the team is gone".to_owned(),
+        }
+    }
+}

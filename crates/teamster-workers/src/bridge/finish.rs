@@ -1,0 +1,294 @@
+//! What becomes of a task once its agent has ended: nothing is called done that is not, and nothing is thrown away.
+
+use serde_json::json;
+use teamster_agents::{Outcome, Verdict};
+use teamster_store::{Claimed, Kind, StoreError};
+use teamster_types::json::Object;
+use teamster_types::redact::{clean, redact};
+use teamster_types::task::Task;
+
+use super::Bridge;
+use super::attempt::{Cut, Ran};
+use super::log::Log;
+use super::work::Ended;
+use crate::guard;
+use crate::workplace::{Keep, Kept};
+
+/// The longest summary that goes into a task and a message.
+const SUMMARY: usize = 4_000;
+/// Changed files that are named in a result.
+const NAMED_FILES: usize = 200;
+
+/// What is done with a task.
+#[derive(Debug)]
+enum Fate {
+    /// It is done, with this summary.
+    Done(String),
+    /// The attempt failed, and counts.
+    Failed(String),
+    /// It goes back without a word against it: the trouble is not the task's. The worker waits if told so.
+    GivenBack { why: String, fault: Fault },
+    /// It is not ours any more.
+    Lost(String),
+}
+
+/// Whose fault it is that a task goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// Nobody's: the worker is to stop.
+    Nobody,
+    /// The model's server, or the way to it.
+    Service,
+    /// The worker's own: its agent or its place.
+    Worker,
+}
+
+impl Bridge {
+    pub(super) fn finish(&mut self, claimed: &Claimed, ended: Ended, log: Option<&Log>) {
+        let mut fate = match &ended {
+            Ended::Ran(ran) => fate_of(ran),
+            Ended::NoLaunch(why) if why.is_empty() => Fate::GivenBack {
+                why: "the worker is to stop".to_owned(),
+                fault: Fault::Nobody,
+            },
+            Ended::NoLaunch(why) => Fate::GivenBack {
+                why: format!("the agent did not start: {why}"),
+                fault: Fault::Worker,
+            },
+            Ended::NoPlace(why) => Fate::GivenBack {
+                why: why.clone(),
+                fault: Fault::Worker,
+            },
+        };
+        if let Ended::Ran(ran) = &ended {
+            self.record_usage(&claimed.task, &ran.outcome);
+            if ran.left > 0 {
+                let left = ran.left;
+                self.tell(&format!(
+                    "ended {left} processes that the agent left behind"
+                ));
+            }
+        }
+        let mut outside = Vec::new();
+        if matches!(fate, Fate::Done(_)) {
+            match self.check_changes(&claimed.task) {
+                Ok(found) => outside = found,
+                Err(why) => fate = Fate::Failed(why),
+            }
+        }
+        let kept = match self.keep(claimed, &fate) {
+            Ok(kept) => kept,
+            Err(why) => {
+                // Without its commit the work is not there for anybody else.
+                if matches!(fate, Fate::Done(_)) {
+                    fate = Fate::Failed(why);
+                } else {
+                    self.tell(&why);
+                }
+                Kept::default()
+            }
+        };
+        self.log_line(log, &format!("{fate:?}"));
+        if let Err(error) = self.settle(claimed, &fate, &kept, &outside) {
+            self.settling_failed(claimed, &error, &kept);
+        }
+        self.count(&fate);
+    }
+
+    /// Looks at what was really changed: a denied path fails the attempt, a path outside the reservation is told.
+    fn check_changes(&self, task: &Task) -> Result<Vec<String>, String> {
+        let changes = self
+            .workplace
+            .changes()
+            .map_err(|error| error.to_string())?;
+        let denied = guard::denied(&changes);
+        if !denied.is_empty() {
+            return Err(format!(
+                "it changed what no worker may change: {}",
+                denied.join(", ")
+            ));
+        }
+        Ok(guard::outside(&changes, &task.paths()))
+    }
+
+    fn keep(&mut self, claimed: &Claimed, fate: &Fate) -> Result<Kept, String> {
+        let task = &claimed.task;
+        let (keep, what) = match fate {
+            Fate::Done(_) => (Keep::Result, "completed"),
+            Fate::Failed(_) => (Keep::Attempt(claimed.fence), "failed attempt"),
+            Fate::GivenBack { .. } => (Keep::Attempt(claimed.fence), "unfinished"),
+            Fate::Lost(_) => (Keep::Attempt(claimed.fence), "lost claim"),
+        };
+        let message = format!(
+            "{}\n\nTeamster-Task: {}\nTeamster-Worker: {}\nTeamster-State: {what}\n",
+            task.subject(),
+            task.id(),
+            self.who.name,
+        );
+        self.workplace
+            .keep(task, keep, &message)
+            .map_err(|error| format!("what the agent did cannot be committed: {error}"))
+    }
+
+    fn settle(
+        &mut self,
+        claimed: &Claimed,
+        fate: &Fate,
+        kept: &Kept,
+        outside: &[String],
+    ) -> Result<(), StoreError> {
+        let (team, id, token) = (&self.who.team, claimed.task.id(), &claimed.token);
+        let mut extra = Object::new();
+        extra.insert("taskId".into(), json!(id));
+        match fate {
+            Fate::Done(summary) => {
+                let result = json!({
+                    "summary": summary,
+                    "commit": kept.commit,
+                    "ref": kept.name,
+                    "files": kept.files.iter().take(NAMED_FILES).collect::<Vec<_>>(),
+                    "fileCount": kept.files.len(),
+                    "outsideReservation": outside,
+                    "review": !outside.is_empty(),
+                });
+                self.store.complete(team, id, token, Some(result))?;
+                extra.insert("summary".into(), json!(summary));
+                if let Some(commit) = &kept.commit {
+                    extra.insert("commit".into(), json!(commit));
+                }
+                self.tell(&format!("task {id} is done"));
+                self.send("task_complete", summary, extra);
+            }
+            Fate::Failed(why) => {
+                self.store.fail(team, id, token, why)?;
+                extra.insert("error".into(), json!(why));
+                self.tell(&format!("task {id} failed: {why}"));
+                self.send("task_failed", why, extra);
+            }
+            Fate::GivenBack { why, .. } => {
+                let worker = self.who.name.as_str();
+                self.store.release(team, worker, id, Some(token))?;
+                self.tell(&format!("task {id} is given back: {why}"));
+            }
+            Fate::Lost(why) => self.tell(&format!("task {id} is not ours any more: {why}")),
+        }
+        Ok(())
+    }
+
+    /// The store did not take the result. What the agent did is kept, so that a person can use it.
+    fn settling_failed(&mut self, claimed: &Claimed, error: &StoreError, kept: &Kept) {
+        let id = claimed.task.id();
+        let place = kept.name.as_deref().unwrap_or("the worktree");
+        self.tell(&format!(
+            "task {id} could not be ended: {error}; the work is kept in {place}"
+        ));
+        if error.kind == Kind::NotFound {
+            return;
+        }
+        let mut extra = Object::new();
+        extra.insert("taskId".into(), json!(id));
+        extra.insert("error".into(), json!(error.message));
+        let text = format!("{error}; the work is kept in {place}");
+        self.send("error", &text, extra);
+    }
+
+    /// Counts errors and troubles in a row; too many errors quarantine the worker.
+    fn count(&mut self, fate: &Fate) {
+        match fate {
+            Fate::Done(_) => {
+                self.errors = 0;
+                self.troubles = 0;
+            }
+            Fate::Failed(why) => self.error(why),
+            Fate::GivenBack {
+                fault: Fault::Worker,
+                why,
+            } => self.error(why),
+            Fate::GivenBack {
+                fault: Fault::Service,
+                why,
+            } => {
+                self.troubles += 1;
+                let pause = self.rules.pause_after(self.troubles);
+                self.paused_until = Some(std::time::Instant::now() + pause);
+                self.tell(&format!("waits {} s: {why}", pause.as_secs()));
+                let event = self
+                    .event("worker.paused")
+                    .with("seconds", pause.as_secs())
+                    .with("reason", clean(&redact(why), SUMMARY));
+                self.record(event);
+            }
+            Fate::GivenBack { .. } | Fate::Lost(_) => {}
+        }
+    }
+
+    fn error(&mut self, why: &str) {
+        self.errors += 1;
+        if self.is_quarantined() {
+            self.tell(&format!(
+                "takes no more tasks after {} errors in a row; `teamster worker resume {}` lets it go on",
+                self.errors, self.who.name
+            ));
+            let event = self
+                .event("worker.quarantined")
+                .with("errors", self.errors)
+                .with("reason", clean(&redact(why), SUMMARY));
+            self.record(event);
+        }
+    }
+
+    fn record_usage(&mut self, task: &Task, outcome: &Outcome) {
+        let spent = &outcome.spent;
+        if spent.usage.is_none() && spent.cost_usd.is_none() {
+            return;
+        }
+        let event = self
+            .event("usage")
+            .task(task.id())
+            .with("provider", &self.who.provider)
+            .with("model", self.model.as_deref())
+            .with("usage", spent.usage)
+            .with("costUsd", spent.cost_usd)
+            .with("atLeast", spent.at_least);
+        self.record(event);
+    }
+}
+
+/// What a run means for its task.
+fn fate_of(ran: &Ran) -> Fate {
+    match &ran.cut {
+        Some(Cut::Lost(why)) => return Fate::Lost(why.clone()),
+        Some(Cut::NoTeam) => return Fate::Lost("the team is gone".to_owned()),
+        _ => {}
+    }
+    match &ran.outcome.verdict {
+        // An agent that had finished when it was asked to stop has finished.
+        Verdict::Done { summary } => Fate::Done(short(summary)),
+        Verdict::Interrupted => Fate::GivenBack {
+            why: "the worker is to stop".to_owned(),
+            fault: Fault::Nobody,
+        },
+        Verdict::Paused { trouble, reason } => Fate::GivenBack {
+            why: format!("{}: {reason}", trouble.words()),
+            fault: Fault::Service,
+        },
+        Verdict::SessionGone { reason } => Fate::GivenBack {
+            why: reason.clone(),
+            fault: Fault::Worker,
+        },
+        Verdict::Failed { reason } if !ran.outcome.started => {
+            Fate::Failed(short(&format!("{reason}: {}", ran.say_failed_launch())))
+        }
+        Verdict::Failed { reason } => match &ran.cut {
+            Some(Cut::Asked) => Fate::GivenBack {
+                why: "the worker is to stop".to_owned(),
+                fault: Fault::Nobody,
+            },
+            _ => Fate::Failed(short(reason)),
+        },
+    }
+}
+
+fn short(text: &str) -> String {
+    clean(&redact(text), SUMMARY).into_owned()
+}

@@ -1,0 +1,230 @@
+//! Starting a worker: its bridge becomes a process of its own, and is there once its heart beats.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::detached::Detached;
+use teamster_isolate::tmux::{PaneCommand, Tmux, TmuxError};
+use teamster_isolate::tree::LAUNCH;
+use teamster_store::{Read, StoreError};
+use teamster_types::heartbeat::Heartbeat;
+
+use crate::record::{Backend, Wanted};
+
+/// A bridge needs moments to begin; a machine that is busy with fifty of them, more.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// So much of what a bridge printed is shown when it did not begin.
+const LAST_WORDS: usize = 2_000;
+
+/// Where workers are started from.
+pub struct Launcher<'a> {
+    /// Where heartbeats are seen.
+    pub store: &'a dyn Read,
+    /// The project.
+    pub project: &'a Path,
+    /// Our own program.
+    pub teamster: &'a Path,
+    /// Our own tmux server; needed only for workers that are to run in it.
+    pub tmux: Result<Tmux, TmuxError>,
+}
+
+/// Why a worker did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// A file of ours could not be used.
+    #[error(transparent)]
+    Files(#[from] FsError),
+    /// tmux said no.
+    #[error("{0}")]
+    Tmux(String),
+    /// The program could not be started.
+    #[error("the worker's process could not be started: {0}")]
+    Process(#[from] std::io::Error),
+    /// The store said no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It ended before its heart beat.
+    #[error("worker {worker} did not begin: {last}")]
+    NotBegun {
+        /// Who.
+        worker: String,
+        /// What it printed last.
+        last: String,
+    },
+}
+
+impl Launcher<'_> {
+    /// Starts a worker and waits for its first heartbeat.
+    pub fn start(&self, wanted: &Wanted, restarts: u32) -> Result<Heartbeat, LaunchError> {
+        let launch = teamster_fs::random_hex();
+        let project = Dir::open_or_create_root(self.project)?;
+        let mut logs = project.child_or_create(layout::OMC)?;
+        for name in layout::log_folders(&wanted.team, &wanted.worker) {
+            logs = logs.child_or_create(name)?;
+        }
+        let began = logs
+            .stamp(layout::BRIDGE_LOG)?
+            .map_or(0, |stamp| stamp.size);
+        let args = arguments(wanted, restarts);
+        let is_over: Box<dyn FnMut() -> bool> = match wanted.backend {
+            Backend::Process => {
+                let output = logs.open_append(layout::BRIDGE_LOG)?;
+                let mut child = Detached {
+                    program: self.teamster,
+                    args: &args,
+                    folder: self.project,
+                    set: &[(LAUNCH.into(), launch.clone().into())],
+                    // Whoever starts a worker may be one itself, or sit in a terminal of tmux.
+                    unset: &["TEAMSTER_WORKER", "TMUX", "TMUX_PANE"],
+                }
+                .start(output)?;
+                Box::new(move || !matches!(child.try_wait(), Ok(None)))
+            }
+            Backend::Tmux => self.start_pane(wanted, &project, &launch, args)?,
+        };
+        self.wait(wanted, &launch, &logs, began, is_over)
+    }
+
+    /// The environment does not go through tmux, whose arguments anybody can see, but through a file that only we can
+    /// read; the bridge takes it away.
+    fn start_pane(
+        &self,
+        wanted: &Wanted,
+        project: &Dir,
+        launch: &str,
+        mut args: Vec<OsString>,
+    ) -> Result<Box<dyn FnMut() -> bool>, LaunchError> {
+        let tmux = match &self.tmux {
+            Ok(tmux) => tmux.clone(),
+            Err(error) => return Err(LaunchError::Tmux(format!("{error}; {}", error.hint()))),
+        };
+        let mut folder = project.child_or_create(layout::OMC)?;
+        for name in layout::agent_folders(&wanted.team, &wanted.worker) {
+            folder = folder.child_or_create(name)?;
+        }
+        folder.replace(layout::AGENT_ENVIRONMENT, &environment(launch), Sync::Fast)?;
+        args.push("--environment".into());
+        args.push(folder.join(layout::AGENT_ENVIRONMENT).into());
+        let mut argv: Vec<OsString> = vec![self.teamster.into()];
+        argv.extend(args);
+        let command = PaneCommand {
+            argv: &argv,
+            env: &[(LAUNCH.into(), launch.into())],
+            folder: self.project,
+        };
+        let started = tmux.start(&wanted.team, &wanted.worker, &command);
+        started.map_err(|error| LaunchError::Tmux(format!("{error}; {}", error.hint())))?;
+        let (team, worker) = (wanted.team.clone(), wanted.worker.clone());
+        Ok(Box::new(move || {
+            let pane = tmux.pane_of(&team, &worker);
+            pane.is_ok_and(|pane| pane.is_none_or(|pane| pane.dead))
+        }))
+    }
+
+    fn wait(
+        &self,
+        wanted: &Wanted,
+        launch: &str,
+        logs: &Dir,
+        began: u64,
+        mut is_over: Box<dyn FnMut() -> bool>,
+    ) -> Result<Heartbeat, LaunchError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (beats, _) = self.store.heartbeats(&wanted.team)?;
+            let ours = |beat: &Heartbeat| beat.launch.as_deref() == Some(launch);
+            if let Some(beat) = beats.into_iter().find(ours) {
+                return Ok(beat);
+            }
+            if is_over() || Instant::now() >= deadline {
+                let said = logs.read_from(layout::BRIDGE_LOG, began)?;
+                let said = said.map(|(bytes, _)| String::from_utf8_lossy(&bytes).into_owned());
+                let last = said.unwrap_or_default().trim().to_owned();
+                let start = last.len().saturating_sub(LAST_WORDS);
+                let start = (start..=last.len())
+                    .find(|at| last.is_char_boundary(*at))
+                    .unwrap_or(0);
+                return Err(LaunchError::NotBegun {
+                    worker: wanted.worker.to_string(),
+                    last: match &last[start..] {
+                        "" => "it said nothing".to_owned(),
+                        words => words.to_owned(),
+                    },
+                });
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// The words that make our own program the bridge.
+fn arguments(wanted: &Wanted, restarts: u32) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec!["worker".into(), "bridge".into()];
+    let mut say = |name: &str, value: &str| {
+        args.push(name.into());
+        args.push(value.into());
+    };
+    say("--team", wanted.team.as_str());
+    say("--name", wanted.worker.as_str());
+    say("--provider", &wanted.provider);
+    say("--backend", wanted.backend.as_str());
+    if let Some(model) = &wanted.model {
+        say("--model", model);
+    }
+    if restarts > 0 {
+        say("--restarts", &restarts.to_string());
+    }
+    if wanted.in_place {
+        args.push("--in-place".into());
+    }
+    args
+}
+
+/// Our own environment, for a bridge that is started by another program. A value holds no zero byte, so one ends it.
+fn environment(launch: &str) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut bytes = Vec::new();
+    let own = std::env::vars_os().filter(|(name, _)| {
+        !["TEAMSTER_WORKER", "TMUX", "TMUX_PANE", LAUNCH].contains(&name.to_string_lossy().as_ref())
+    });
+    for (name, value) in own.chain([(LAUNCH.into(), launch.into())]) {
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(b'=');
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
+/// What [`Launcher`] wrote for a bridge in a pane; it is there once.
+pub fn take_environment(file: &Path) -> Result<Vec<(OsString, OsString)>, FsError> {
+    use std::os::unix::ffi::OsStringExt;
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|n| n.to_str()))
+    else {
+        return Ok(Vec::new());
+    };
+    let Some(dir) = Dir::open_root(folder)? else {
+        return Ok(Vec::new());
+    };
+    let found = dir.read(name)?;
+    dir.remove(name)?;
+    let bytes = found.map(|(bytes, _)| bytes).unwrap_or_default();
+    Ok(bytes
+        .split(|byte| *byte == 0)
+        .filter_map(|pair| {
+            let at = pair.iter().position(|byte| *byte == b'=')?;
+            Some((
+                OsString::from_vec(pair[..at].to_vec()),
+                OsString::from_vec(pair[at + 1..].to_vec()),
+            ))
+        })
+        .collect())
+}
+
+/// Where our own program lies. One that was replaced while it runs is looked for under its name.
+pub fn own_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("teamster"))
+}

@@ -1,0 +1,335 @@
+//! Stopping workers: each is asked, asked once more, and then ended with everything it started. It is over when nobody
+//! is left, and that is looked at, not assumed.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::Value;
+use teamster_fs::Dir;
+use teamster_fs::proc::Machine;
+use teamster_isolate::tmux::Tmux;
+use teamster_isolate::tree::Tree;
+use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
+use teamster_types::event::NewEvent;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::json::Object;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::task::Status;
+use teamster_types::{TeamName, WorkerName};
+
+use crate::{dead, record};
+
+/// Who is asked is looked at this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// What is asked politely at the end has this long.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How workers are to stop.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Their team.
+    pub team: TeamName,
+    /// Only this one.
+    pub only: Option<WorkerName>,
+    /// Who wants it.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// The current task is finished first.
+    pub drain: bool,
+    /// Nobody is asked.
+    pub force: bool,
+    /// Until when they may end by themselves.
+    pub deadline: Duration,
+}
+
+/// How a worker ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// It answered and ended.
+    Confirmed,
+    /// It was gone before it was asked.
+    Gone,
+    /// It ended without an answer.
+    Ended,
+    /// It had to be killed.
+    Killed,
+    /// It is still there.
+    Alive,
+}
+
+impl How {
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Gone => "gone",
+            Self::Ended => "ended",
+            Self::Killed => "killed",
+            Self::Alive => "alive",
+        }
+    }
+}
+
+/// One worker's end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct End {
+    /// Who.
+    pub worker: WorkerName,
+    /// How.
+    pub how: How,
+    /// What it said, or what is still there.
+    pub note: String,
+}
+
+/// A worker as it is known before it is stopped.
+#[derive(Clone, Debug)]
+struct Known {
+    worker: WorkerName,
+    process: Option<ProcessId>,
+    launch: Option<String>,
+    asked: BTreeSet<String>,
+    answer: Option<(bool, String)>,
+}
+
+/// Stops workers.
+pub struct Shutdown<'a> {
+    /// Where they are asked.
+    pub store: &'a dyn Store,
+    /// Where they run.
+    pub machine: &'a Machine,
+    /// Their project.
+    pub project: &'a Dir,
+    /// The terminal server they may run in.
+    pub tmux: Option<&'a Tmux>,
+    /// Is told what happens.
+    pub tell: &'a mut dyn FnMut(&str),
+}
+
+impl Shutdown<'_> {
+    /// Stops them, and says how each ended.
+    pub fn run(&mut self, wish: &Wish) -> Result<Vec<End>, StoreError> {
+        let mut known = self.everyone(wish)?;
+        let (mut living, gone): (Vec<Known>, Vec<Known>) =
+            known.drain(..).partition(|known| self.lives(known));
+        let mut ends: Vec<End> = gone.iter().map(|known| end(known, How::Gone, "")).collect();
+        let start = Instant::now();
+        if !wish.force && !living.is_empty() {
+            // Answers from before are none to this question.
+            let mut read = self.store.position(&wish.team)? + 1;
+            for known in &mut living {
+                self.ask(wish, known)?;
+            }
+            let mut asked_again = false;
+            while !living.is_empty() && start.elapsed() < wish.deadline {
+                self.hear(wish, &mut living, &mut read)?;
+                let (still, over): (Vec<Known>, Vec<Known>) =
+                    living.into_iter().partition(|known| self.lives(known));
+                for known in &over {
+                    let how = match known.answer {
+                        Some((true, _)) => How::Confirmed,
+                        _ => How::Ended,
+                    };
+                    let why = known.answer.as_ref().map_or("", |(_, why)| why.as_str());
+                    (self.tell)(&format!("{} has ended", known.worker));
+                    ends.push(end(known, how, why));
+                }
+                living = still;
+                let refused = living
+                    .iter()
+                    .any(|known| matches!(known.answer, Some((false, _))));
+                if !asked_again && (refused || start.elapsed() >= wish.deadline / 2) {
+                    asked_again = true;
+                    for known in &mut living {
+                        if let Some((false, why)) = &known.answer {
+                            (self.tell)(&format!("{} does not want to: {why}", known.worker));
+                        }
+                        (self.tell)(&format!("{} is asked once more", known.worker));
+                        self.ask(wish, known)?;
+                    }
+                }
+                if !living.is_empty() {
+                    std::thread::sleep(LOOK_AGAIN);
+                }
+            }
+        }
+        for known in &living {
+            ends.push(self.end(wish, known)?);
+        }
+        self.tidy(wish, &ends)?;
+        ends.sort_by(|a, b| a.worker.cmp(&b.worker));
+        Ok(ends)
+    }
+
+    /// Everyone who may be running: by heartbeat or by the record of a launch.
+    fn everyone(&self, wish: &Wish) -> Result<Vec<Known>, StoreError> {
+        let (beats, _) = self.store.heartbeats(&wish.team)?;
+        let records = record::all(self.project, &wish.team)?;
+        let mut all: Vec<Known> = beats.into_iter().map(of_beat).collect();
+        for record in records {
+            let of_record = Known {
+                worker: record.wanted.worker,
+                process: Some(record.process),
+                launch: Some(record.launch),
+                asked: BTreeSet::new(),
+                answer: None,
+            };
+            match all
+                .iter_mut()
+                .find(|known| known.worker == of_record.worker)
+            {
+                Some(known) if known.launch.is_none() => known.launch = of_record.launch,
+                Some(known) if known.launch != of_record.launch => all.push(of_record),
+                Some(_) => {}
+                None => all.push(of_record),
+            }
+        }
+        all.retain(|known| wish.only.as_ref().is_none_or(|only| *only == known.worker));
+        Ok(all)
+    }
+
+    fn lives(&self, known: &Known) -> bool {
+        let runs = known
+            .process
+            .as_ref()
+            .is_some_and(|process| self.machine.life(process) == Life::Alive);
+        runs || !self.tree(known).is_empty()
+    }
+
+    fn tree(&self, known: &Known) -> Vec<ProcessId> {
+        match &known.launch {
+            Some(launch) => Tree::of_launch(self.machine, launch, known.process.as_ref()).members(),
+            None => Vec::new(),
+        }
+    }
+
+    fn ask(&mut self, wish: &Wish, known: &mut Known) -> Result<(), StoreError> {
+        let signal = Signal {
+            request_id: teamster_fs::random_hex(),
+            reason: wish.reason.clone(),
+            timestamp: self.store.now(),
+            drain: wish.drain,
+        };
+        self.store
+            .signal(&wish.team, &wish.actor, &known.worker, &signal)?;
+        let mut extra = Object::new();
+        extra.insert("requestId".into(), signal.request_id.clone().into());
+        extra.insert("drain".into(), wish.drain.into());
+        self.store.send(
+            &wish.team,
+            &Outgoing {
+                from: "lead".to_owned(),
+                to: Recipient::Worker(known.worker.to_string()),
+                kind: "shutdown_request".to_owned(),
+                content: wish.reason.clone(),
+                extra,
+            },
+        )?;
+        known.asked.insert(signal.request_id);
+        known.answer = None;
+        Ok(())
+    }
+
+    /// Answers are journalled, so they can be heard without moving the lead's place in its mail.
+    fn hear(
+        &mut self,
+        wish: &Wish,
+        living: &mut [Known],
+        read: &mut u64,
+    ) -> Result<(), StoreError> {
+        let page = self.store.events(&wish.team, *read, 1_000)?;
+        for event in &page.events {
+            *read = event.seq + 1;
+            let is_answer = event.kind == "message.sent";
+            if let Some(known) = living
+                .iter_mut()
+                .find(|known| is_answer && event.actor == known.worker.as_str())
+            {
+                let kind = event.data.get("messageType").and_then(Value::as_str);
+                let extra = |key: &str| event.data.get("extra").and_then(|extra| extra.get(key));
+                let request = extra("requestId")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
+                if matches!(kind, Some("shutdown_ack" | "drain_ack"))
+                    && (request.is_empty() || known.asked.contains(request))
+                {
+                    let approve = extra("approve").and_then(Value::as_bool);
+                    let why = extra("reason").and_then(Value::as_str).unwrap_or_default();
+                    known.answer = Some((approve.unwrap_or(true), why.to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends one that did not end by itself, with everything it started.
+    fn end(&mut self, wish: &Wish, known: &Known) -> Result<End, StoreError> {
+        (self.tell)(&format!("{} is ended", known.worker));
+        let number = known.launch.clone().unwrap_or_default();
+        let tree = Tree::of_launch(self.machine, &number, known.process.as_ref());
+        tree.ask(teamster_isolate::Signal::INT);
+        let ended = tree.end(GRACE);
+        if let Err(still) = ended {
+            return Ok(end(known, How::Alive, &still.to_string()));
+        }
+        for task in self.store.tasks(&wish.team)?.tasks {
+            let is_theirs = task.status() == Status::InProgress
+                && task
+                    .claim()
+                    .is_some_and(|claim| claim.worker == known.worker);
+            if is_theirs {
+                self.store
+                    .release(&wish.team, &wish.actor, task.id(), None)?;
+            }
+        }
+        let event = NewEvent::new("worker.stopped", &wish.actor)
+            .with("worker", &known.worker)
+            .with("how", How::Killed.as_str())
+            .with("reason", &wish.reason);
+        self.store.record(&wish.team, event)?;
+        let note = if wish.force {
+            ""
+        } else {
+            "it did not end when asked"
+        };
+        Ok(end(known, How::Killed, note))
+    }
+
+    /// Takes away what the ended ones left: heartbeats, records, signals, dead panes.
+    fn tidy(&self, wish: &Wish, ends: &[End]) -> Result<(), StoreError> {
+        for end in ends.iter().filter(|end| end.how != How::Alive) {
+            dead::forget(self.store, self.project, &wish.team, &end.worker)?;
+            self.store.clear_signals(&wish.team, &end.worker)?;
+            if let Some(tmux) = self.tmux
+                && let Ok(Some(pane)) = tmux.pane_of(&wish.team, &end.worker)
+                && pane.dead
+            {
+                let _ = tmux.close_pane(&pane);
+            }
+        }
+        if let Some(tmux) = self.tmux {
+            let _ = tmux.end_if_empty();
+        }
+        Ok(())
+    }
+}
+
+fn of_beat(beat: Heartbeat) -> Known {
+    Known {
+        process: beat.process(),
+        launch: beat.launch,
+        worker: beat.worker_name,
+        asked: BTreeSet::new(),
+        answer: None,
+    }
+}
+
+fn end(known: &Known, how: How, note: &str) -> End {
+    End {
+        worker: known.worker.clone(),
+        how,
+        note: note.to_owned(),
+    }
+}

@@ -1,0 +1,194 @@
+//! Keeping a team's workers alive: the dead are replaced, the hung are started anew, and what was said about each is
+//! said once.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use teamster_fs::Dir;
+use teamster_fs::proc::Machine;
+use teamster_isolate::tree::Tree;
+use teamster_store::{Store, StoreError};
+use teamster_types::event::NewEvent;
+use teamster_types::health::{Limits, Verdict};
+use teamster_types::{TeamName, WorkerName};
+
+use crate::dead;
+use crate::launch::{LaunchError, Launcher};
+use crate::record::{self, Record};
+
+/// A worker that ends again and again is started anew so often, and then left to a person.
+pub const MOST_RESTARTS: u32 = 3;
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Who has run so long is no longer counted among those that end again and again.
+const STEADY: Duration = Duration::from_secs(10 * 60);
+
+/// What a look at the team found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A worker is not what it should be.
+    Verdict(WorkerName, Verdict, String),
+    /// A worker was started anew.
+    Restarted(WorkerName, u32),
+    /// It could not be, and why.
+    NotRestarted(WorkerName, String),
+    /// It was started anew too often.
+    GivenUp(WorkerName),
+}
+
+/// Looks after the workers of one team.
+pub struct Supervisor<'a> {
+    /// Where they work.
+    pub store: &'a dyn Store,
+    /// Where they run.
+    pub machine: &'a Machine,
+    /// Their project.
+    pub project: &'a Dir,
+    /// How they are started.
+    pub launcher: &'a Launcher<'a>,
+    /// What health is judged by.
+    pub limits: Limits,
+    /// Their team.
+    pub team: TeamName,
+    known: HashMap<WorkerName, State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    told: Option<Verdict>,
+    restarts: u32,
+    next: Option<Instant>,
+    given_up: bool,
+}
+
+impl<'a> Supervisor<'a> {
+    /// Somebody who looks after this team.
+    pub fn new(
+        store: &'a dyn Store,
+        machine: &'a Machine,
+        project: &'a Dir,
+        launcher: &'a Launcher<'a>,
+        limits: Limits,
+        team: TeamName,
+    ) -> Self {
+        Self {
+            store,
+            machine,
+            project,
+            launcher,
+            limits,
+            team,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Looks at everyone once, and does what is to be done.
+    pub fn look(&mut self) -> Result<Vec<Found>, StoreError> {
+        let mut found = Vec::new();
+        let (beats, _) = self.store.heartbeats(&self.team)?;
+        for record in record::all(self.project, &self.team)? {
+            let worker = record.wanted.worker.clone();
+            let beat = beats
+                .iter()
+                .find(|beat| beat.worker_name == worker)
+                // The heartbeat of an earlier launch says nothing about this one.
+                .filter(|beat| beat.launch.as_deref() == Some(record.launch.as_str()));
+            let assessment = dead::assess(self.store, beat, Some(&record), &self.limits);
+            let verdict = assessment.verdict;
+            let why = assessment.evidence.join(", ");
+            let state = self.known.entry(worker.clone()).or_default();
+            state.restarts = state.restarts.max(record.restarts);
+            if state.told != Some(verdict) {
+                state.told = Some(verdict);
+                if let Some(kind) = kind(verdict) {
+                    let event = NewEvent::new(kind, "system")
+                        .with("worker", &worker)
+                        .with("evidence", &assessment.evidence);
+                    self.store.record(&self.team, event)?;
+                    found.push(Found::Verdict(worker.clone(), verdict, why));
+                }
+            }
+            match verdict {
+                Verdict::Dead | Verdict::Hung => found.extend(self.mend(&record, verdict)?),
+                Verdict::Healthy => self.is_well(&record),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// Who has been well for long may fail as often as anybody.
+    fn is_well(&mut self, record: &Record) {
+        if self.store.now().since(record.started_at) >= STEADY
+            && let Some(state) = self.known.get_mut(&record.wanted.worker)
+        {
+            state.restarts = 0;
+        }
+    }
+
+    fn mend(&mut self, record: &Record, verdict: Verdict) -> Result<Option<Found>, StoreError> {
+        let worker = &record.wanted.worker;
+        if verdict == Verdict::Hung {
+            // Not proven dead, so first it is made so; its tasks go back like those of any dead worker.
+            let tree = Tree::of_launch(self.machine, &record.launch, Some(&record.process));
+            if let Err(still) = tree.end(Duration::from_secs(5)) {
+                return Ok(Some(Found::NotRestarted(worker.clone(), still.to_string())));
+            }
+        }
+        let launch = Some(record.launch.as_str());
+        dead::bury(
+            self.store,
+            self.machine,
+            &self.team,
+            worker,
+            launch,
+            "system",
+        )?;
+        let state = self.known.entry(worker.clone()).or_default();
+        if state.given_up {
+            return Ok(None);
+        }
+        if state.restarts >= MOST_RESTARTS {
+            state.given_up = true;
+            return Ok(Some(Found::GivenUp(worker.clone())));
+        }
+        let now = Instant::now();
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << state.restarts.min(8))
+            .min(LONGEST_PAUSE);
+        // The first time at once: most workers die once and for a reason that does not come again.
+        let next = *state.next.get_or_insert(if state.restarts == 0 {
+            now
+        } else {
+            now + pause
+        });
+        if now < next {
+            return Ok(None);
+        }
+        state.restarts += 1;
+        state.next = None;
+        state.told = None;
+        let restarts = state.restarts;
+        match self.launcher.start(&record.wanted, restarts) {
+            Ok(_) => {
+                let event = NewEvent::new("worker.restarted", "system")
+                    .with("worker", worker)
+                    .with("times", restarts);
+                self.store.record(&self.team, event)?;
+                Ok(Some(Found::Restarted(worker.clone(), restarts)))
+            }
+            Err(LaunchError::Store(error)) => Err(error),
+            Err(error) => Ok(Some(Found::NotRestarted(worker.clone(), error.to_string()))),
+        }
+    }
+}
+
+/// The event that tells of a verdict, if it is one to tell of.
+fn kind(verdict: Verdict) -> Option<&'static str> {
+    match verdict {
+        Verdict::Dead => Some("worker.dead"),
+        Verdict::Hung => Some("worker.hung"),
+        Verdict::Silent => Some("worker.silent"),
+        Verdict::AtRisk | Verdict::Quarantined | Verdict::Healthy | Verdict::Unknown => None,
+    }
+}

@@ -1,0 +1,87 @@
+//! Where a worker works, and what becomes of what its agent left there.
+
+mod worktree;
+
+use std::path::{Path, PathBuf};
+
+use teamster_types::task::Task;
+
+pub use worktree::{InWorktree, Opened};
+
+/// Something that kept a worker from working, in words for a person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoPlace(pub String);
+
+/// As what the work is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// It is the task's result.
+    Result,
+    /// The attempt with this number came to nothing, but nothing is thrown away.
+    Attempt(u64),
+}
+
+/// What was kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The commit, where there is one.
+    pub commit: Option<String>,
+    /// The branch or ref that holds it.
+    pub name: Option<String>,
+    /// Files that were changed, from the top of the project.
+    pub files: Vec<String>,
+}
+
+/// Where a worker works. Its agent is the only one who changes anything there.
+pub trait Workplace: Send {
+    /// The folder that agents are started in.
+    fn folder(&self) -> &Path;
+
+    /// The repository's own folder, for agents whose sandbox must let git write there.
+    fn git_dir(&self) -> Option<&Path>;
+
+    /// Makes it ready for a task: clean, and where the team's work is by now. Nothing that was there is lost.
+    fn begin(&mut self) -> Result<(), NoPlace>;
+
+    /// What the agent changed, from the top of the project.
+    fn changes(&self) -> Result<Vec<PathBuf>, NoPlace>;
+
+    /// Commits what is there, so that it outlives the workplace.
+    fn keep(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, NoPlace>;
+}
+
+/// The project's own folder, for projects without git: nothing is committed, and workers see each other's files.
+#[derive(Clone, Debug)]
+pub struct InPlace {
+    folder: PathBuf,
+}
+
+impl InPlace {
+    /// Work in this folder.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+}
+
+impl Workplace for InPlace {
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn git_dir(&self) -> Option<&Path> {
+        None
+    }
+
+    fn begin(&mut self) -> Result<(), NoPlace> {
+        Ok(())
+    }
+
+    fn changes(&self) -> Result<Vec<PathBuf>, NoPlace> {
+        Ok(Vec::new())
+    }
+
+    fn keep(&mut self, _: &Task, _: Keep, _: &str) -> Result<Kept, NoPlace> {
+        Ok(Kept::default())
+    }
+}

@@ -1,0 +1,163 @@
+//! A worktree of the worker's own, on a branch of its own.
+
+use std::path::{Path, PathBuf};
+
+use teamster_isolate::git::{
+    Author, CommitId, GitError, Moved, Repo, Worktree, integration_branch, pin_ref,
+};
+use teamster_types::task::Task;
+use teamster_types::{TeamName, WorkerName};
+
+use super::{Keep, Kept, NoPlace, Workplace};
+
+/// A worktree of the worker's own.
+#[derive(Debug)]
+pub struct InWorktree {
+    repo: Repo,
+    team: TeamName,
+    worker: WorkerName,
+    /// Where the team's work began.
+    start: CommitId,
+    tree: Worktree,
+    folder: PathBuf,
+    /// Where the current task began.
+    base: CommitId,
+}
+
+/// A worktree that is ready, and what had to make room for it, in words.
+#[derive(Debug)]
+pub struct Opened {
+    /// The workplace.
+    pub place: InWorktree,
+    /// What was moved aside.
+    pub kept: Vec<String>,
+}
+
+impl InWorktree {
+    /// Makes the worktree of a worker, from `start` or from where the team's work is by now.
+    pub fn open(
+        repo: Repo,
+        team: &TeamName,
+        worker: &WorkerName,
+        start: CommitId,
+    ) -> Result<Opened, GitError> {
+        repo.exclude_ours()?;
+        let base = work_so_far(&repo, team)?.unwrap_or_else(|| start.clone());
+        let prepared = Worktree::prepare(&repo, team, worker, &base)?;
+        let folder = prepared.worktree.work_folder();
+        let kept = prepared.kept.iter().map(say_kept).collect();
+        let place = Self {
+            repo,
+            team: team.clone(),
+            worker: worker.clone(),
+            start,
+            tree: prepared.worktree,
+            folder,
+            base,
+        };
+        Ok(Opened { place, kept })
+    }
+
+    fn bring_up_to_date(&mut self) -> Result<(), GitError> {
+        let target = work_so_far(&self.repo, &self.team)?.unwrap_or_else(|| self.start.clone());
+        match self.tree.move_to(&target)? {
+            Moved::Already | Moved::To(_) => self.base = target,
+            // What is in the way is work that nobody kept. It is moved aside whole, and a new worktree takes its place.
+            Moved::Kept { .. } | Moved::Merged(_) => {
+                let prepared = Worktree::prepare(&self.repo, &self.team, &self.worker, &target)?;
+                self.tree = prepared.worktree;
+                self.folder = self.tree.work_folder();
+                self.base = target;
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, GitError> {
+        let files: Vec<String> = self
+            .tree
+            .changes(&self.base)?
+            .iter()
+            .map(|change| change.path.to_string_lossy().into_owned())
+            .collect();
+        let committed = match (self.tree.commit_all(message, &Author::default()), keep) {
+            (Ok(committed), _) => committed,
+            // A merge that the agent left half-way cannot be committed, but what is there can be kept.
+            (Err(_), Keep::Attempt(_)) => {
+                let branch = self.tree.salvage()?;
+                return Ok(Kept {
+                    commit: None,
+                    name: Some(branch),
+                    files,
+                });
+            }
+            (Err(error), Keep::Result) => return Err(error),
+        };
+        let head = match committed {
+            Some(commit) => commit,
+            // The agent may have committed itself.
+            None => self.tree.head()?,
+        };
+        if head == self.base {
+            return Ok(Kept::default());
+        }
+        let name = match keep {
+            Keep::Result => {
+                self.repo.pin(&self.team, task.id(), &head)?;
+                pin_ref(&self.team, task.id())
+            }
+            Keep::Attempt(number) => self
+                .repo
+                .pin_attempt(&self.team, task.id(), number, &head)?,
+        };
+        Ok(Kept {
+            commit: Some(head.as_str().to_owned()),
+            name: Some(name),
+            files,
+        })
+    }
+}
+
+impl Workplace for InWorktree {
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn git_dir(&self) -> Option<&Path> {
+        Some(self.repo.common())
+    }
+
+    fn begin(&mut self) -> Result<(), NoPlace> {
+        self.bring_up_to_date().map_err(|error| no_place(&error))
+    }
+
+    fn changes(&self) -> Result<Vec<PathBuf>, NoPlace> {
+        let changes = self.tree.changes(&self.base);
+        let changes = changes.map_err(|error| no_place(&error))?;
+        Ok(changes.into_iter().map(|change| change.path).collect())
+    }
+
+    fn keep(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, NoPlace> {
+        self.commit(task, keep, message)
+            .map_err(|error| no_place(&error))
+    }
+}
+
+/// The head of the branch into which finished tasks are merged, if there is one yet.
+fn work_so_far(repo: &Repo, team: &TeamName) -> Result<Option<CommitId>, GitError> {
+    repo.resolve(&format!("refs/heads/{}", integration_branch(team)))
+}
+
+fn say_kept(kept: &teamster_isolate::git::Kept) -> String {
+    let place = kept
+        .path
+        .as_ref()
+        .map(|path| path.display().to_string())
+        .or_else(|| kept.branch.clone())
+        .unwrap_or_default();
+    format!("{}: kept as {place}", kept.why)
+}
+
+fn no_place(error: &GitError) -> NoPlace {
+    NoPlace(format!("{error}; {}", error.hint))
+}

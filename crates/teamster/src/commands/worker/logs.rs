@@ -1,0 +1,164 @@
+//! `teamster worker logs`
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use teamster_fs::{Dir, layout};
+use teamster_types::TaskId;
+
+use super::wanted::{Named, WorkerArg};
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+use crate::shown::viewed_line;
+use crate::table::fit;
+
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const WIDTH: usize = 160;
+
+/// Show what a worker's agent did, as it was sent (redacted)
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster worker logs worker-1
+  teamster worker logs worker-1 --task 3 --last 20
+  teamster worker logs worker-1 --follow   # until Ctrl-C
+  teamster worker logs worker-1 --json     # every line as it was sent")]
+pub struct Logs {
+    #[command(flatten)]
+    worker: WorkerArg,
+    /// Of this task [default: the latest]
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+    /// Go on with new lines until interrupted
+    #[arg(long)]
+    follow: bool,
+    /// Only the last so many lines
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+    /// What the bridge itself printed
+    #[arg(long, conflicts_with = "task")]
+    bridge: bool,
+}
+
+impl Logs {
+    pub fn run(self, context: &Context) -> Result {
+        let named = self.worker.find(context)?;
+        let nothing = || {
+            CommandError::not_found(format!("there is no log of {} yet", named.worker))
+                .hint("`teamster worker list` shows whether it runs")
+        };
+        let folder = folder(&named)?.ok_or_else(nothing)?;
+        let (old, name) = if self.bridge {
+            (None, layout::BRIDGE_LOG.to_owned())
+        } else {
+            let task = match &self.task {
+                Some(id) => id.parse::<TaskId>()?,
+                None => latest(&folder)?.ok_or_else(nothing)?,
+            };
+            (Some(layout::old_task_log(&task)), layout::task_log(&task))
+        };
+        let mut lines: Vec<u8> = Vec::new();
+        for part in old.iter().chain([&name]) {
+            if let Some((bytes, _)) = folder.read(part)? {
+                lines.extend(bytes);
+            }
+        }
+        if lines.is_empty() && !self.follow {
+            return Err(nothing());
+        }
+        let text = String::from_utf8_lossy(&lines);
+        let all: Vec<&str> = text.lines().collect();
+        let from = self.last.map_or(0, |last| all.len().saturating_sub(last));
+        for line in &all[from..] {
+            show(context, line)?;
+        }
+        if self.follow {
+            return follow(context, &folder, &name);
+        }
+        Ok(())
+    }
+}
+
+/// Goes on with what is appended. A file that was put aside begins anew.
+fn follow(context: &Context, folder: &Dir, name: &str) -> Result {
+    let mut read = folder.stamp(name)?.map_or(0, |stamp| stamp.size);
+    let mut rest = String::new();
+    loop {
+        let size = folder.stamp(name)?.map_or(0, |stamp| stamp.size);
+        if size < read {
+            read = 0;
+        }
+        if size > read
+            && let Some((bytes, _)) = folder.read_from(name, read)?
+        {
+            read += bytes.len() as u64;
+            rest.push_str(&String::from_utf8_lossy(&bytes));
+            while let Some(at) = rest.find('\n') {
+                let line: String = rest.drain(..=at).collect();
+                show(context, line.trim_end())?;
+            }
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn show(context: &Context, line: &str) -> Result {
+    if context.out.is_json() {
+        return context.out.write(&format!("{line}\n"));
+    }
+    let said = serde_json::from_str::<Value>(line).ok();
+    let text = match &said {
+        Some(entry) => {
+            let word = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+            let what = match entry.get("event") {
+                Some(event) => event
+                    .get("teamster")
+                    .and_then(Value::as_str)
+                    .map_or_else(|| event.to_string(), str::to_owned),
+                None => word("text").to_owned(),
+            };
+            format!("{} {:8} {}", word("ts"), word("from"), viewed_line(&what))
+        }
+        None => viewed_line(line),
+    };
+    let width = if context.out.is_screen() {
+        WIDTH
+    } else {
+        usize::MAX
+    };
+    context.out.write(&format!("{}\n", fit(&text, width)))
+}
+
+fn folder(named: &Named) -> Result<Option<Dir>> {
+    let Some(project) = Dir::open_root(&named.project)? else {
+        return Ok(None);
+    };
+    let Some(mut dir) = project.child(layout::OMC)? else {
+        return Ok(None);
+    };
+    for name in layout::log_folders(&named.team, &named.worker) {
+        match dir.child(name)? {
+            Some(child) => dir = child,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(dir))
+}
+
+/// The task whose log was written last.
+fn latest(folder: &Dir) -> Result<Option<TaskId>> {
+    let mut found: Option<(i64, TaskId)> = None;
+    for entry in folder.entries()? {
+        let task = entry.name.strip_suffix(".jsonl");
+        if let Some(Ok(task)) = task.map(str::parse::<TaskId>)
+            && let Some(stamp) = folder.stamp(&entry.name)?
+            && found
+                .as_ref()
+                .is_none_or(|(time, _)| stamp.modified > *time)
+        {
+            found = Some((stamp.modified, task));
+        }
+    }
+    Ok(found.map(|(_, task)| task))
+}

@@ -1,0 +1,100 @@
+//! `teamster worker start`
+
+use clap::Args;
+use serde_json::json;
+use teamster_types::WorkerName;
+use teamster_types::team::NewMember;
+use teamster_workers::record::{Backend, Wanted};
+
+use super::{bridge, wanted};
+use crate::cli::TeamArg;
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+
+/// Start a worker: a process of its own that claims tasks and has its agent do them
+///
+/// It works in a git worktree of its own, `.omc/worktrees/TEAM/NAME`, on the branch `omc-team/TEAM/NAME`, and goes on
+/// until it is stopped. The command returns once the worker's heart beats.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster worker start --name worker-1 --provider claude
+  teamster worker start --name worker-2 --provider codex --tmux
+  teamster worker start --name tests --provider 'command:make test'
+  teamster worker start --name worker-1 --provider gemini --foreground")]
+pub struct Start {
+    /// The worker's name; it joins the team if it is no member yet
+    #[arg(long)]
+    name: String,
+    /// Its agent: claude, codex, gemini, command:SHELL COMMAND, scripted:FILE
+    #[arg(long)]
+    provider: String,
+    /// The model its agent is to use [default: the client's own]
+    #[arg(long)]
+    model: Option<String>,
+    /// Run it in a pane of our own tmux, to be looked at with `worker attach`
+    #[arg(long, conflicts_with = "foreground")]
+    tmux: bool,
+    /// Work in the project's own folder: no worktree, no commits
+    #[arg(long)]
+    in_place: bool,
+    /// Be the worker: stay here, say what happens, stop with Ctrl-C
+    #[arg(long)]
+    foreground: bool,
+    #[command(flatten)]
+    team: TeamArg,
+}
+
+impl Start {
+    pub fn run(self, context: &Context) -> Result {
+        // A worker never starts a worker.
+        context.identity.must_be_person("starting a worker")?;
+        let team = context.team(self.team.team.as_deref())?;
+        let worker: WorkerName = self.name.parse()?;
+        // What cannot be started is said before anything is changed.
+        wanted::providers(context)
+            .find(&self.provider)
+            .map_err(|error| CommandError::usage(error.to_string()))?;
+        let project = wanted::project(context, &team)?;
+        context.store()?.join_team(
+            &team,
+            &NewMember {
+                name: worker.clone(),
+                provider: self.provider.clone(),
+            },
+        )?;
+        let wanted = Wanted {
+            team,
+            worker,
+            provider: self.provider,
+            model: self.model,
+            in_place: self.in_place,
+            backend: if self.tmux {
+                Backend::Tmux
+            } else {
+                Backend::Process
+            },
+        };
+        if self.foreground {
+            return bridge::be(context, wanted, teamster_fs::random_hex(), 0);
+        }
+        let beat = wanted::start(context, &wanted, &project, 0)?;
+        context.out.answer(
+            || {
+                json!({
+                    "worker": wanted.worker,
+                    "team": wanted.team,
+                    "provider": wanted.provider,
+                    "backend": wanted.backend.as_str(),
+                    "pid": beat.pid,
+                })
+            },
+            || {
+                format!(
+                    "{} works for team {} as process {}; `teamster worker logs {}` shows what it does",
+                    wanted.worker, wanted.team, beat.pid, wanted.worker
+                )
+            },
+        )
+    }
+}

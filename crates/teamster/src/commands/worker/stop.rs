@@ -1,0 +1,54 @@
+//! `teamster worker stop`
+
+use std::time::Duration;
+
+use clap::Args;
+use teamster_types::time::parse_span;
+
+use super::wanted::WorkerArg;
+use crate::commands::shutdown::{self, Asked};
+use crate::context::Context;
+use crate::error::Result;
+
+/// Stop a worker: ask it, then end it with everything it started
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster worker stop worker-1
+  teamster worker stop worker-1 --drain   # after its current task
+  teamster worker stop worker-1 --force")]
+pub struct Stop {
+    #[command(flatten)]
+    worker: WorkerArg,
+    /// Let it finish its current task
+    #[arg(long, conflicts_with = "force")]
+    drain: bool,
+    /// Do not ask
+    #[arg(long)]
+    force: bool,
+    /// How long it has to end by itself
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
+    deadline: Duration,
+}
+
+/// A time as people write it.
+pub fn span(text: &str) -> std::result::Result<Duration, String> {
+    parse_span(text).ok_or_else(|| "expected a time such as 30s or 10m".to_owned())
+}
+
+impl Stop {
+    pub fn run(self, context: &Context) -> Result {
+        context.identity.must_be_person("stopping a worker")?;
+        let named = self.worker.find(context)?;
+        shutdown::stop(
+            context,
+            Asked {
+                team: named.team,
+                only: Some(named.worker),
+                drain: self.drain,
+                force: self.force,
+                deadline: self.deadline,
+            },
+        )
+    }
+}

@@ -1,0 +1,116 @@
+//! What several commands need to know about a worker: who it is, how it was started, how to start it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use teamster_agents::Providers;
+use teamster_fs::Dir;
+use teamster_fs::layout;
+use teamster_isolate::tmux::{Tmux, TmuxError};
+use teamster_types::{TeamName, WorkerName};
+use teamster_workers::launch::{self, Launcher};
+use teamster_workers::record::{self, Record};
+
+use crate::cli::TeamArg;
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::{CommandError, ErrorKind, Result};
+
+/// Which worker of which team.
+#[derive(Args, Debug)]
+pub struct WorkerArg {
+    /// The worker
+    #[arg(value_name = "WORKER")]
+    pub name: String,
+    #[command(flatten)]
+    pub team: TeamArg,
+}
+
+/// A worker that was named, and its team's project.
+pub struct Named {
+    pub team: TeamName,
+    pub worker: WorkerName,
+    pub project: PathBuf,
+}
+
+impl WorkerArg {
+    /// Who is meant; an error when the team has no such worker.
+    pub fn find(&self, context: &Context) -> Result<Named> {
+        let team = context.team(self.team.team.as_deref())?;
+        let worker: WorkerName = self.name.parse()?;
+        let config = context.read()?.team(&team)?;
+        let members = config.members();
+        if !members.iter().any(|member| member.name == worker.as_str()) {
+            let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+            return Err(
+                CommandError::not_found(format!("team {team} has no worker {worker}")).hint(
+                    match names.as_slice() {
+                        [] => {
+                            "it has none; `teamster worker start --name NAME` starts one".to_owned()
+                        }
+                        names => format!("it has {}", names.join(", ")),
+                    },
+                ),
+            );
+        }
+        Ok(Named {
+            project: project(context, &team)?,
+            team,
+            worker,
+        })
+    }
+}
+
+impl Named {
+    /// How it was started, if that is known.
+    pub fn record(&self) -> Result<Option<Record>> {
+        match Dir::open_root(&self.project)? {
+            Some(project) => Ok(record::read(&project, &self.team, &self.worker)?),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The project that a team works on.
+pub fn project(context: &Context, team: &TeamName) -> Result<PathBuf> {
+    let config = context.read()?.team(team)?;
+    Ok(config
+        .project()
+        .map_or_else(|| context.layout.project.clone(), PathBuf::from))
+}
+
+/// Every provider that can be named.
+pub fn providers(context: &Context) -> Providers {
+    Providers::new(&context.layout.project)
+}
+
+/// Our own tmux server for a project.
+pub fn tmux(project: &std::path::Path) -> std::result::Result<Tmux, TmuxError> {
+    let run_folder = env_vars::get(env_vars::RUN_FOLDER).map(PathBuf::from);
+    let socket = layout::tmux_socket(project, run_folder.as_deref());
+    Tmux::find(&env_vars::get(env_vars::PATH).unwrap_or_default(), &socket)
+}
+
+/// Starts a worker; what to say when it did not begin.
+pub fn start(
+    context: &Context,
+    wanted: &record::Wanted,
+    project: &std::path::Path,
+    restarts: u32,
+) -> Result<teamster_types::heartbeat::Heartbeat> {
+    let teamster = launch::own_program();
+    let launcher = Launcher {
+        store: context.read()?,
+        project,
+        teamster: &teamster,
+        tmux: tmux(project),
+    };
+    launcher.start(wanted, restarts).map_err(|error| {
+        let kind = match &error {
+            launch::LaunchError::Files(_) | launch::LaunchError::Store(_) => ErrorKind::Unreachable,
+            _ => ErrorKind::Failed,
+        };
+        let hint = "`teamster worker start --foreground` shows what it does";
+        CommandError::new(kind, error.to_string()).hint(hint)
+    })
+}
