@@ -60,12 +60,12 @@ fn client() -> Client {
     }
 }
 
-fn state(status: &str, task: Value) -> Value {
+fn state(status: &str, task: Option<&str>) -> Value {
     json!({"enabled": true, "teamName": "t", "sessionId": "lead", "recentMessages": [],
         "teammates": [{"name": "w1", "role": "builder", "model": "opus", "status": status,
-            "taskId": task, "currentTask": if task.is_null() { Value::Null } else { json!("Parse") }}],
-        "progress": {"totalTasks": 1, "completedTasks": 0, "inProgressTasks": i32::from(!task.is_null()),
-            "failedTasks": 0, "pendingTasks": i32::from(task.is_null())}})
+            "taskId": task, "currentTask": task.map(|_| "Parse")}],
+        "progress": {"totalTasks": 1, "completedTasks": 0, "inProgressTasks": i32::from(task.is_some()),
+            "failedTasks": 0, "pendingTasks": i32::from(task.is_none())}})
 }
 
 fn ended() -> Value {
@@ -82,10 +82,10 @@ fn record() -> Value {
 
 fn states() -> Vec<Value> {
     vec![
-        state("spawning", Value::Null),
-        state("working", json!("1")),
-        state("idle", Value::Null),
-        state("completed", Value::Null),
+        state("spawning", None),
+        state("working", Some("1")),
+        state("idle", None),
+        state("completed", None),
         ended(),
     ]
 }
@@ -146,19 +146,19 @@ fn whatever_we_show_wrong_is_found() {
     });
     assert!(found.contains("or twice"), "{found}");
     let found = with(0, |first| {
-        first["teammates"][0]["status"] = json!("working")
+        first["teammates"][0]["status"] = json!("working");
     });
     assert!(found.contains("did not begin as spawning"), "{found}");
     let found = with(1, |second| second["teammates"][0]["taskId"] = Value::Null);
     assert!(found.contains("was never shown with it"), "{found}");
     let found = with(2, |third| {
-        third["teammates"][0]["status"] = json!("working")
+        third["teammates"][0]["status"] = json!("working");
     });
     assert!(found.contains("it was idle"), "{found}");
     let found = with(2, |third| third["teammates"][0]["name"] = json!("ghost"));
     assert!(found.contains("we showed [\"ghost\", \"w1\"]"), "{found}");
     let found = with(3, |fourth| {
-        fourth["teammates"][0]["status"] = json!("spawning")
+        fourth["teammates"][0]["status"] = json!("spawning");
     });
     assert!(found.contains("a step that there is not"), "{found}");
 }
