@@ -10,5 +10,7 @@
 )]
 
 mod brief;
+mod die;
 
 pub use brief::{Answer, Silence, ask, find_program, is_program};
+pub use die::die;
