@@ -77,6 +77,39 @@ fn the_prompt_is_never_an_argument() {
 }
 
 #[test]
+fn a_prompt_is_words_and_never_a_command_of_the_client() {
+    let project = TestProject::new();
+    let bin = bin(&project, &CLIENTS);
+    let permissions = Permissions::default();
+    for client in CLIENTS {
+        for (prompt, sent) in [
+            ("/help me", "Task:\n/help me"),
+            ("  !ls", "Task:\n  !ls"),
+            ("do / it", "do / it"),
+        ] {
+            let job = Job {
+                prompt,
+                path: bin.as_os_str(),
+                ..job(Path::new("/w/tree"), &permissions)
+            };
+            let (Input::Text(input) | Input::Dialogue(input)) =
+                driver(client).launch(&job).unwrap().input
+            else {
+                panic!("{client} gets no input");
+            };
+            let text = match serde_json::from_slice::<serde_json::Value>(&input) {
+                Ok(line) => line["message"]["content"][0]["text"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned(),
+                Err(_) => String::from_utf8(input).unwrap(),
+            };
+            assert_eq!(text, sent, "{client}");
+        }
+    }
+}
+
+#[test]
 fn the_command_lines_of_the_clients() {
     let project = TestProject::new();
     let bin = bin(&project, &CLIENTS);
@@ -231,6 +264,33 @@ fn the_native_codex_is_started_and_not_the_node_one() {
         program(&place);
         assert_eq!(started(), place);
     }
+}
+
+#[test]
+fn codex_may_write_where_git_really_keeps_the_worktree() {
+    let project = TestProject::new();
+    let bin = bin(&project, &CLIENTS);
+    let worktree = project.home().join("tree/worker-1");
+    std::fs::create_dir_all(&worktree).unwrap();
+    std::fs::write(
+        worktree.join(".git"),
+        "gitdir: /repo/.git/worktrees/worker-12\n",
+    )
+    .unwrap();
+    let permissions = Permissions::default();
+    let job = Job {
+        path: bin.as_os_str(),
+        git_dir: Some(Path::new("/repo/.git")),
+        ..job(&worktree, &permissions)
+    };
+    let launch = driver("codex").launch(&job).unwrap();
+    let words = words(&launch);
+    let added: Vec<&str> = words
+        .windows(2)
+        .filter(|pair| pair[0] == "--add-dir")
+        .map(|pair| pair[1])
+        .collect();
+    assert_eq!(added, ["/repo/.git", "/repo/.git/worktrees/worker-12"]);
 }
 
 #[test]

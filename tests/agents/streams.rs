@@ -208,6 +208,20 @@ fn claude_that_tries_again_without_end_is_paused_when_it_is_stopped() {
     );
 }
 
+#[test]
+fn claude_that_answered_without_its_model_did_no_work() {
+    let run = one("claude", "ok");
+    let text = String::from_utf8(run.stdout.clone()).unwrap();
+    // What it prints for a prompt such as `/help`.
+    let stdout = text.replace("\"num_turns\":2", "\"num_turns\":0");
+    assert_ne!(stdout, text);
+    let (_, outcome) = read(run.reader(), stdout.as_bytes(), run.ending(), "");
+    assert!(
+        matches!(outcome.verdict, Verdict::Failed { .. }),
+        "{outcome:?}"
+    );
+}
+
 fn used(input: u64, cached_input: u64, output: u64, reasoning: u64) -> Usage {
     Usage {
         input,

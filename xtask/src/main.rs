@@ -3,7 +3,8 @@
 //! - `ci` is what a change must pass ([`ci`]);
 //! - `evidence` makes the figures behind the guarantees and writes them to `docs/evidence.md` ([`evidence`]);
 //! - `bench` measures ratios and writes them to `docs/performance.md` ([`bench`]);
-//! - `docs` writes what is generated from the command line ([`docs`]).
+//! - `docs` writes what is generated from the command line ([`docs`]);
+//! - `drive` runs a real client once, as its driver says ([`drive`]).
 //!
 //! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`], the larger
 //! sizes of the test suites in [`suites`].
@@ -19,6 +20,7 @@ mod bench;
 mod ci;
 mod docs;
 mod drain;
+mod drive;
 mod evidence;
 mod inject;
 mod kit;
@@ -79,6 +81,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// One run of a real client by its driver
+    Drive(drive::Drive),
     /// One side of a benchmark, in a process of its own
     #[command(hide = true)]
     Workload(workload::Workload),
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
             limit,
         } => bench::run(quick, check, &limit),
         Command::Docs { check } => Product::build().and_then(|product| docs::run(&product, check)),
+        Command::Drive(drive) => drive.run(),
         Command::Workload(workload) => workload.run(),
     };
     match done {
