@@ -16,6 +16,7 @@
     reason = "nothing of a test binary can be reached from outside"
 )]
 
+mod agents;
 mod claude_install;
 mod cli;
 mod hook;

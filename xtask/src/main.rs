@@ -4,7 +4,8 @@
 //! - `evidence` makes the figures behind the guarantees and writes them to `docs/evidence.md` ([`evidence`]);
 //! - `bench` measures ratios and writes them to `docs/performance.md` ([`bench`]);
 //! - `real-clients` runs the real clients with our part installed and compares ([`real_clients`]);
-//! - `docs` writes what is generated from the command line ([`docs`]).
+//! - `docs` writes what is generated from the command line ([`docs`]);
+//! - `drive` runs a real client once, as its driver says ([`drive`]).
 //!
 //! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`], the larger
 //! sizes of the test suites in [`suites`].
@@ -20,6 +21,7 @@ mod bench;
 mod ci;
 mod docs;
 mod drain;
+mod drive;
 mod evidence;
 mod inject;
 mod kit;
@@ -90,6 +92,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// One run of a real client by its driver
+    Drive(drive::Drive),
     /// One side of a benchmark, in a process of its own
     #[command(hide = true)]
     Workload(workload::Workload),
@@ -106,6 +110,7 @@ fn main() -> ExitCode {
         } => bench::run(quick, check, &limit),
         Command::RealClients { only, lab } => real_clients::run(&only, lab.as_deref()),
         Command::Docs { check } => Product::build().and_then(|product| docs::run(&product, check)),
+        Command::Drive(drive) => drive.run(),
         Command::Workload(workload) => workload.run(),
     };
     match done {

@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::detect;
 use crate::driver::{
-    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, whose_work,
+    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, as_words,
+    whose_work,
 };
 use crate::reader::Reader;
 
@@ -67,7 +68,7 @@ impl Driver for Claude {
             secrets: SECRETS.map(str::to_owned).to_vec(),
             input: Input::Dialogue(line(&json!({
                 "type": "user",
-                "message": { "role": "user", "content": [{ "type": "text", "text": job.prompt }] },
+                "message": { "role": "user", "content": [{ "type": "text", "text": as_words(job.prompt) }] },
             }))),
         })
     }

@@ -6,11 +6,12 @@
 mod read;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::detect;
 use crate::driver::{
-    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, whose_work,
+    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, as_words,
+    whose_work,
 };
 use crate::permission::Rule;
 use crate::reader::Reader;
@@ -61,7 +62,7 @@ impl Driver for Codex {
             set: whose_work(job),
             unset: OF_A_SESSION_AROUND_US.to_vec(),
             secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: Input::Text(job.prompt.as_bytes().to_vec()),
+            input: Input::Text(as_words(job.prompt).into_owned().into_bytes()),
         })
     }
 
@@ -74,13 +75,26 @@ impl Driver for Codex {
     }
 }
 
-/// The repository's `.git` and the part of it that belongs to this worktree.
+/// The repository's `.git` and the part of it that belongs to this worktree, which git may have named otherwise than
+/// the folder: two teams can have a `worker-1`.
 fn git_folders(git_dir: &Path, worktree: &Path) -> Vec<OsString> {
-    let mut folders = vec![git_dir.as_os_str().to_owned()];
-    if let Some(name) = worktree.file_name() {
-        folders.push(git_dir.join("worktrees").join(name).into_os_string());
-    }
-    folders
+    let named = worktree
+        .file_name()
+        .map(|name| git_dir.join("worktrees").join(name));
+    let own = own_git_dir(worktree).or(named);
+    std::iter::once(git_dir.to_owned())
+        .chain(own)
+        .map(PathBuf::into_os_string)
+        .collect()
+}
+
+/// What the `.git` file of a linked worktree says: `gitdir: …`.
+fn own_git_dir(worktree: &Path) -> Option<PathBuf> {
+    let dir = teamster_fs::Dir::open_root(worktree).ok()??;
+    let (bytes, _) = dir.read(".git").ok()??;
+    let text = String::from_utf8(bytes).ok()?;
+    let path = text.strip_prefix("gitdir:")?.trim();
+    (!path.is_empty()).then(|| worktree.join(path))
 }
 
 /// `projects={"DIR"={trust_level="trusted"}}`: a folder that nobody has vouched for yet would change its settings. A

@@ -133,36 +133,36 @@ fn judge(
                 _ => "it took longer than a task may and was stopped",
             };
             return match trouble {
-                Some((trouble, message)) => failed_by(trouble, format!("{message} ({what})")),
-                None => failed_by(Trouble::Task, with_last_words(what.to_owned())),
+                Some((trouble, message)) => failed_by(trouble, &format!("{message} ({what})")),
+                None => failed_by(Trouble::Task, &with_last_words(what.to_owned())),
             };
         }
         None => {}
     }
     match (end, trouble) {
-        (Some(End::Failure { trouble, reason }), _) => failed_by(trouble, reason),
+        (Some(End::Failure { trouble, reason }), _) => failed_by(trouble, &reason),
         (Some(End::SessionGone { reason: why }), _) => Verdict::SessionGone {
             reason: reason(&why),
         },
         (Some(End::Success { .. }), _) => failed_by(
             Trouble::Task,
-            with_last_words(format!(
+            &with_last_words(format!(
                 "it said that it was done, but ended otherwise ({how})"
             )),
         ),
         // A client that gave up trying says so with an exit code; one that was killed did not give up.
         (None, Some((trouble, message))) if matches!(ending.exit, Exit::Code(_)) => {
-            failed_by(trouble, format!("{message} ({how})"))
+            failed_by(trouble, &format!("{message} ({how})"))
         }
         (None, _) => failed_by(
             Trouble::Task,
-            with_last_words(format!("it ended without a result ({how})")),
+            &with_last_words(format!("it ended without a result ({how})")),
         ),
     }
 }
 
-fn failed_by(trouble: Trouble, why: String) -> Verdict {
-    let reason = reason(&why);
+fn failed_by(trouble: Trouble, why: &str) -> Verdict {
+    let reason = reason(why);
     if trouble.pauses() {
         Verdict::Paused { trouble, reason }
     } else {

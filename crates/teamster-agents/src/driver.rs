@@ -1,5 +1,6 @@
 //! What to start for a job, and how.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,9 @@ pub struct Job<'a> {
     pub prompt: &'a str,
     /// The folder it works in: absolute, links resolved. The process is to be started there.
     pub worktree: &'a Path,
-    /// The repository's own `.git`, when `worktree` is a linked one and git must be able to write there.
+    /// The repository's own `.git`, when `worktree` is a linked one and the agent itself is to commit. Where the
+    /// agent is in a sandbox this opens the repository's hooks and settings to it as well, so leave it out when
+    /// somebody else commits.
     pub git_dir: Option<&'a Path>,
     /// Which model; else the client's own choice.
     pub model: Option<&'a str>,
@@ -243,6 +246,16 @@ pub(crate) fn whose_work(job: &Job<'_>) -> Vec<(OsString, OsString)> {
         ]);
     }
     set
+}
+
+/// The prompt as a client takes it for words. One that begins with `/` or the like would be a command of the client's
+/// own: Claude Code answers `/help …` by itself, asks no model, and calls that a success.
+pub(crate) fn as_words(prompt: &str) -> Cow<'_, str> {
+    if prompt.trim_start().starts_with(['/', '!', '#', '@', '?']) {
+        Cow::Owned(format!("Task:\n{prompt}"))
+    } else {
+        Cow::Borrowed(prompt)
+    }
 }
 
 /// A variable cannot hold the byte 0, and a subject from a foreign writer may.

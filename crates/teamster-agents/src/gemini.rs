@@ -6,7 +6,8 @@ use std::ffi::OsString;
 
 use crate::detect;
 use crate::driver::{
-    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, whose_work,
+    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, as_words,
+    whose_work,
 };
 use crate::permission::Rule;
 use crate::reader::Reader;
@@ -53,7 +54,7 @@ impl Driver for Gemini {
             set,
             unset: OF_A_SESSION_AROUND_US.to_vec(),
             secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: Input::Text(job.prompt.as_bytes().to_vec()),
+            input: Input::Text(as_words(job.prompt).into_owned().into_bytes()),
         })
     }
 

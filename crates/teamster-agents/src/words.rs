@@ -52,13 +52,25 @@ pub(crate) fn clip(text: &str, limit: usize) -> String {
     format!("{}…", &text[..end.unwrap_or(0)])
 }
 
-/// A text in one line: line ends and control characters become spaces.
+/// A text in one line: line ends and control characters become spaces, colours are left out.
 pub(crate) fn one_line(text: &str) -> String {
     let start = clip(text, LONGEST_DETAIL);
-    let plain: String = start
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let mut plain = String::with_capacity(start.len());
+    let mut rest = start.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => {
+                // `ESC [ … m`: up to the first letter. Anything else loses the escape itself only.
+                let mut ahead = rest.clone();
+                if ahead.next() == Some('[') {
+                    rest = ahead;
+                    rest.by_ref().find(char::is_ascii_alphabetic);
+                }
+            }
+            c if c.is_control() => plain.push(' '),
+            c => plain.push(c),
+        }
+    }
     plain.trim().to_owned()
 }
 
@@ -111,7 +123,8 @@ mod tests {
     fn texts_are_cut_between_characters() {
         assert_eq!(clip("äöü", 3), "ä…");
         assert_eq!(clip("äöü", 6), "äöü");
-        assert_eq!(one_line("a\n\u{1b}[31mb\r\n"), "a  [31mb");
+        assert_eq!(one_line("a\n\u{1b}[31mb\u{1b}[0m\r\n"), "a b");
+        assert_eq!(one_line("\u{1b}"), "");
     }
 
     #[test]

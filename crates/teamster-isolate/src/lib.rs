@@ -19,6 +19,7 @@ mod bounded;
 mod brief;
 pub mod child;
 pub mod detached;
+mod die;
 mod end;
 pub mod git;
 mod held;
@@ -26,6 +27,7 @@ pub mod tmux;
 pub mod tree;
 
 pub use brief::{Answer, Silence, ask, find_program, is_program};
+pub use die::die;
 pub use end::{Ended, GRACE, NotEnded, end};
 pub use held::Held;
 pub use rustix::process::Signal;

@@ -11,6 +11,13 @@ pub const TEAM: &str = "TEAMSTER_TEAM";
 /// The worker that the caller is. Set by a bridge for its agent; whoever has it can act for nobody else.
 pub const WORKER: &str = "TEAMSTER_WORKER";
 
+/// The task that the caller works on. Set by a bridge for its agent, like the two below.
+pub const TASK_ID: &str = "TEAMSTER_TASK_ID";
+/// What that task is about.
+pub const TASK_SUBJECT: &str = "TEAMSTER_TASK_SUBJECT";
+/// 1 for the first try.
+pub const TASK_ATTEMPT: &str = "TEAMSTER_TASK_ATTEMPT";
+
 /// Any value but an empty one turns colours off (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 

@@ -33,5 +33,8 @@ fn main() -> ExitCode {
     if let Some(event) = commands::hook::event_of(std::env::args_os()) {
         return commands::hook::run(&event);
     }
+    if let Some(script) = commands::play::script_of(std::env::args_os()) {
+        return commands::play::run(&script);
+    }
     cli::run(std::env::args_os().collect())
 }

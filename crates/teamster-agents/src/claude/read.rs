@@ -214,6 +214,12 @@ impl ClaudeReader {
         if text(value, "subtype") == Some("success")
             && value.get("is_error") == Some(&Value::Bool(false))
         {
+            if value.get("num_turns").and_then(Value::as_u64) == Some(0) {
+                return End::Failure {
+                    trouble: Trouble::Task,
+                    reason: format!("no model was asked, the client answered by itself: {said}"),
+                };
+            }
             return End::Success {
                 summary: said.to_owned(),
             };

@@ -1,3 +1,8 @@
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests arrange and look at files as any other program would"
+)]
+
 use super::*;
 use crate::event::{AgentEvent, Usage};
 use crate::reader::{Ending, Outcome, Reader, Verdict};

@@ -107,8 +107,8 @@ impl Script {
             return Err(missing());
         };
         let dir = Dir::open_root(folder).map_err(|error| unread(error.to_string()))?;
-        let read = dir.ok_or_else(missing)?.read(&name.to_string_lossy());
-        let (bytes, _) = read
+        let content = dir.ok_or_else(missing)?.read(&name.to_string_lossy());
+        let (bytes, _) = content
             .map_err(|error| unread(error.to_string()))?
             .ok_or_else(missing)?;
         if bytes.len() > LARGEST {

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
+use teamster_agents::detect::Client;
 
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
 use crate::output::Output;
 use crate::shown::{redacted, viewed_line};
 use crate::table::{Cell, Table, Tone};
-use programs::Client;
 
 /// Check that everything teamster needs is there and in order
 #[derive(Args, Debug)]
@@ -147,16 +147,26 @@ fn text(checks: &[Check], clients: &[Client], colour: bool) -> String {
     }
     let mut text = table.render(colour);
     if !clients.is_empty() {
-        let mut table = Table::new(["CLIENT", "VERSION", "PATH"]);
+        let mut table = Table::new(["CLIENT", "VERSION", "RUNS", "PATH"]);
         for client in clients {
             table.row([
                 client.name.into(),
                 viewed_line(client.version.as_deref().unwrap_or("unknown")).into(),
-                viewed_line(&client.path.to_string_lossy()).into(),
+                runs(client),
+                viewed_line(&client.program.to_string_lossy()).into(),
             ]);
         }
         text.push('\n');
         text.push_str(&table.render(colour));
     }
     text
+}
+
+/// Whether workers can be run with a client.
+fn runs(client: &Client) -> Cell {
+    match (client.driver, client.missing.is_empty()) {
+        (false, _) => Cell::new("not yet", Tone::Notable),
+        (true, true) => Cell::new("yes", Tone::Good),
+        (true, false) => Cell::new("see above", Tone::Notable),
+    }
 }

@@ -1,33 +1,21 @@
 //! Which programs are there, and which versions.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use serde::Serialize;
+use teamster_agents::detect::{self, Client};
 
 use super::Check;
 use crate::env_vars;
 
 /// A program that does not tell its version in this time has a problem of its own.
 const PATIENCE: Duration = Duration::from_secs(5);
-const CLIENTS: [&str; 5] = ["claude", "codex", "gemini", "opencode", "qwen"];
 /// The first git that can merge without a work tree (`merge-tree --write-tree`).
 const OLDEST_GIT: (u32, u32) = (2, 38);
 
-/// A client on this machine.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Client {
-    pub(super) name: &'static str,
-    pub(super) path: PathBuf,
-    pub(super) version: Option<String>,
-}
-
-struct Found {
-    path: PathBuf,
-    version: Result<String, String>,
-}
+/// What a program says its version is.
+type Version = Result<String, String>;
 
 /// Asks all programs at once: a slow one costs its own time only.
 pub(super) fn checks() -> (Vec<Check>, Vec<Client>) {
@@ -36,55 +24,35 @@ pub(super) fn checks() -> (Vec<Check>, Vec<Client>) {
         let path = &path;
         let git = scope.spawn(|| look(path, "git", "--version"));
         let tmux = scope.spawn(|| look(path, "tmux", "-V"));
-        let asked: Vec<_> = CLIENTS
-            .into_iter()
-            .map(|name| (name, scope.spawn(move || look(path, name, "--version"))))
-            .collect();
-        let mut clients = Vec::new();
-        let mut silent = Vec::new();
-        for (name, answer) in asked {
-            if let Some(found) = answer.join().ok().flatten() {
-                if let Err(error) = &found.version {
-                    silent.push(format!("{name}: {error}"));
-                }
-                clients.push(Client {
-                    name,
-                    path: found.path,
-                    version: found.version.ok(),
-                });
-            }
-        }
+        let clients = scope.spawn(|| detect::clients(path, PATIENCE));
+        let clients = clients.join().unwrap_or_default();
         let checks = vec![
             git_check(git.join().ok().flatten()),
             tmux_check(tmux.join().ok().flatten()),
-            clients_check(&clients, &silent),
+            clients_check(&clients),
         ];
         (checks, clients)
     })
 }
 
-fn look(path: &OsString, name: &str, flag: &str) -> Option<Found> {
+fn look(path: &OsString, name: &str, flag: &str) -> Option<Version> {
     let file = teamster_isolate::find_program(name, path)?;
-    let version = match teamster_isolate::ask(&file, [flag], PATIENCE) {
+    Some(match teamster_isolate::ask(&file, [flag], PATIENCE) {
         Ok(answer) if answer.ok => answer
             .first_line()
             .map(str::to_owned)
             .ok_or_else(|| format!("`{name} {flag}` says nothing")),
         Ok(_) => Err(format!("`{name} {flag}` fails")),
         Err(silence) => Err(silence.to_string()),
-    };
-    Some(Found {
-        path: file,
-        version,
     })
 }
 
-fn git_check(found: Option<Found>) -> Check {
+fn git_check(version: Option<Version>) -> Check {
     const HINT: &str = "install git 2.38 or newer: worktrees need it";
-    let Some(found) = found else {
+    let Some(version) = version else {
         return Check::wrong("git", "not found on PATH", HINT);
     };
-    match found.version {
+    match version {
         Err(error) => Check::wrong("git", error, HINT),
         Ok(version) if numbers(&version).is_some_and(|found| found < OLDEST_GIT) => {
             Check::wrong("git", format!("{version} is too old"), HINT)
@@ -100,10 +68,10 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-fn tmux_check(found: Option<Found>) -> Check {
+fn tmux_check(version: Option<Version>) -> Check {
     const HINT: &str =
         "install tmux to watch workers and attach to them; everything else works without";
-    let check = match found.map(|found| found.version) {
+    let check = match version {
         None => Check::wrong("tmux", "not found on PATH", HINT),
         Some(Err(error)) => Check::wrong("tmux", error, HINT),
         Some(Ok(version)) => Check::fine("tmux", version),
@@ -111,24 +79,35 @@ fn tmux_check(found: Option<Found>) -> Check {
     check.optional()
 }
 
-fn clients_check(clients: &[Client], silent: &[String]) -> Check {
+fn clients_check(clients: &[Client]) -> Check {
     let names: Vec<&str> = clients.iter().map(|client| client.name).collect();
-    let check = if !silent.is_empty() {
+    let missing: Vec<String> = clients
+        .iter()
+        .flat_map(|client| {
+            let all = client.missing.iter();
+            all.map(|missing| format!("{}: {missing}", client.name))
+        })
+        .collect();
+    let check = if names.is_empty() {
         Check::wrong(
             "clients",
-            silent.join("; "),
-            "run it by hand to see what it says",
-        )
-    } else if names.is_empty() {
-        Check::wrong(
-            "clients",
-            format!("none of {} is on PATH", CLIENTS.join(", ")),
+            format!("none of {} is on PATH", all_names()),
             "install one to run agents; coordination works without",
         )
-    } else {
+    } else if missing.is_empty() {
         Check::fine("clients", names.join(", "))
+    } else {
+        Check::wrong(
+            "clients",
+            missing.join("; "),
+            "until then `command:` and `scripted:` workers and the other clients work",
+        )
     };
     check.optional()
+}
+
+fn all_names() -> String {
+    detect::names().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -1,0 +1,9 @@
+//! The drivers: against everything that the real clients were recorded saying, and against what nobody would say.
+
+mod doctor;
+mod launch;
+mod permissions;
+mod play;
+mod properties;
+mod recorded;
+mod streams;
