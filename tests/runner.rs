@@ -19,6 +19,7 @@
 mod claude_install;
 mod cli;
 mod hook;
+mod isolate;
 mod kit;
 mod store;
 mod zombies;

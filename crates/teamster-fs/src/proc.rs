@@ -1,6 +1,7 @@
 //! Who this process is, and whether another one still lives.
 
 use std::io::Read as _;
+use std::path::Path;
 
 use teamster_types::process::{Life, ProcessId};
 
@@ -94,6 +95,27 @@ pub fn arguments(pid: u32) -> Option<Vec<String>> {
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect(),
     )
+}
+
+/// Other processes of this user that are in a folder or were started with its path as a word; `None` where the system
+/// does not tell.
+pub fn at_work_in(folder: &Path) -> Option<Vec<u32>> {
+    use std::os::unix::ffi::OsStrExt;
+    let me = std::process::id();
+    let named = |bytes: &[u8]| {
+        let mut words = bytes.split(|byte| *byte == 0);
+        words.any(|word| word == folder.as_os_str().as_bytes())
+    };
+    let all = std::fs::read_dir("/proc").ok()?.flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let found = pids.filter(|pid: &u32| {
+        *pid != me
+            && stat_of(*pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X' | 'x'))
+            && (std::fs::read_link(format!("/proc/{pid}/cwd"))
+                .is_ok_and(|there| there.starts_with(folder))
+                || std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| named(&words)))
+    });
+    Some(found.collect())
 }
 
 /// Milliseconds since the machine started; no clock that somebody sets.

@@ -41,6 +41,7 @@ const OLDEST: (u32, u32) = (2, 38);
 #[derive(Clone, Debug)]
 pub struct Git {
     program: PathBuf,
+    env: Vec<(&'static str, OsString)>,
 }
 
 impl Git {
@@ -49,7 +50,10 @@ impl Git {
         let hint = "install git 2.38 or newer; without it workers cannot have worktrees";
         let program = find_program("git", path)
             .ok_or_else(|| GitError::new(GitProblem::NoProgram, "there is no git on PATH", hint))?;
-        let git = Self { program };
+        let git = Self {
+            program,
+            env: Vec::new(),
+        };
         let said = git.at(Path::new("/")).arg("version").text()?;
         match version(&said) {
             Some(found) if found >= OLDEST => Ok(git),
@@ -61,13 +65,20 @@ impl Git {
         }
     }
 
+    /// The same with another value of a variable, such as `HOME`, where the user's own settings of git are.
+    #[must_use]
+    pub fn with_env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name, value.as_ref().to_owned()));
+        self
+    }
+
     /// A call in a folder.
     pub(crate) fn at(&self, folder: &Path) -> Call {
         Call {
             program: self.program.clone(),
             folder: folder.to_owned(),
             args: Vec::new(),
-            env: Vec::new(),
+            env: self.env.clone(),
         }
     }
 }
@@ -309,7 +320,7 @@ mod tests {
     fn a_version_is_read_however_it_is_decorated() {
         assert_eq!(version("git version 2.47.3"), Some((2, 47)));
         assert_eq!(version("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
-        assert_eq!(version("git version 2.45.rc1"), None.or(Some((2, 45))));
+        assert_eq!(version("git version 2.45.rc1"), Some((2, 45)));
         assert_eq!(version("hub version 2"), None);
     }
 
