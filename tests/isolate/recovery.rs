@@ -91,6 +91,33 @@ fn a_worktree_whose_making_was_cut_short_is_made_anew() {
 }
 
 #[test]
+fn a_beginning_that_stops_every_git_is_cleared_away() {
+    let project = GitProject::new();
+    let admin = project.folder().join(".git/worktrees/worker-1");
+    let pointer = "/nowhere/.git\n";
+    for (file, content) in [
+        ("locked", "initializing"),
+        ("commondir", ""),
+        ("gitdir", pointer),
+    ] {
+        put(&admin, file, content);
+    }
+    let list = project.try_git(&project.folder(), &["worktree", "list"]);
+    assert!(!list.status.success(), "a person is stopped by it too");
+    assert_eq!(project.prepare().kept, []);
+    assert_eq!(project.git(&["worktree", "list"]).lines().count(), 2);
+
+    // One that nobody began with us, or that is whole, is not ours to clear.
+    let other = project.folder().join(".git/worktrees/other");
+    put(&other, "commondir", "");
+    put(&other, "gitdir", pointer);
+    let found = project.found();
+    let error = Worktree::prepare(&found.repo, &team(), &worker(), &found.head).unwrap_err();
+    assert!(error.message.contains("commondir"), "{error}");
+    assert!(other.exists());
+}
+
+#[test]
 fn only_a_pointer_or_an_empty_folder_is_a_beginning() {
     let project = GitProject::new();
     let place = project.folder().join(".omc/worktrees/fix-auth/worker-1");

@@ -4,7 +4,7 @@
 //! [`team`], [`event`], [`failure`]), the names that may become a path ([`ids`]), and the decisions that are a
 //! function of such records: which step a task may take ([`steps`]), what the dependency graph says ([`graph`]),
 //! how healthy a worker is ([`health`]), who should get a task ([`routing`]), which stage may follow which
-//! ([`flow`]), and what must not be shown ([`redact`]).
+//! ([`flow`]), whether two tasks reserve the same files ([`paths`]), and what must not be shown ([`redact`]).
 //!
 //! It is pure. There is no clock, no randomness, no file and no global here: whoever calls passes the time and the
 //! random token in. That is what lets a run be simulated, replayed and checked by property tests.
@@ -21,6 +21,7 @@ pub mod heartbeat;
 pub mod ids;
 pub mod json;
 pub mod message;
+pub mod paths;
 pub mod process;
 pub mod progress;
 pub mod redact;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::error::{GitError, GitProblem};
 use super::names::CommitId;
+use super::registered::UNREADABLE;
 use crate::bounded::{self, Ended};
 use crate::find_program;
 
@@ -204,7 +205,8 @@ impl Call {
         }
     }
 
-    fn run_once(&self) -> Result<Ended, GitError> {
+    /// The same without waiting for another git.
+    pub(crate) fn run_once(&self) -> Result<Ended, GitError> {
         let ended = bounded::run(self.command(), PATIENCE, OUTPUT_LIMIT).map_err(|error| {
             GitError::failed(
                 format!("{} could not be started: {error}", self.shown()),
@@ -309,7 +311,9 @@ fn is_contention(stderr: &[u8]) -> bool {
     // Two that make the same folder at once: one of them is told so.
     let racing = said.contains("could not create directory of")
         || said.contains("could not create leading directories");
-    locked || (racing && said.contains("File exists"))
+    // A worktree that another git has only begun.
+    let begun = said.contains("failed to read") && said.contains(UNREADABLE);
+    locked || begun || (racing && said.contains("File exists"))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
 use teamster_store::Settings;
 use teamster_types::health::Limits;
+use teamster_types::paths::Reservations;
 use teamster_types::steps::LEASE;
 use teamster_types::time::parse_span;
 
@@ -49,8 +50,13 @@ const TEAM_ENABLED: Key = Key {
     name: "team.enabled",
     variable: env_vars::TEAM_ENABLED,
 };
-const KEYS: [Key; 5] = [
+const RESERVATIONS: Key = Key {
+    name: "reservations",
+    variable: env_vars::RESERVATIONS,
+};
+const KEYS: [Key; 6] = [
     CLAIM_LEASE,
+    RESERVATIONS,
     STORE_DURABLE,
     STORE_PATIENCE,
     SILENT_AFTER,
@@ -125,6 +131,8 @@ impl fmt::Display for Problem {
 pub struct Config {
     /// How long a claim lasts without being renewed.
     pub claim_lease: Setting<Duration>,
+    /// What becomes of a task whose paths could be those of a task at work.
+    pub reservations: Setting<Reservations>,
     /// Whether what was written is on the disk before a command returns.
     pub store_durable: Setting<bool>,
     /// How long a command waits for others that change the same team.
@@ -151,6 +159,7 @@ impl Config {
         let defaults = Settings::default();
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
+            reservations: layers.find(RESERVATIONS, Reservations::default(), reservations),
             store_durable: layers.find(STORE_DURABLE, true, flag),
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
@@ -173,6 +182,7 @@ impl Config {
         Settings {
             lease: self.claim_lease.value,
             patience: self.store_patience.value,
+            reservations: self.reservations.value,
             sync: if self.store_durable.value {
                 Sync::Durable
             } else {
@@ -190,13 +200,18 @@ impl Config {
     }
 
     /// Every setting with its value as it would be written, and its source.
-    pub fn rows(&self) -> [(Key, Value, &Source); 5] {
+    pub fn rows(&self) -> [(Key, Value, &Source); 6] {
         let span = |setting: &Setting<Duration>| json!(say(setting.value));
         [
             (
                 CLAIM_LEASE,
                 span(&self.claim_lease),
                 &self.claim_lease.source,
+            ),
+            (
+                RESERVATIONS,
+                json!(self.reservations.value.word()),
+                &self.reservations.source,
             ),
             (
                 STORE_DURABLE,
@@ -301,6 +316,14 @@ impl Layers {
 
 fn at(file: &Path, line: usize) -> String {
     format!("{}, line {line}", file.display())
+}
+
+fn reservations(raw: &Raw) -> std::result::Result<Reservations, &'static str> {
+    let word = match raw {
+        Raw::Text(text) => Reservations::of(text),
+        _ => None,
+    };
+    word.ok_or("\"enforce\", \"warn\" or \"off\"")
 }
 
 fn span(raw: &Raw) -> std::result::Result<Duration, &'static str> {

@@ -1,0 +1,470 @@
+//! Paths that a task reserves, as globs: what they match, and whether two of them could match one file.
+//!
+//! `*` and `?` stay within one folder, `**` as a whole part means any number of folders, `[a-z]` and `[!a-z]` one
+//! character, `{a,b}` either, `\` takes the next character as it is. A glob that matches a folder matches all that is in
+//! it, so `src/auth` reserves the folder. Case counts.
+
+use std::borrow::Cow;
+
+/// No glob stands for more than this many when its braces are written out.
+const MOST_ALTERNATIVES: usize = 256;
+/// No glob is longer.
+const LONGEST: usize = 4096;
+
+/// What is never a worker's to change, whatever its task reserves.
+pub const DENIED: [&str; 5] = [
+    ".git/**",
+    ".env*",
+    "**/.env*",
+    "**/secrets/**",
+    "**/.ssh/**",
+];
+
+/// What becomes of a task whose paths could be those of a task at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reservations {
+    /// It waits.
+    #[default]
+    Enforce,
+    /// It is given out, and the journal says so.
+    Warn,
+    /// Nobody looks.
+    Off,
+}
+
+impl Reservations {
+    /// The word in settings.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Warn => "warn",
+            Self::Off => "off",
+        }
+    }
+
+    /// What a word of the settings means.
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Enforce, Self::Warn, Self::Off]
+            .into_iter()
+            .find(|choice| choice.word() == word)
+    }
+}
+
+/// Why a text is no glob.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{glob:?} is not a pattern for paths: {why}")]
+pub struct GlobError {
+    glob: String,
+    why: &'static str,
+}
+
+/// A pattern for paths below a project's root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob {
+    /// One for each way to choose among braces.
+    alternatives: Vec<Vec<Part>>,
+}
+
+/// One part of a path, between slashes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// Any number of folders, also none.
+    Folders,
+    /// One name.
+    Name(Vec<Piece>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Character(char),
+    One,
+    Any,
+    OneOf(Set),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Set {
+    ranges: Vec<(char, char)>,
+    negated: bool,
+}
+
+impl Set {
+    fn has(&self, character: char) -> bool {
+        let listed = self
+            .ranges
+            .iter()
+            .any(|(from, to)| (*from..=*to).contains(&character));
+        listed != self.negated
+    }
+
+    /// Whether a character could be in both. Where that is hard to say the answer is yes.
+    fn meets(&self, other: &Self) -> bool {
+        let inside = |(from, to): &(char, char), set: &Self| {
+            let mut ranges = set.ranges.iter();
+            ranges.any(|(start, end)| start <= from && to <= end)
+        };
+        match (self.negated, other.negated) {
+            (true, true) => true,
+            (false, true) => !self.ranges.iter().all(|range| inside(range, other)),
+            (true, false) => other.meets(self),
+            (false, false) => self.ranges.iter().any(|(from, to)| {
+                let mut ranges = other.ranges.iter();
+                ranges.any(|(start, end)| from <= end && start <= to)
+            }),
+        }
+    }
+}
+
+impl Piece {
+    fn takes(&self, character: char) -> bool {
+        match self {
+            Self::Character(wanted) => *wanted == character,
+            Self::One | Self::Any => true,
+            Self::OneOf(set) => set.has(character),
+        }
+    }
+
+    /// Whether both could take one and the same character.
+    fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Character(character), piece) | (piece, Self::Character(character)) => {
+                piece.takes(*character)
+            }
+            (Self::OneOf(one), Self::OneOf(other)) => one.meets(other),
+            _ => true,
+        }
+    }
+}
+
+impl Glob {
+    /// Reads a glob.
+    pub fn new(text: &str) -> Result<Self, GlobError> {
+        let wrong = |why| GlobError {
+            glob: text.chars().take(80).collect(),
+            why,
+        };
+        if text.len() > LONGEST {
+            return Err(wrong("it is too long"));
+        }
+        let mut alternatives = Vec::new();
+        for written in written_out(text).map_err(wrong)? {
+            alternatives.push(parts(&written).map_err(wrong)?);
+        }
+        Ok(Self { alternatives })
+    }
+
+    /// Whether it matches a path, or a folder that the path lies in.
+    pub fn matches(&self, path: &str) -> bool {
+        let names: Vec<&str> = path
+            .split('/')
+            .filter(|name| !name.is_empty() && *name != ".")
+            .collect();
+        let mut alternatives = self.alternatives.iter();
+        alternatives.any(|parts| matches_names(parts, &names))
+    }
+
+    /// Whether a path could be matched by both. When in doubt, it could.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let mut pairs = self
+            .alternatives
+            .iter()
+            .flat_map(|one| other.alternatives.iter().map(move |two| (one, two)));
+        pairs.any(|(one, two)| parts_meet(one, two))
+    }
+}
+
+/// Whether any of `globs` matches the path.
+pub fn any_matches(globs: &[Glob], path: &str) -> bool {
+    globs.iter().any(|glob| glob.matches(path))
+}
+
+/// Whether one of the paths that a task names could be one of another task's. A text that is no glob could be anything.
+pub fn may_overlap(one: &[String], other: &[String]) -> bool {
+    let read = |texts: &[String]| -> Vec<Option<Glob>> {
+        texts.iter().map(|text| Glob::new(text).ok()).collect()
+    };
+    let (one, other) = (read(one), read(other));
+    one.iter().any(|one| {
+        other.iter().any(|other| match (one, other) {
+            (Some(one), Some(other)) => one.overlaps(other),
+            _ => true,
+        })
+    })
+}
+
+/// The paths that no one may change.
+pub fn denied() -> Vec<Glob> {
+    DENIED
+        .iter()
+        .filter_map(|text| Glob::new(text).ok())
+        .collect()
+}
+
+/// Writes out braces: `a{b,c}` is `ab` and `ac`. Escaped ones stay.
+fn written_out(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
+    let mut done = Vec::new();
+    let mut open = vec![Cow::Borrowed(text)];
+    while let Some(text) = open.pop() {
+        let Some(Braces { start, end, commas }) = first_braces(&text)? else {
+            done.push(text);
+            continue;
+        };
+        let mut from = start + 1;
+        for to in commas.into_iter().chain([end]) {
+            let one = format!("{}{}{}", &text[..start], &text[from..to], &text[end + 1..]);
+            open.push(Cow::Owned(one));
+            from = to + 1;
+        }
+        if open.len() + done.len() > MOST_ALTERNATIVES {
+            return Err("its braces stand for too many patterns");
+        }
+    }
+    Ok(done)
+}
+
+/// Where braces open and close, and the commas that are theirs.
+struct Braces {
+    start: usize,
+    end: usize,
+    commas: Vec<usize>,
+}
+
+fn first_braces(text: &str) -> Result<Option<Braces>, &'static str> {
+    let (mut start, mut depth, mut commas) = (0, 0_u32, Vec::new());
+    let mut characters = text.char_indices();
+    let mut in_set = false;
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' => {
+                characters.next();
+            }
+            '[' if !in_set => in_set = text[at..].contains(']'),
+            ']' => in_set = false,
+            _ if in_set => {}
+            '{' => {
+                if depth == 0 {
+                    start = at;
+                }
+                depth += 1;
+            }
+            '}' if depth == 1 => {
+                let end = at;
+                return Ok(Some(Braces { start, end, commas }));
+            }
+            '}' if depth > 1 => depth -= 1,
+            ',' if depth == 1 => commas.push(at),
+            _ => {}
+        }
+    }
+    if depth > 0 {
+        return Err("a brace is not closed");
+    }
+    Ok(None)
+}
+
+fn parts(text: &str) -> Result<Vec<Part>, &'static str> {
+    let mut parts = Vec::new();
+    // Also at a slash in a set: no character of a name is a slash.
+    for name in text.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => return Err("it leads out of the project"),
+            "**" => {
+                if parts.last() != Some(&Part::Folders) {
+                    parts.push(Part::Folders);
+                }
+            }
+            name => parts.push(Part::Name(pieces(name)?)),
+        }
+    }
+    if parts.is_empty() {
+        return Err("it names nothing; `**` stands for everything");
+    }
+    Ok(parts)
+}
+
+fn pieces(name: &str) -> Result<Vec<Piece>, &'static str> {
+    let mut pieces = Vec::new();
+    let mut rest = name.chars();
+    while let Some(character) = rest.next() {
+        pieces.push(match character {
+            '\\' => Piece::Character(rest.next().ok_or("it ends with a backslash")?),
+            '?' => Piece::One,
+            '*' => {
+                if pieces.last() == Some(&Piece::Any) {
+                    continue;
+                }
+                Piece::Any
+            }
+            '[' => Piece::OneOf(set(&mut rest)?),
+            other => Piece::Character(other),
+        });
+    }
+    Ok(pieces)
+}
+
+/// The set behind a `[`.
+fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
+    const OPEN: &str = "a `[` is not closed within one name";
+    let mut ranges = Vec::new();
+    let mut next = rest.next().ok_or(OPEN)?;
+    let negated = matches!(next, '!' | '^');
+    if negated {
+        next = rest.next().ok_or(OPEN)?;
+    }
+    // A `]` that comes first is meant as a character.
+    let mut first = true;
+    loop {
+        if next == ']' && !first {
+            return Ok(Set { ranges, negated });
+        }
+        first = false;
+        let from = match next {
+            '\\' => rest.next().ok_or(OPEN)?,
+            other => other,
+        };
+        next = rest.next().ok_or(OPEN)?;
+        let mut to = from;
+        if next == '-' {
+            let end = rest.next().ok_or(OPEN)?;
+            if end == ']' {
+                ranges.extend([(from, from), ('-', '-')]);
+                return Ok(Set { ranges, negated });
+            }
+            to = match end {
+                '\\' => rest.next().ok_or(OPEN)?,
+                other => other,
+            };
+            next = rest.next().ok_or(OPEN)?;
+        }
+        if from > to {
+            return Err("a range in a set runs backwards");
+        }
+        ranges.push((from, to));
+    }
+}
+
+/// Looks at every pair of places once, so that no glob takes long however it is written.
+fn matches_names(parts: &[Part], names: &[&str]) -> bool {
+    let width = names.len() + 1;
+    let mut reached = vec![false; (parts.len() + 1) * width];
+    reached[0] = true;
+    for (i, part) in parts.iter().enumerate() {
+        for j in 0..width {
+            if !reached[i * width + j] {
+                continue;
+            }
+            match (part, names.get(j)) {
+                (Part::Folders, name) => {
+                    // At the end `**` stands for what is in the folder, not for the folder.
+                    reached[(i + 1) * width + j] |= i + 1 < parts.len() || name.is_some();
+                    if name.is_some() {
+                        reached[i * width + j + 1] = true;
+                    }
+                }
+                (Part::Name(pieces), Some(name)) if matches_name(pieces, name) => {
+                    reached[(i + 1) * width + j + 1] = true;
+                }
+                (Part::Name(_), _) => {}
+            }
+        }
+    }
+    // All parts are used up: what is left of the path lies in the folder that was matched.
+    reached[parts.len() * width..].contains(&true)
+}
+
+fn matches_name(pieces: &[Piece], name: &str) -> bool {
+    // The states that the pieces can be in after each character; a star stays where it is.
+    let mut states = closure(pieces, vec![true; 1]);
+    for character in name.chars() {
+        let mut next = vec![false; pieces.len() + 1];
+        for (at, piece) in pieces.iter().enumerate() {
+            if states[at] && piece.takes(character) {
+                next[if *piece == Piece::Any { at } else { at + 1 }] = true;
+            }
+        }
+        states = closure(pieces, next);
+    }
+    states[pieces.len()]
+}
+
+/// A star may also take nothing.
+fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
+    states.resize(pieces.len() + 1, false);
+    for (at, piece) in pieces.iter().enumerate() {
+        if states[at] && *piece == Piece::Any {
+            states[at + 1] = true;
+        }
+    }
+    states
+}
+
+/// Whether a path could be matched by both lists of parts.
+fn parts_meet(one: &[Part], other: &[Part]) -> bool {
+    let width = other.len() + 1;
+    let mut reached = vec![false; (one.len() + 1) * width];
+    reached[0] = true;
+    for i in 0..=one.len() {
+        for j in 0..width {
+            if !reached[i * width + j] {
+                continue;
+            }
+            let (Some(left), Some(right)) = (one.get(i), other.get(j)) else {
+                // The path may go on below a folder that one of them has matched, wherever the other leads.
+                return true;
+            };
+            let meet = match (left, right) {
+                (Part::Name(left), Part::Name(right)) => names_meet(left, right),
+                _ => true,
+            };
+            if *left == Part::Folders {
+                reached[(i + 1) * width + j] = true;
+            }
+            if *right == Part::Folders {
+                reached[i * width + j + 1] = true;
+            }
+            if meet {
+                // Both take one name, and `**` stays.
+                let i = if *left == Part::Folders { i } else { i + 1 };
+                let j = if *right == Part::Folders { j } else { j + 1 };
+                reached[i * width + j] = true;
+            }
+        }
+    }
+    false
+}
+
+/// Whether a name could be matched by both: every pair of places is looked at once.
+fn names_meet(one: &[Piece], other: &[Piece]) -> bool {
+    let width = other.len() + 1;
+    let mut reached = vec![false; (one.len() + 1) * width];
+    reached[0] = true;
+    for i in 0..=one.len() {
+        for j in 0..width {
+            if !reached[i * width + j] {
+                continue;
+            }
+            let (left, right) = (one.get(i), other.get(j));
+            // A star takes nothing.
+            if left == Some(&Piece::Any) {
+                reached[(i + 1) * width + j] = true;
+            }
+            if right == Some(&Piece::Any) {
+                reached[i * width + j + 1] = true;
+            }
+            if let (Some(left), Some(right)) = (left, right)
+                && left.meets(right)
+            {
+                // Both take one character, and a star stays.
+                let i = if *left == Piece::Any { i } else { i + 1 };
+                let j = if *right == Piece::Any { j } else { j + 1 };
+                reached[i * width + j] = true;
+            }
+        }
+    }
+    reached[(one.len() + 1) * width - 1]
+}
+
+#[cfg(test)]
+#[path = "paths_tests.rs"]
+mod tests;
