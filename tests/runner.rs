@@ -20,6 +20,7 @@ mod agents;
 mod claude_install;
 mod cli;
 mod hook;
+mod isolate;
 mod kit;
 mod store;
 mod zombies;

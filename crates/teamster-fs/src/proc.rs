@@ -1,6 +1,7 @@
 //! Who this process is, and whether another one still lives.
 
 use std::io::Read as _;
+use std::path::Path;
 
 use teamster_types::process::{Life, ProcessId};
 
@@ -126,6 +127,37 @@ pub fn arguments(pid: u32) -> Option<Vec<String>> {
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect(),
     )
+}
+
+/// Other processes of this user that are in a folder or were started with its path as a word; `None` where the system
+/// does not tell.
+pub fn at_work_in(folder: &Path) -> Option<Vec<u32>> {
+    use std::os::unix::ffi::OsStrExt;
+    let folder_bytes = folder.as_os_str().as_bytes();
+    others(|pid, words| {
+        words.contains(&folder_bytes)
+            || std::fs::read_link(format!("/proc/{pid}/cwd"))
+                .is_ok_and(|there| there.starts_with(folder))
+    })
+}
+
+/// Other processes that were started with all of these words; `None` where the system does not tell.
+pub fn started_with(wanted: &[&str]) -> Option<Vec<u32>> {
+    others(|_, words| wanted.iter().all(|word| words.contains(&word.as_bytes())))
+}
+
+/// The living processes but this one that `is` says yes to, by pid and the words they were started with.
+fn others(is: impl Fn(u32, &[&[u8]]) -> bool) -> Option<Vec<u32>> {
+    let me = std::process::id();
+    let all = std::fs::read_dir("/proc").ok()?.flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let found = pids.filter(|pid: &u32| {
+        let lives = || stat_of(*pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X' | 'x'));
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        *pid != me && is(*pid, &words) && lives()
+    });
+    Some(found.collect())
 }
 
 /// Milliseconds since the machine started; no clock that somebody sets.

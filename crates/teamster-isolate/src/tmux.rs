@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use teamster_fs::{Dir, FsError, proc};
 use teamster_types::{TeamName, WorkerName};
 
@@ -26,6 +28,8 @@ const SEPARATOR: char = '|';
 const FORMAT: &str = "#{session_name}|#{window_name}|#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}";
 /// What the server itself needs of the environment; everything else is a worker's own and must not reach another.
 const SERVER_NEEDS: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE"];
+/// The window that a session is made with; no worker can have this name.
+const PLACEHOLDER: &str = "_";
 /// A screen that nobody looks at yet.
 const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
 
@@ -187,21 +191,15 @@ impl Tmux {
         ]);
         say(&["set-option", "-g", "allow-rename", "off", ";"]);
         say(&["set-option", "-g", "automatic-rename", "off", ";"]);
-        if session_exists {
-            // The colon and nothing behind it: the next free place in exactly this session.
-            let target = format!("={team}:");
-            say(&["new-window", "-d", "-t", &target, "-n", worker.as_str()]);
-        } else {
-            say(&[
-                "new-session",
-                "-d",
-                "-s",
-                team.as_str(),
-                "-n",
-                worker.as_str(),
-            ]);
+        if !session_exists {
+            // What a session is made with, every later window of it would get; so it is made with a window that goes.
+            say(&["new-session", "-d", "-s", team.as_str(), "-n", PLACEHOLDER]);
             say(&SIZE);
+            say(&["--", "cat", "-", ";"]);
         }
+        // The colon and nothing behind it: the next free place in exactly this session.
+        let target = format!("={team}:");
+        say(&["new-window", "-d", "-t", &target, "-n", worker.as_str()]);
         for (name, value) in command.env {
             words.push("-e".into());
             let mut pair = name.clone();
@@ -215,6 +213,10 @@ impl Tmux {
             words.extend(["/bin/sh", "-c", r#"exec "$0""#].map(OsString::from));
         }
         words.extend(command.argv.iter().map(|word| escaped(word)));
+        if !session_exists {
+            let placeholder = format!("{target}={PLACEHOLDER}");
+            words.extend([";", "kill-window", "-t", &placeholder].map(OsString::from));
+        }
         let length: usize = words.iter().map(|word| word.len() + 1).sum();
         if length > LONGEST_COMMAND {
             return Err(TmuxError::TooLong(length));
@@ -389,7 +391,7 @@ fn escaped(word: &OsStr) -> OsString {
 /// One line of tmux's list; `None` for what is no worker's.
 fn parse(line: &str) -> Option<Pane> {
     let mut fields = line.split(SEPARATOR);
-    Some(Pane {
+    let mut pane = Pane {
         team: fields.next()?.parse().ok()?,
         worker: fields.next()?.parse().ok()?,
         id: fields.next()?.to_owned(),
@@ -397,7 +399,18 @@ fn parse(line: &str) -> Option<Pane> {
         dead: fields.next()? == "1",
         status: fields.next()?.parse().ok(),
         signal: fields.next()?.parse().ok(),
-    })
+    };
+    // tmux calls a pane dead once its terminal is closed, which is before it knows how the program ended, and even when
+    // the program goes on without a terminal.
+    if pane.status.is_none() && pane.signal.is_none() && exists(pane.pid) {
+        pane.dead = false;
+    }
+    Some(pane)
+}
+
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| !matches!(test_kill_process(pid), Err(Errno::SRCH)))
 }
 
 #[cfg(test)]

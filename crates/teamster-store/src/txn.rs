@@ -4,6 +4,7 @@ use teamster_types::event::NewEvent;
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
+use teamster_types::paths::Reservations;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::Task;
 use teamster_types::team::{NewTeam, TeamConfig};
@@ -47,6 +48,9 @@ pub trait Txn {
 
     /// How long claims last when nobody says otherwise.
     fn lease(&self) -> std::time::Duration;
+
+    /// What becomes of tasks whose paths overlap.
+    fn reservations(&self) -> Reservations;
 
     /// Which team.
     fn team(&self) -> &TeamName;
@@ -93,6 +97,9 @@ pub trait Txn {
 
     /// Whether any pending task is assigned to somebody.
     fn has_assigned(&mut self) -> Result<bool>;
+
+    /// The tasks that somebody is at work on.
+    fn in_progress(&mut self) -> Result<Vec<TaskId>>;
 
     /// Looks again at everything a foreign program may have changed. True when that is worth another search.
     fn refresh(&mut self) -> Result<bool>;

@@ -4,7 +4,8 @@
 //! [`team`], [`event`], [`failure`]), the names that may become a path ([`ids`]), and the decisions that are a
 //! function of such records: which step a task may take ([`steps`]), what the dependency graph says ([`graph`]),
 //! how healthy a worker is ([`health`]), who should get a task ([`routing`]), which stage may follow which
-//! ([`flow`]), which paths no agent may touch ([`denied`]), and what must not be shown ([`redact`]).
+//! ([`flow`]), which paths no agent may touch ([`denied`]), whether two tasks reserve the same files ([`paths`]), and
+//! what must not be shown ([`redact`]).
 //!
 //! It is pure. There is no clock, no randomness, no file and no global here: whoever calls passes the time and the
 //! random token in. That is what lets a run be simulated, replayed and checked by property tests.

@@ -20,6 +20,36 @@ pub const DENIED: [&str; 5] = [
     "**/.ssh/**",
 ];
 
+/// What becomes of a task whose paths could be those of a task at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reservations {
+    /// It waits.
+    #[default]
+    Enforce,
+    /// It is given out, and the journal says so.
+    Warn,
+    /// Nobody looks.
+    Off,
+}
+
+impl Reservations {
+    /// The word in settings.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Warn => "warn",
+            Self::Off => "off",
+        }
+    }
+
+    /// What a word of the settings means.
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Enforce, Self::Warn, Self::Off]
+            .into_iter()
+            .find(|choice| choice.word() == word)
+    }
+}
+
 /// Why a text is no glob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{glob:?} is not a pattern for paths: {why}")]
@@ -175,7 +205,7 @@ fn written_out(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
     let mut done = Vec::new();
     let mut open = vec![Cow::Borrowed(text)];
     while let Some(text) = open.pop() {
-        let Some((start, end, commas)) = first_braces(&text)? else {
+        let Some(Braces { start, end, commas }) = first_braces(&text)? else {
             done.push(text);
             continue;
         };
@@ -192,8 +222,14 @@ fn written_out(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
     Ok(done)
 }
 
-/// Where the first braces open and close, and the commas that are theirs.
-fn first_braces(text: &str) -> Result<Option<(usize, usize, Vec<usize>)>, &'static str> {
+/// Where braces open and close, and the commas that are theirs.
+struct Braces {
+    start: usize,
+    end: usize,
+    commas: Vec<usize>,
+}
+
+fn first_braces(text: &str) -> Result<Option<Braces>, &'static str> {
     let (mut start, mut depth, mut commas) = (0, 0_u32, Vec::new());
     let mut characters = text.char_indices();
     let mut in_set = false;
@@ -211,7 +247,10 @@ fn first_braces(text: &str) -> Result<Option<(usize, usize, Vec<usize>)>, &'stat
                 }
                 depth += 1;
             }
-            '}' if depth == 1 => return Ok(Some((start, at, commas))),
+            '}' if depth == 1 => {
+                let end = at;
+                return Ok(Some(Braces { start, end, commas }));
+            }
             '}' if depth > 1 => depth -= 1,
             ',' if depth == 1 => commas.push(at),
             _ => {}
@@ -370,10 +409,9 @@ fn parts_meet(one: &[Part], other: &[Part]) -> bool {
             if !reached[i * width + j] {
                 continue;
             }
-            let (left, right) = match (one.get(i), other.get(j)) {
-                (Some(left), Some(right)) => (left, right),
+            let (Some(left), Some(right)) = (one.get(i), other.get(j)) else {
                 // The path may go on below a folder that one of them has matched, wherever the other leads.
-                _ => return true,
+                return true;
             };
             let meet = match (left, right) {
                 (Part::Name(left), Part::Name(right)) => names_meet(left, right),

@@ -38,6 +38,8 @@ pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
 pub const STORE_DURABLE: &str = "TEAMSTER_STORE_DURABLE";
 /// Setting `store.patience`.
 pub const STORE_PATIENCE: &str = "TEAMSTER_STORE_PATIENCE";
+/// Setting `reservations`.
+pub const RESERVATIONS: &str = "TEAMSTER_RESERVATIONS";
 /// Setting `health.silent_after`.
 pub const HEALTH_SILENT_AFTER: &str = "TEAMSTER_HEALTH_SILENT_AFTER";
 

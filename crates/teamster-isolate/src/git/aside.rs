@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use teamster_fs::{Dir, FileKind, layout, remove_tree};
+use teamster_fs::{Dir, FileKind, layout, proc, remove_tree};
 use teamster_types::{TeamName, WorkerName};
 
 use super::error::GitError;
@@ -15,13 +15,13 @@ use super::worktree::{
     Kept, Removal, Safe, Worktree, named_in, unkept_commits, unmerged_words, vanished,
 };
 
-/// How long a git that may still be making the worktree is waited for, when its teamster is gone.
-const BEING_MADE: Duration = Duration::from_secs(3);
+/// How long a git that still makes the worktree is waited for.
+const AT_WORK: Duration = Duration::from_secs(60);
+/// The same where nobody can tell whether it does.
+const UNSEEN: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 /// More than this was never kept of one worker.
 const MOST_KEPT: u32 = 10_000;
-/// Nothing is checked against it but what the worktree's start was.
-const LEFT: &str = "left by a start that was killed";
 
 /// Makes sure that nothing stands where the worktree goes.
 pub(super) fn clear_place(
@@ -156,13 +156,19 @@ fn locked(path: &Path, reason: &str) -> GitError {
     )
 }
 
-/// The worktree at `path` as git lists it, once no git is making it any more.
+/// The worktree at `path` as git lists it, once no git is making it any more. A git whose teamster was killed goes on,
+/// and can be seen; where it cannot, it gets some time.
 fn finished(repo: &Repo, path: &Path) -> Result<Option<Registered>, GitError> {
     let start = Instant::now();
     loop {
         let entry = registered::at(repo, path)?;
+        let patience = match proc::at_work_in(path) {
+            Some(pids) if pids.is_empty() => Duration::ZERO,
+            Some(_) => AT_WORK,
+            None => UNSEEN,
+        };
         let busy = entry.as_ref().is_some_and(Registered::is_being_made);
-        if !busy || start.elapsed() >= BEING_MADE {
+        if !busy || start.elapsed() >= patience {
             return Ok(entry);
         }
         thread::sleep(PAUSE);
@@ -277,7 +283,10 @@ fn remove_half_made(
         let more = folder.entries()?.iter().any(|entry| entry.name != ".git");
         if more {
             return Err(GitError::refused(
-                format!("{} is {LEFT} and holds files", path.display()),
+                format!(
+                    "{} was left by a start that was killed, and holds files",
+                    path.display()
+                ),
                 "it was left alone: look at it, and move it away",
             ));
         }

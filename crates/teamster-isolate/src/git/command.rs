@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::error::{GitError, GitProblem};
 use super::names::CommitId;
+use super::registered::UNREADABLE;
 use crate::bounded::{self, Ended};
 use crate::find_program;
 
@@ -41,6 +42,7 @@ const OLDEST: (u32, u32) = (2, 38);
 #[derive(Clone, Debug)]
 pub struct Git {
     program: PathBuf,
+    env: Vec<(&'static str, OsString)>,
 }
 
 impl Git {
@@ -49,7 +51,10 @@ impl Git {
         let hint = "install git 2.38 or newer; without it workers cannot have worktrees";
         let program = find_program("git", path)
             .ok_or_else(|| GitError::new(GitProblem::NoProgram, "there is no git on PATH", hint))?;
-        let git = Self { program };
+        let git = Self {
+            program,
+            env: Vec::new(),
+        };
         let said = git.at(Path::new("/")).arg("version").text()?;
         match version(&said) {
             Some(found) if found >= OLDEST => Ok(git),
@@ -61,13 +66,20 @@ impl Git {
         }
     }
 
+    /// The same with another value of a variable, such as `HOME`, where the user's own settings of git are.
+    #[must_use]
+    pub fn with_env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name, value.as_ref().to_owned()));
+        self
+    }
+
     /// A call in a folder.
     pub(crate) fn at(&self, folder: &Path) -> Call {
         Call {
             program: self.program.clone(),
             folder: folder.to_owned(),
             args: Vec::new(),
-            env: Vec::new(),
+            env: self.env.clone(),
         }
     }
 }
@@ -193,7 +205,8 @@ impl Call {
         }
     }
 
-    fn run_once(&self) -> Result<Ended, GitError> {
+    /// The same without waiting for another git.
+    pub(crate) fn run_once(&self) -> Result<Ended, GitError> {
         let ended = bounded::run(self.command(), PATIENCE, OUTPUT_LIMIT).map_err(|error| {
             GitError::failed(
                 format!("{} could not be started: {error}", self.shown()),
@@ -298,7 +311,9 @@ fn is_contention(stderr: &[u8]) -> bool {
     // Two that make the same folder at once: one of them is told so.
     let racing = said.contains("could not create directory of")
         || said.contains("could not create leading directories");
-    locked || (racing && said.contains("File exists"))
+    // A worktree that another git has only begun.
+    let begun = said.contains("failed to read") && said.contains(UNREADABLE);
+    locked || begun || (racing && said.contains("File exists"))
 }
 
 #[cfg(test)]
@@ -309,7 +324,7 @@ mod tests {
     fn a_version_is_read_however_it_is_decorated() {
         assert_eq!(version("git version 2.47.3"), Some((2, 47)));
         assert_eq!(version("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
-        assert_eq!(version("git version 2.45.rc1"), None.or(Some((2, 45))));
+        assert_eq!(version("git version 2.45.rc1"), Some((2, 45)));
         assert_eq!(version("hub version 2"), None);
     }
 

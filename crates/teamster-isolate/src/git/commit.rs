@@ -1,10 +1,10 @@
 //! Committing what a worker has done, and keeping the commit of a finished task for ever.
 
-use teamster_fs::{Dir, Stamp};
+use teamster_fs::{Dir, proc};
 use teamster_types::{TaskId, TeamName};
 
 use super::command::Call;
-use super::error::{GitError, GitProblem};
+use super::error::GitError;
 use super::names::{CommitId, attempt_ref, former_pin_ref, pin_ref};
 use super::repo::Repo;
 use super::worktree::Worktree;
@@ -48,14 +48,8 @@ impl Worktree {
                 "resolve them there and `git add` the files, or `git merge --abort`",
             ));
         }
-        let before = self.index_lock()?;
-        match self.call().args(["add", "--all"]).done() {
-            Err(error) if error.problem == GitProblem::Busy && before.is_some() => {
-                self.remove_index_lock(before)?;
-                self.call().args(["add", "--all"]).done()?;
-            }
-            other => other?,
-        }
+        self.remove_stale_index_lock()?;
+        self.call().args(["add", "--all"]).done()?;
         let same = self
             .call()
             .args([
@@ -88,17 +82,13 @@ impl Worktree {
         Ok(!unmerged.is_empty())
     }
 
-    fn index_lock(&self) -> Result<Option<Stamp>, GitError> {
-        match Dir::open_root(self.admin())? {
-            Some(dir) => Ok(dir.stamp(INDEX_LOCK)?),
-            None => Ok(None),
-        }
-    }
-
-    /// Only the very lock that stood there all the time while we waited for it.
-    fn remove_index_lock(&self, was: Option<Stamp>) -> Result<(), GitError> {
+    /// A killed git leaves its lock, which nobody would ever take away. Where it can be seen that no process is at work
+    /// in the worktree, the lock is nobody's.
+    fn remove_stale_index_lock(&self) -> Result<(), GitError> {
         if let Some(dir) = Dir::open_root(self.admin())?
-            && dir.stamp(INDEX_LOCK)? == was
+            && let Some(stamp) = dir.stamp(INDEX_LOCK)?
+            && proc::at_work_in(&self.path).is_some_and(|pids| pids.is_empty())
+            && dir.stamp(INDEX_LOCK)? == Some(stamp)
         {
             dir.remove(INDEX_LOCK)?;
         }

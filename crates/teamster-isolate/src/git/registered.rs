@@ -3,6 +3,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use teamster_fs::{Dir, proc, remove_tree};
 
 use super::error::GitError;
 use super::names::{CommitId, HEADS};
@@ -10,6 +14,10 @@ use super::repo::Repo;
 
 /// What git writes as the reason while it makes a worktree; a killed git leaves it.
 const BEING_MADE: &str = "initializing";
+/// What git says about a record that it cannot read past.
+pub(super) const UNREADABLE: &str = "/commondir";
+const PATIENCE: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A worktree as git lists it.
 #[derive(Clone, Debug)]
@@ -32,12 +40,52 @@ impl Registered {
 }
 
 /// All of them; the user's own are among them.
+///
+/// A git that is killed at a bad moment while it makes a worktree leaves a record that no git can read past. One that
+/// lives is in that state for a moment only.
 pub(super) fn all(repo: &Repo) -> Result<Vec<Registered>, GitError> {
-    let bytes = repo
-        .call()
-        .args(["worktree", "list", "--porcelain", "-z"])
-        .bytes()?;
-    Ok(parse(&bytes))
+    let start = Instant::now();
+    loop {
+        let call = repo.call().args(["worktree", "list", "--porcelain", "-z"]);
+        let ended = call.run_once()?;
+        if ended.status.success() {
+            return Ok(parse(&ended.stdout));
+        }
+        let unreadable = String::from_utf8_lossy(&ended.stderr).contains(UNREADABLE);
+        if !unreadable || start.elapsed() >= PATIENCE {
+            return Err(call.failed(&ended));
+        }
+        match proc::started_with(&["worktree", "add"]) {
+            Some(pids) if !pids.is_empty() => thread::sleep(PAUSE),
+            // Whoever began has ended since the list was read, or was killed.
+            Some(_) if clear_beginnings(repo)? => {}
+            Some(_) => return Err(call.failed(&ended)),
+            None => thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// Removes the records of worktrees that were only begun: they say so themselves, and nothing is in them yet. False when
+/// there is none.
+fn clear_beginnings(repo: &Repo) -> Result<bool, GitError> {
+    let Some(dir) = Dir::open_root(&repo.common().join("worktrees"))? else {
+        return Ok(false);
+    };
+    let mut cleared = false;
+    for entry in dir.entries()? {
+        let Ok(Some(admin)) = dir.child(&entry.name) else {
+            continue;
+        };
+        let content = |name: &str| admin.read(name).ok().flatten().map(|(bytes, _)| bytes);
+        let begun =
+            content("locked").is_some_and(|reason| reason.trim_ascii() == BEING_MADE.as_bytes());
+        let empty = content("commondir").is_none_or(|text| text.is_empty());
+        if begun && empty && admin.stamp("index")?.is_none() {
+            remove_tree(&dir, &entry.name)?;
+            cleared = true;
+        }
+    }
+    Ok(cleared)
 }
 
 /// The one at `path`.

@@ -100,12 +100,16 @@ impl Worktree {
         aside::clear_place(repo, team, worker, base, &dir, &mut kept)?;
         aside::clear_branch(repo, team, worker, base, &mut kept)?;
         let path = dir.join(worker.as_str());
+        let branch = team_branch(team, worker.as_str());
+        // The branch first and by itself, with an empty old value: it must not be there. A `worktree add` that is tried
+        // again, because another git was in its way, would find the branch that it had made.
         repo.call()
-            .args(["worktree", "add", "--quiet", "--no-track", "-b"])
-            .arg(team_branch(team, worker.as_str()))
-            .arg("--")
+            .args(["update-ref", &head_ref(&branch), base.as_str(), ""])
+            .done()?;
+        repo.call()
+            .args(["worktree", "add", "--quiet", "--"])
             .arg(&path)
-            .arg(base.as_str())
+            .arg(branch)
             .done()?;
         let worktree = Self::at(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
         Ok(Prepared { worktree, kept })

@@ -259,3 +259,29 @@ pub(super) fn a_task_that_others_called_completed_keeps_its_result(stage: &Stage
     );
     assert_eq!(stage.task(&first), done);
 }
+
+pub(super) fn tasks_whose_paths_overlap_are_not_worked_on_at_once(stage: &Stage) {
+    let with_paths = |subject: &str, paths: &[&str]| {
+        stage.create_with(subject, |new| {
+            new.paths = paths.iter().map(|&path| path.to_owned()).collect();
+        })
+    };
+    let auth = with_paths("auth", &["src/auth/**", "docs/auth.md"]);
+    let login = with_paths("login", &["src/*/login.rs"]);
+    let ui = with_paths("ui", &["src/ui/**"]);
+    let free = stage.create("no paths, no reservation");
+    let first = stage.claim("worker-1");
+    assert_eq!(first.task.id(), &auth);
+    let error = stage.refuse("claim", Kind::Conflict, |store| {
+        store.claim(&stage.team, &wish("worker-2", Some(&login)))
+    });
+    assert!(error.message.contains("task 1"), "{error}");
+    let second = stage.claim("worker-2");
+    assert_eq!(second.task.id(), &ui, "the next that meets nobody");
+    assert_eq!(stage.claim("worker-2").task.id(), &free);
+    stage.nothing_for("worker-2");
+    stage.complete(&first);
+    stage.nothing_for("worker-2");
+    stage.complete(&second);
+    assert_eq!(stage.claim("worker-2").task.id(), &login);
+}

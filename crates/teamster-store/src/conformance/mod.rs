@@ -70,6 +70,7 @@ const STORIES: &[Story] = table! {
             a_task_that_others_called_completed_keeps_its_result,
             a_released_task_is_as_good_as_new,
             a_person_may_take_a_task_back,
+            tasks_whose_paths_overlap_are_not_worked_on_at_once,
         }
         leases {
             a_task_longer_than_its_lease_is_renewed_and_completed,

@@ -42,6 +42,7 @@ use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, Sync, layout};
 use teamster_types::TeamName;
+use teamster_types::paths::Reservations;
 use teamster_types::process::ProcessId;
 use teamster_types::team::{NewTeam, TeamConfig};
 
@@ -63,6 +64,8 @@ pub struct Settings {
     pub sync: Sync,
     /// How long to wait for locks.
     pub patience: Duration,
+    /// What becomes of tasks whose paths overlap.
+    pub reservations: Reservations,
 }
 
 impl Default for Settings {
@@ -71,6 +74,7 @@ impl Default for Settings {
             lease: teamster_types::steps::LEASE,
             sync: Sync::Durable,
             patience: Duration::from_secs(5),
+            reservations: Reservations::default(),
         }
     }
 }

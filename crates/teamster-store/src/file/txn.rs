@@ -8,6 +8,7 @@ use teamster_types::event::NewEvent;
 use teamster_types::failure::{Failure, LONGEST_BACKOFF};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
+use teamster_types::paths::Reservations;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
@@ -18,7 +19,7 @@ use super::folder_lock::{self, FolderLocks};
 use super::held::Held;
 use super::index::Index;
 use super::note::ChangedTask;
-use super::record::{View, capability_bits, flag, hash_of};
+use super::record::{Record, View, capability_bits, flag, hash_of};
 use super::staged::Staged;
 use super::{FileStore, heartbeat, mailbox, native, read, rescan};
 use crate::error::{Result, StoreError};
@@ -158,6 +159,10 @@ impl Txn for FileTxn<'_> {
 
     fn lease(&self) -> Duration {
         self.store.settings.lease
+    }
+
+    fn reservations(&self) -> Reservations {
+        self.store.settings.reservations
     }
 
     fn team(&self) -> &TeamName {
@@ -303,6 +308,17 @@ impl Txn for FileTxn<'_> {
             }
         };
         Ok(index.find(from, wanted)?.map(|record| record.id))
+    }
+
+    fn in_progress(&mut self) -> Result<Vec<TaskId>> {
+        let mut found = Vec::new();
+        self.fresh_index()?.find(None, |record| {
+            if record.has(flag::IN_PROGRESS) {
+                found.extend(Record::from_bytes(record.0).map(|record| record.id));
+            }
+            false
+        })?;
+        Ok(found)
     }
 
     fn has_assigned(&mut self) -> Result<bool> {

@@ -7,6 +7,7 @@ use teamster_types::event::NewEvent;
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
+use teamster_types::paths::Reservations;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
@@ -113,6 +114,10 @@ impl Txn for MemTxn<'_> {
         self.store.lease
     }
 
+    fn reservations(&self) -> Reservations {
+        Reservations::default()
+    }
+
     fn team(&self) -> &TeamName {
         self.name
     }
@@ -197,6 +202,12 @@ impl Txn for MemTxn<'_> {
             })
             .find(|task| suits(task));
         Ok(found.map(|task| task.id().clone()))
+    }
+
+    fn in_progress(&mut self) -> Result<Vec<TaskId>> {
+        let tasks = self.team.tasks.values();
+        let at_work = tasks.filter(|task| task.status() == Status::InProgress);
+        Ok(at_work.map(|task| task.id().clone()).collect())
     }
 
     fn has_assigned(&mut self) -> Result<bool> {

@@ -6,6 +6,7 @@ use teamster_types::event::NewEvent;
 use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
+use teamster_types::paths::Reservations;
 use teamster_types::process::Life;
 use teamster_types::routing::{self, Candidate};
 use teamster_types::steps::{self, Edit, Takeover};
@@ -13,6 +14,7 @@ use teamster_types::task::{Status, Task, Token};
 use teamster_types::team::Member;
 use teamster_types::{TaskId, Time, WorkerName};
 
+use super::reserved::Reserved;
 use super::{known_failure, must_open, no_task};
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{ClaimRequest, Claimed};
@@ -41,14 +43,17 @@ fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<
     let lost = lost_owners(tx)?;
     let task = free_of(tx, task, &lost)?.0;
     let mut task = take_over(tx, task, request, true)?.0;
-    check(tx, &task, &request.worker)?;
-    Ok(give(tx, &mut task, request))
+    let mut reserved = Reserved::default();
+    check(tx, &task, &request.worker, &mut reserved)?;
+    let overlaps = reserved.by_others(tx, &task)?;
+    Ok(give(tx, &mut task, request, &overlaps))
 }
 
 /// The worker's own tasks first, then free ones, the lowest number first.
 fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
-    let seeker = Seeker {
+    let mut seeker = Seeker {
         request,
+        reserved: Reserved::default(),
         capabilities: capabilities_of(tx, &request.worker)?,
         lost: if tx.has_assigned()? {
             lost_owners(tx)?
@@ -66,7 +71,7 @@ fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed
                 &seeker.lost,
                 after.as_ref(),
             )? {
-                if let Some(claimed) = try_candidate(tx, &id, &seeker)? {
+                if let Some(claimed) = try_candidate(tx, &id, &mut seeker)? {
                     return Ok(Some(claimed));
                 }
                 after = Some(id);
@@ -76,26 +81,32 @@ fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed
         if !tx.refresh()? {
             return Ok(None);
         }
+        seeker.reserved = Reserved::default();
     }
 }
 
 /// Who looks for work, and what is known about it before any task is looked at.
 struct Seeker<'a> {
     request: &'a ClaimRequest,
+    reserved: Reserved,
     capabilities: Vec<String>,
     /// Workers whose assigned tasks are free, because they are dead or quarantined.
     lost: Vec<WorkerName>,
 }
 
 /// One candidate: claimed, or not for this worker now.
-fn try_candidate(tx: &mut dyn Txn, id: &TaskId, seeker: &Seeker<'_>) -> Result<Option<Claimed>> {
+fn try_candidate(
+    tx: &mut dyn Txn,
+    id: &TaskId,
+    seeker: &mut Seeker<'_>,
+) -> Result<Option<Claimed>> {
     let request = seeker.request;
     // A damaged file, or one that is locked by another program at this moment, is no reason to give no work at all.
     let Some(task) = passable(tx.look(id))?.flatten() else {
         return Ok(None);
     };
     let task = without_lost_owner(&task, &seeker.lost)?.unwrap_or(task);
-    if !may_suit(tx, &task, request)?
+    if !may_suit(tx, &task, request, &mut seeker.reserved)?
         || !may_pull(tx, &task, &request.worker, &seeker.capabilities)?
     {
         return Ok(None);
@@ -109,14 +120,16 @@ fn try_candidate(tx: &mut dyn Txn, id: &TaskId, seeker: &Seeker<'_>) -> Result<O
     };
     let (task, freed) = free_of(tx, task, &seeker.lost)?;
     let (mut task, taken) = take_over(tx, task, request, false)?;
-    if task.is_internal() || check(tx, &task, &request.worker).is_err() {
+    let refused = check(tx, &task, &request.worker, &mut seeker.reserved).is_err();
+    if task.is_internal() || refused {
         if freed || taken {
             tx.put(task);
         }
         tx.drop_claim(id)?;
         return Ok(None);
     }
-    Ok(Some(give(tx, &mut task, request)))
+    let overlaps = seeker.reserved.by_others(tx, &task)?;
+    Ok(Some(give(tx, &mut task, request, &overlaps)))
 }
 
 /// Workers that will not do what was assigned to them. Who never had a heartbeat is not among them: a missing file
@@ -190,18 +203,28 @@ fn passable<T>(read: Result<T>) -> Result<Option<T>> {
 }
 
 /// A cheap look before any lock is taken.
-fn may_suit(tx: &mut dyn Txn, task: &Task, request: &ClaimRequest) -> Result<bool> {
+fn may_suit(
+    tx: &mut dyn Txn,
+    task: &Task,
+    request: &ClaimRequest,
+    reserved: &mut Reserved,
+) -> Result<bool> {
     if task.is_internal() {
         return Ok(false);
     }
     match task.status() {
         Status::Completed => Ok(false),
         Status::InProgress => Ok(takeover(tx, task, request, false)? != Takeover::No),
-        Status::Pending => Ok(check(tx, task, &request.worker).is_ok()),
+        Status::Pending => Ok(check(tx, task, &request.worker, reserved).is_ok()),
     }
 }
 
-fn check(tx: &mut dyn Txn, task: &Task, worker: &WorkerName) -> Result<()> {
+fn check(
+    tx: &mut dyn Txn,
+    task: &Task,
+    worker: &WorkerName,
+    reserved: &mut Reserved,
+) -> Result<()> {
     let now = tx.now();
     let mut failed = None;
     let checked = steps::check_claimable(task, worker, now, |blocker| {
@@ -213,9 +236,19 @@ fn check(tx: &mut dyn Txn, task: &Task, worker: &WorkerName) -> Result<()> {
             }
         }
     });
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(checked?),
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    checked?;
+    match reserved.by_others(tx, task)?.first() {
+        Some(other) if tx.reservations() == Reservations::Enforce => {
+            Err(StoreError::conflict(format!(
+                "task {} may change the same files as task {other}, which is being worked on",
+                task.id()
+            ))
+            .hint("it can be claimed when that one is done; `teamster task list --claimable` shows others"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -325,19 +358,21 @@ pub(super) fn requeue(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task
     Ok(free)
 }
 
-fn give(tx: &mut dyn Txn, task: &mut Task, request: &ClaimRequest) -> Claimed {
+fn give(tx: &mut dyn Txn, task: &mut Task, request: &ClaimRequest, overlaps: &[TaskId]) -> Claimed {
     let before = task.clone();
     let token = Token::new(tx.random());
     let (now, me) = (tx.now(), tx.me());
     let lease = request.lease.unwrap_or_else(|| tx.lease());
     let claim = steps::claim(task, &request.worker, token, me, now, lease);
     tx.put(task.clone());
-    tx.event(
-        NewEvent::new("task.claimed", request.worker.as_str())
-            .task(task.id())
-            .changed(Some(&before), Some(task))
-            .with("fence", task.fence()),
-    );
+    let mut event = NewEvent::new("task.claimed", request.worker.as_str())
+        .task(task.id())
+        .changed(Some(&before), Some(task))
+        .with("fence", task.fence());
+    if !overlaps.is_empty() {
+        event = event.with("overlaps", overlaps);
+    }
+    tx.event(event);
     Claimed {
         fence: task.fence(),
         leased_until: claim.leased_until,

@@ -3,6 +3,7 @@
 mod claim;
 mod finish;
 mod mail;
+mod reserved;
 mod tasks;
 mod teams;
 

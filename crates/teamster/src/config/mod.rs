@@ -14,6 +14,7 @@ use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
 use teamster_store::Settings;
 use teamster_types::health::Limits;
+use teamster_types::paths::Reservations;
 use teamster_types::steps::LEASE;
 use teamster_types::time::parse_span;
 use teamster_workers::rules::Rules;
@@ -66,8 +67,13 @@ const WORKER_SHELL: Key = Key {
     name: "worker.shell",
     variable: env_vars::WORKER_SHELL,
 };
-const KEYS: [Key; 9] = [
+const RESERVATIONS: Key = Key {
+    name: "reservations",
+    variable: env_vars::RESERVATIONS,
+};
+const KEYS: [Key; 10] = [
     CLAIM_LEASE,
+    RESERVATIONS,
     STORE_DURABLE,
     STORE_PATIENCE,
     SILENT_AFTER,
@@ -146,6 +152,8 @@ impl fmt::Display for Problem {
 pub struct Config {
     /// How long a claim lasts without being renewed.
     pub claim_lease: Setting<Duration>,
+    /// What becomes of a task whose paths could be those of a task at work.
+    pub reservations: Setting<Reservations>,
     /// Whether what was written is on the disk before a command returns.
     pub store_durable: Setting<bool>,
     /// How long a command waits for others that change the same team.
@@ -181,6 +189,7 @@ impl Config {
         let rules = Rules::default();
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
+            reservations: layers.find(RESERVATIONS, Reservations::default(), reservations),
             store_durable: layers.find(STORE_DURABLE, true, flag),
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
@@ -207,6 +216,7 @@ impl Config {
         Settings {
             lease: self.claim_lease.value,
             patience: self.store_patience.value,
+            reservations: self.reservations.value,
             sync: if self.store_durable.value {
                 Sync::Durable
             } else {
@@ -243,6 +253,11 @@ impl Config {
                 CLAIM_LEASE,
                 span(&self.claim_lease),
                 &self.claim_lease.source,
+            ),
+            (
+                RESERVATIONS,
+                json!(self.reservations.value.word()),
+                &self.reservations.source,
             ),
             (
                 STORE_DURABLE,
@@ -367,6 +382,14 @@ impl Layers {
 
 fn at(file: &Path, line: usize) -> String {
     format!("{}, line {line}", file.display())
+}
+
+fn reservations(raw: &Raw) -> std::result::Result<Reservations, &'static str> {
+    let word = match raw {
+        Raw::Text(text) => Reservations::of(text),
+        _ => None,
+    };
+    word.ok_or("\"enforce\", \"warn\" or \"off\"")
 }
 
 fn span(raw: &Raw) -> std::result::Result<Duration, &'static str> {

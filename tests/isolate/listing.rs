@@ -1,0 +1,86 @@
+//! What is there, and what of it may go.
+
+use teamster_isolate::git::{Listing, Removal, State, Worktree, list, teams};
+use teamster_types::WorkerName;
+
+use super::{GitProject, put, team};
+
+fn prepare(project: &GitProject, name: &str) -> Worktree {
+    let found = project.found();
+    let worker: WorkerName = name.parse().unwrap();
+    Worktree::prepare(&found.repo, &team(), &worker, &found.head)
+        .unwrap()
+        .worktree
+}
+
+#[test]
+fn each_worktree_is_listed_with_what_it_holds() {
+    let project = GitProject::new();
+    prepare(&project, "clean");
+    let dirty = prepare(&project, "dirty");
+    put(dirty.path(), "x", "x");
+    let unmerged = prepare(&project, "unmerged");
+    put(unmerged.path(), "x", "x");
+    project.commit_in(unmerged.path(), "Work");
+    let moved = prepare(&project, "moved");
+    put(moved.path(), "x", "x");
+    prepare(&project, "moved");
+    let gone = prepare(&project, "gone");
+    std::fs::remove_dir_all(gone.path()).unwrap();
+    put(
+        &project.folder(),
+        ".omc/worktrees/fix-auth/theirs/file",
+        "x",
+    );
+    let repo = project.repo();
+    dirty.salvage().unwrap();
+    assert_eq!(teams(&repo).unwrap(), [team()]);
+
+    let all = list(&repo, &team()).unwrap();
+    let of = |name: &str| all.iter().find(|listed| listed.name == name).unwrap();
+    let names: Vec<&str> = all.iter().map(|listed| listed.name.as_str()).collect();
+    let wanted = [
+        "clean",
+        "dirty",
+        "dirty.salvaged-1",
+        "gone",
+        "moved",
+        "moved.kept-1",
+        "theirs",
+        "unmerged",
+    ];
+    assert_eq!(names, wanted);
+    assert_eq!(of("clean").state, State::Clean);
+    assert!(matches!(of("dirty").state, State::Dirty { .. }));
+    assert_eq!((of("unmerged").unmerged, of("unmerged").unpinned), (1, 1));
+    assert_eq!(of("gone").state, State::Gone);
+    assert_eq!(
+        of("moved.kept-1").listing,
+        Listing::Kept("moved".parse().unwrap())
+    );
+    assert_eq!(of("theirs").listing, Listing::Foreign);
+    assert_eq!(of("dirty.salvaged-1").listing, Listing::Salvaged);
+
+    for listed in &all {
+        let removed = listed.remove_if_safe(&repo).unwrap() == Removal::Removed;
+        let wanted = matches!(listed.name.as_str(), "clean" | "gone" | "moved");
+        assert_eq!(removed, wanted, "{}", listed.name);
+    }
+    let left: Vec<String> = list(&repo, &team())
+        .unwrap()
+        .into_iter()
+        .map(|listed| listed.name)
+        .collect();
+    assert_eq!(
+        left,
+        [
+            "dirty",
+            "dirty.salvaged-1",
+            "moved.kept-1",
+            "theirs",
+            "unmerged"
+        ]
+    );
+    assert!(!project.has_branch("omc-team/fix-auth/gone"));
+    assert!(dirty.path().join("x").exists());
+}

@@ -1,0 +1,152 @@
+//! Worktrees and panes, with the real git and the real tmux.
+
+mod changes;
+mod find;
+mod keeping;
+mod listing;
+mod moving;
+mod panes;
+mod planted;
+mod recovery;
+mod salvage;
+mod setup;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use teamster_isolate::git::{Author, CommitId, Found, Git, Prepared, Repo, Worktree};
+use teamster_types::{TeamName, WorkerName};
+
+use crate::kit::TestProject;
+
+pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A project that is a repository with one commit.
+pub struct GitProject {
+    pub project: TestProject,
+}
+
+impl GitProject {
+    pub fn new() -> Self {
+        let project = Self::empty();
+        project.project.write("README.md", "one\n");
+        project.project.write("src/main.rs", "fn main() {}\n");
+        project.commit("Begin");
+        project
+    }
+
+    /// A repository without a commit.
+    pub fn empty() -> Self {
+        let project = Self {
+            project: TestProject::new(),
+        };
+        project.git(&["init", "--quiet", "--initial-branch=main"]);
+        project.git(&["config", "user.name", "Somebody"]);
+        project.git(&["config", "user.email", "somebody@example.org"]);
+        project
+    }
+
+    pub fn folder(&self) -> PathBuf {
+        self.project.folder()
+    }
+
+    pub fn git(&self, args: &[&str]) -> String {
+        self.git_in(&self.folder(), args)
+    }
+
+    /// git as a user calls it; it must do what it was asked.
+    pub fn git_in(&self, folder: &Path, args: &[&str]) -> String {
+        let output = self.try_git(folder, args);
+        assert!(
+            output.status.success(),
+            "git {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout)
+            .trim_end()
+            .to_owned()
+    }
+
+    pub fn try_git(&self, folder: &Path, args: &[&str]) -> std::process::Output {
+        self.git_command(folder, args).output().unwrap()
+    }
+
+    pub fn git_command(&self, folder: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        command
+            .args(args)
+            .current_dir(folder)
+            .env_clear()
+            .env("PATH", PATH)
+            .env("HOME", self.project.home());
+        command
+    }
+
+    pub fn commit(&self, message: &str) -> CommitId {
+        self.commit_in(&self.folder(), message)
+    }
+
+    pub fn commit_in(&self, folder: &Path, message: &str) -> CommitId {
+        self.git_in(folder, &["add", "--all"]);
+        self.git_in(folder, &["commit", "--quiet", "-m", message]);
+        self.head_of(folder)
+    }
+
+    pub fn head_of(&self, folder: &Path) -> CommitId {
+        self.git_in(folder, &["rev-parse", "HEAD"]).parse().unwrap()
+    }
+
+    /// git as we call it, with the test's own home.
+    pub fn our_git(&self) -> Git {
+        Git::find(PATH.as_ref())
+            .unwrap()
+            .with_env("HOME", self.project.home())
+    }
+
+    pub fn found(&self) -> Found {
+        Repo::find(&self.our_git(), &self.folder()).unwrap()
+    }
+
+    pub fn repo(&self) -> Repo {
+        self.found().repo
+    }
+
+    /// The worktree of worker-1, from the user's commit.
+    pub fn prepare(&self) -> Prepared {
+        let found = self.found();
+        Worktree::prepare(&found.repo, &team(), &worker(), &found.head).unwrap()
+    }
+
+    pub fn has_branch(&self, name: &str) -> bool {
+        self.try_git(
+            &self.folder(),
+            &[
+                "show-ref",
+                "--verify",
+                "--quiet",
+                &format!("refs/heads/{name}"),
+            ],
+        )
+        .status
+        .success()
+    }
+}
+
+pub fn team() -> TeamName {
+    "fix-auth".parse().unwrap()
+}
+
+pub fn worker() -> WorkerName {
+    "worker-1".parse().unwrap()
+}
+
+pub fn author() -> Author {
+    Author::default()
+}
+
+/// Writes a file below a folder.
+pub fn put(folder: &Path, path: &str, content: &str) {
+    let path = folder.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
