@@ -23,6 +23,7 @@ mod hook;
 mod isolate;
 mod kit;
 mod store;
+mod workers;
 mod zombies;
 
 /// A test file that is not declared would be silently skipped.

@@ -89,6 +89,8 @@ pub struct End {
 struct Known {
     worker: WorkerName,
     process: Option<ProcessId>,
+    /// The process that our own record of the launch names. A heartbeat alone is written by anybody.
+    root: Option<ProcessId>,
     launch: Option<String>,
     asked: BTreeSet<String>,
     answer: Option<(bool, String)>,
@@ -169,21 +171,26 @@ impl Shutdown<'_> {
         let records = record::all(self.project, &wish.team)?;
         let mut all: Vec<Known> = beats.into_iter().map(of_beat).collect();
         for record in records {
-            let of_record = Known {
-                worker: record.wanted.worker,
-                process: Some(record.process),
-                launch: Some(record.launch),
-                asked: BTreeSet::new(),
-                answer: None,
+            let same = |known: &&mut Known| {
+                known.worker == record.wanted.worker
+                    && known
+                        .launch
+                        .as_ref()
+                        .is_none_or(|launch| *launch == record.launch)
             };
-            match all
-                .iter_mut()
-                .find(|known| known.worker == of_record.worker)
-            {
-                Some(known) if known.launch.is_none() => known.launch = of_record.launch,
-                Some(known) if known.launch != of_record.launch => all.push(of_record),
-                Some(_) => {}
-                None => all.push(of_record),
+            match all.iter_mut().find(same) {
+                Some(known) => {
+                    known.launch = Some(record.launch);
+                    known.root = Some(record.process);
+                }
+                None => all.push(Known {
+                    worker: record.wanted.worker,
+                    process: Some(record.process.clone()),
+                    root: Some(record.process),
+                    launch: Some(record.launch),
+                    asked: BTreeSet::new(),
+                    answer: None,
+                }),
             }
         }
         all.retain(|known| wish.only.as_ref().is_none_or(|only| *only == known.worker));
@@ -200,7 +207,7 @@ impl Shutdown<'_> {
 
     fn tree(&self, known: &Known) -> Vec<ProcessId> {
         match &known.launch {
-            Some(launch) => Tree::of_launch(self.machine, launch, known.process.as_ref()).members(),
+            Some(launch) => Tree::of_launch(self.machine, launch, known.root.as_ref()).members(),
             None => Vec::new(),
         }
     }
@@ -266,13 +273,19 @@ impl Shutdown<'_> {
 
     /// Ends one that did not end by itself, with everything it started.
     fn end(&mut self, wish: &Wish, known: &Known) -> Result<End, StoreError> {
+        let Some(number) = &known.launch else {
+            let note = "it was not started by teamster, which ends only what it started";
+            return Ok(end(known, How::Alive, note));
+        };
         (self.tell)(&format!("{} is ended", known.worker));
-        let number = known.launch.clone().unwrap_or_default();
-        let tree = Tree::of_launch(self.machine, &number, known.process.as_ref());
+        let tree = Tree::of_launch(self.machine, number, known.root.as_ref());
         tree.ask(teamster_isolate::Signal::INT);
-        let ended = tree.end(GRACE);
-        if let Err(still) = ended {
+        if let Err(still) = tree.end(GRACE) {
             return Ok(end(known, How::Alive, &still.to_string()));
+        }
+        if self.lives(known) {
+            let note = "its heartbeat names a process that its launch did not start";
+            return Ok(end(known, How::Alive, note));
         }
         for task in self.store.tasks(&wish.team)?.tasks {
             let is_theirs = task.status() == Status::InProgress
@@ -319,6 +332,7 @@ impl Shutdown<'_> {
 fn of_beat(beat: Heartbeat) -> Known {
     Known {
         process: beat.process(),
+        root: None,
         launch: beat.launch,
         worker: beat.worker_name,
         asked: BTreeSet::new(),

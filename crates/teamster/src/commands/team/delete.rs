@@ -8,14 +8,15 @@ use teamster_types::TeamName;
 use teamster_types::team::Kind;
 use teamster_view::teams::{Alive, alive};
 
+use crate::commands::shutdown::{self, Asked};
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
 
 /// Remove a team that nobody works in any more
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A team is never removed under a living process. Its files are kept in the trash for 7 days, and
-its journal with the project's reports.
+A team is never removed under a living process: `teamster shutdown` stops its workers. Its files
+are kept in the trash for 7 days, and its journal with the project's reports.
 
 Examples:
   teamster team delete fix-auth --force")]
@@ -23,8 +24,7 @@ pub struct Delete {
     /// The team
     #[arg(value_name = "TEAM")]
     name: String,
-    /// Also while the lease of a claim still runs. Never while somebody is alive: stopping workers is not there yet, and
-    /// the refusal says whom to stop
+    /// Also while the lease of a claim still runs, and while workers of ours are alive: they are ended first
     #[arg(long)]
     force: bool,
 }
@@ -40,6 +40,18 @@ impl Delete {
                 "team {team} belongs to Claude Code and is not ours to remove"
             ))
             .hint("its own session removes it when it ends"));
+        }
+        if self.force {
+            shutdown::end_workers(
+                context,
+                Asked {
+                    team: team.clone(),
+                    only: None,
+                    drain: false,
+                    force: true,
+                    deadline: std::time::Duration::ZERO,
+                },
+            )?;
         }
         let living = alive(store, &team, &config)?;
         if !living.is_empty() {
@@ -70,19 +82,15 @@ impl Delete {
 
 fn still_alive(team: &TeamName, living: &[Alive], force: bool) -> CommandError {
     let who: Vec<String> = living.iter().map(Alive::to_string).collect();
-    let pids: Vec<String> = living
-        .iter()
-        .filter_map(|one| one.pid)
-        .map(|pid| pid.to_string())
-        .collect();
-    let stop = format!(
-        "end them first (`kill {}`), wait until `teamster worker list --team {team}` calls nobody alive, and try again",
-        pids.join(" ")
-    );
     let hint = if force {
-        format!("--force does not stop workers yet; {stop}")
+        // What is left is not ours to end: another machine's, or a host that still runs.
+        format!(
+            "end them where they run, wait until `teamster worker list --team {team}` calls nobody alive, and try again"
+        )
     } else {
-        stop
+        format!(
+            "`teamster shutdown --team {team}` stops its workers; --force ends them and removes the team"
+        )
     };
     CommandError::new(
         ErrorKind::Conflict,

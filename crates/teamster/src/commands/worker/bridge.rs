@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use teamster_agents::{Permissions, Rule};
-use teamster_fs::{Dir, layout};
 use teamster_isolate::detached;
 use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
 use teamster_store::{FileStore, Store, SystemClock};
@@ -103,13 +102,16 @@ fn begin_anew(file: &std::path::Path) -> CommandError {
 pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> Result {
     let provider = known::providers(context)
         .find(&wanted.provider)
-        .map_err(|error| CommandError::usage(error.to_string()))?;
+        .map_err(|error| {
+            CommandError::usage(error.to_string())
+                .hint("`teamster worker start --help` shows what can be named")
+        })?;
     let project = known::project(context, &wanted.team)?;
     let settings = context.config.store_settings();
     let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
     let store: Arc<dyn Store> = Arc::new(store);
     let workplace = place(context, &wanted, &project)?;
-    let team_folder = team_folder(context, &wanted.team)?;
+    let team_folder = known::team_folder(context, &wanted.team)?;
     let permissions = Permissions {
         shell: if context.config.worker_shell.value {
             Rule::Allow
@@ -165,13 +167,6 @@ fn now() -> i64 {
     now.ok()
         .and_then(|now| i64::try_from(now.as_millis()).ok())
         .unwrap_or_default()
-}
-
-fn team_folder(context: &Context, team: &TeamName) -> Result<Dir> {
-    let missing = || CommandError::not_found(format!("there is no team {team}"));
-    let root = Dir::open_root(&context.layout.claude)?.ok_or_else(missing)?;
-    let teams = root.child(layout::TEAMS)?.ok_or_else(missing)?;
-    teams.child(team.as_str())?.ok_or_else(missing)
 }
 
 /// Where the worker works.

@@ -16,7 +16,10 @@ use crate::context::Context;
 use crate::env_vars;
 use crate::error::Result;
 use crate::shown::{ago, redacted, viewed_line};
-use crate::table::{Cell, Table, Tone};
+use crate::table::{Cell, Table, Tone, fit};
+
+/// A command can be long, and says most at its beginning.
+const PROVIDER_WIDTH: usize = 30;
 
 /// Show how each worker is, and why that is said
 #[derive(Args, Debug)]
@@ -142,7 +145,7 @@ pub fn table(rows: &[WorkerRow], now: Time) -> Table {
         let task = row.current_task_id.as_ref();
         table.row([
             viewed_line(&row.name).into(),
-            viewed_line(&row.provider).into(),
+            fit(&viewed_line(&row.provider), PROVIDER_WIDTH).into(),
             Cell::new(row.verdict.as_str(), tone(row.verdict)),
             row.status.unwrap_or_default().into(),
             task.map_or("", |id| id.as_str()).into(),

@@ -9,6 +9,7 @@ mod resume;
 mod show;
 mod start;
 mod stop;
+mod supervise;
 mod wanted;
 
 use clap::{Args, Subcommand};
@@ -42,6 +43,7 @@ enum Command {
     Stop(stop::Stop),
     Restart(restart::Restart),
     Resume(resume::Resume),
+    Supervise(supervise::Supervise),
     Bridge(bridge::Bridge),
 }
 
@@ -56,6 +58,7 @@ impl Worker {
             Command::Stop(command) => command.run(context),
             Command::Restart(command) => command.run(context),
             Command::Resume(command) => command.run(context),
+            Command::Supervise(command) => command.run(context),
             Command::Bridge(command) => command.run(context),
         }
     }

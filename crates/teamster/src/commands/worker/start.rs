@@ -54,7 +54,10 @@ impl Start {
         // What cannot be started is said before anything is changed.
         wanted::providers(context)
             .find(&self.provider)
-            .map_err(|error| CommandError::usage(error.to_string()))?;
+            .map_err(|error| {
+                CommandError::usage(error.to_string())
+                    .hint("`teamster worker start --help` shows what can be named")
+            })?;
         let project = wanted::project(context, &team)?;
         context.store()?.join_team(
             &team,

@@ -79,6 +79,14 @@ pub fn project(context: &Context, team: &TeamName) -> Result<PathBuf> {
         .map_or_else(|| context.layout.project.clone(), PathBuf::from))
 }
 
+/// The folder of a team.
+pub fn team_folder(context: &Context, team: &TeamName) -> Result<Dir> {
+    let missing = || CommandError::not_found(format!("there is no team {team}"));
+    let root = Dir::open_root(&context.layout.claude)?.ok_or_else(missing)?;
+    let teams = root.child(layout::TEAMS)?.ok_or_else(missing)?;
+    teams.child(team.as_str())?.ok_or_else(missing)
+}
+
 /// Every provider that can be named.
 pub fn providers(context: &Context) -> Providers {
     Providers::new(&context.layout.project)

@@ -1,0 +1,111 @@
+//! `teamster worker supervise`
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, Lock, Waited, layout};
+use teamster_types::TeamName;
+use teamster_workers::launch::{self, Launcher};
+use teamster_workers::supervise::{Found, MOST_RESTARTS, Supervisor};
+
+use super::wanted;
+use crate::cli::TeamArg;
+use crate::context::Context;
+use crate::error::{CommandError, ErrorKind, Result};
+use crate::shown::viewed_line;
+
+/// Workers are looked at this often: a dead one is seen within the age of its last heartbeat and this.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Keep a team's workers alive: replace the dead, start the hung anew
+///
+/// A worker that ends again and again is started anew at most 3 times, with growing pauses, and then left to a person.
+/// Only one process does this for a team.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster worker supervise          # until Ctrl-C
+  teamster worker supervise --once")]
+pub struct Supervise {
+    #[command(flatten)]
+    team: TeamArg,
+    /// Look once, do what is to be done, and end
+    #[arg(long)]
+    once: bool,
+}
+
+impl Supervise {
+    pub fn run(self, context: &Context) -> Result {
+        context
+            .identity
+            .must_be_person("looking after a team's workers")?;
+        let team = context.team(self.team.team.as_deref())?;
+        let _host = hold(context, &team)?;
+        let project = wanted::project(context, &team)?;
+        let dir = Dir::open_or_create_root(&project)?;
+        let machine = Machine::read();
+        let teamster = launch::own_program();
+        let launcher = Launcher {
+            store: context.read()?,
+            project: &project,
+            teamster: &teamster,
+            tmux: wanted::tmux(&project),
+        };
+        let mut supervisor = Supervisor::new(
+            context.store()?,
+            &machine,
+            &dir,
+            &launcher,
+            context.config.limits(),
+            team,
+        );
+        loop {
+            for found in supervisor.look()? {
+                let (worker, what) = say(&found);
+                context.out.answer(
+                    || json!({ "worker": worker, "what": what }),
+                    || format!("{worker}: {}\n", viewed_line(&what)),
+                )?;
+            }
+            if self.once {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// The seat of whoever looks after the team.
+fn hold(context: &Context, team: &TeamName) -> Result<Lock> {
+    let folder = wanted::team_folder(context, team)?;
+    match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
+        Waited::Held(lock) => Ok(lock),
+        Waited::TimedOut => Err(CommandError::new(
+            ErrorKind::Conflict,
+            format!("somebody looks after team {team} already"),
+        )
+        .hint("`teamster status` shows its host")),
+    }
+}
+
+fn say(found: &Found) -> (String, String) {
+    match found {
+        Found::Verdict(worker, verdict, why) => (worker.to_string(), format!("{verdict}: {why}")),
+        Found::Restarted(worker, times) => (
+            worker.to_string(),
+            format!("started anew ({times} of {MOST_RESTARTS})"),
+        ),
+        Found::NotRestarted(worker, why) => (
+            worker.to_string(),
+            format!("could not be started anew: {why}"),
+        ),
+        Found::GivenUp(worker) => (
+            worker.to_string(),
+            format!(
+                "was started anew {MOST_RESTARTS} times and ended again; `teamster worker start` starts it"
+            ),
+        ),
+    }
+}

@@ -1,0 +1,152 @@
+//! Sudden deaths: of a bridge, of an agent, of the terminal server.
+
+use std::time::Duration;
+
+use super::{Crew, carriers, kill_9};
+
+#[test]
+fn the_task_of_a_killed_bridge_is_done_by_one_other_and_its_work_is_kept() {
+    let crew = Crew::new();
+    let id = crew.task("once more");
+    crew.start("ann", "echo up; echo unsaved > unsaved.txt; sleep 600");
+    crew.until("ann at work", || {
+        crew.worktree("ann").join("unsaved.txt").exists()
+    });
+    crew.until("ann executing", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let beat = crew.heartbeat("ann").unwrap();
+    let launch = beat["launch"].as_str().unwrap();
+    assert!(carriers("TEAMSTER_LAUNCH", launch).len() >= 2);
+    kill_9(&beat["pid"]);
+    assert!(
+        !carriers("TEAMSTER_LAUNCH", launch).is_empty(),
+        "its agent lives on"
+    );
+    crew.age_heartbeat("ann");
+    assert_eq!(crew.worker("ann")["verdict"], "dead");
+    crew.start("ben", "echo done > done.txt; echo ok");
+    crew.start("cyn", "echo done > done.txt; echo ok");
+    let task = crew.until_status(&id, "completed");
+    assert_ne!(task["owner"], "ann");
+    assert_eq!(crew.events("task.claimed").len(), 2, "one other took it");
+    assert_eq!(crew.events("task.requeued").len(), 1);
+    assert_eq!(
+        carriers("TEAMSTER_LAUNCH", launch),
+        [0_u32; 0],
+        "what it left was ended"
+    );
+    let unsaved = crew.worktree("ann").join("unsaved.txt");
+    assert_eq!(std::fs::read_to_string(unsaved).unwrap(), "unsaved\n");
+    // The same name begins anew, and even then nothing is lost.
+    crew.start("ann", "echo ok");
+    let aside = crew.worktree("ann.kept-1").join("unsaved.txt");
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "unsaved\n");
+}
+
+#[test]
+fn a_killed_agent_costs_an_attempt_and_the_worker_goes_on() {
+    let crew = Crew::new();
+    let id = crew.task("twice");
+    let command = r#"test "$TEAMSTER_TASK_ATTEMPT" = 2 && exec echo ok; echo $$; exec sleep 600"#;
+    crew.start("ann", command);
+    crew.until("a start", || !crew.events("worker.started").is_empty());
+    kill_9(&crew.events("worker.started")[0]["data"]["process"]["pid"]);
+    crew.until("a failure", || !crew.events("task.failed").is_empty());
+    let error = crew.events("task.failed")[0]["data"]["failure"]["lastError"].clone();
+    assert!(error.as_str().unwrap().contains("signal 9"), "{error}");
+    crew.until_status(&id, "completed");
+    assert_eq!(crew.worker("ann")["verdict"], "healthy");
+}
+
+#[test]
+fn whoever_looks_after_a_team_replaces_the_dead_a_few_times() {
+    let crew = Crew::new();
+    let id = crew.task("replaced");
+    crew.start("ann", "echo up; test -e ../../../go || sleep 600; echo ok");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let before = crew.heartbeat("ann").unwrap();
+    kill_9(&before["pid"]);
+    crew.age_heartbeat("ann");
+    std::fs::write(crew.project.folder().join(".omc/go"), "").unwrap();
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert!(looked.stdout.contains("ann: dead: "), "{}", looked.stdout);
+    assert!(
+        looked.stdout.contains("ann: started anew (1 of 3)"),
+        "{}",
+        looked.stdout
+    );
+    crew.until_status(&id, "completed");
+    let after = crew.heartbeat("ann").unwrap();
+    assert_ne!(before["pid"], after["pid"]);
+    assert_eq!(crew.events("worker.dead").len(), 1);
+    assert_eq!(crew.events("worker.restarted").len(), 1);
+    assert_eq!(
+        crew.project
+            .run(["worker", "supervise", "--once"])
+            .exits(0)
+            .stdout,
+        ""
+    );
+}
+
+#[test]
+fn only_one_looks_after_a_team() {
+    let crew = Crew::new();
+    let mut first = crew.project.call(["worker", "supervise"]).spawn();
+    crew.until("the first holds its seat", || {
+        let second = crew.project.run(["worker", "supervise", "--once"]);
+        second.code == Some(4)
+    });
+    first.kill().unwrap();
+    first.wait().unwrap();
+    crew.project.run(["worker", "supervise", "--once"]).exits(0);
+}
+
+#[test]
+fn a_killed_terminal_server_does_not_take_the_task_with_it() {
+    let crew = Crew::new();
+    let id = crew.task("in a pane");
+    crew.start_with("ann", "echo up; sleep 2; echo ok", &["--tmux"], &[]);
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let socket = crew.project.folder().join(".omc/state/tmux.sock");
+    let socket = socket.to_str().unwrap();
+    let pid = std::process::Command::new("tmux")
+        .args(["-S", socket, "display-message", "-p", "#{pid}"])
+        .output()
+        .unwrap();
+    let pid: u64 = String::from_utf8(pid.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    kill_9(&serde_json::json!(pid));
+    let task = crew.until_status(&id, "completed");
+    assert_eq!(task["owner"], "ann");
+    crew.until("ann has gone home", || crew.heartbeat("ann").is_none());
+}
+
+#[test]
+fn the_heart_beats_while_the_agent_works() {
+    let crew = Crew::new();
+    crew.task("long");
+    crew.start("ann", "echo up; sleep 600");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let start = std::time::Instant::now();
+    let mut seen = std::collections::BTreeSet::new();
+    while start.elapsed() < Duration::from_secs(11) {
+        let beat = crew.heartbeat("ann").unwrap();
+        let at: teamster_types::Time = serde_json::from_value(beat["lastPollAt"].clone()).unwrap();
+        let age = crate::kit::now().since(at);
+        assert!(age < Duration::from_secs(15), "{age:?}");
+        seen.insert(at.as_millis());
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    assert!(seen.len() >= 2, "it did not beat: {seen:?}");
+}

@@ -1,0 +1,115 @@
+//! Agents that do not start: told, tried once more, never shown as working.
+
+use std::time::{Duration, Instant};
+
+use super::Crew;
+
+#[test]
+fn an_agent_that_says_nothing_is_a_failed_launch_and_three_of_them_quarantine() {
+    let crew = Crew::new();
+    let id = crew.task("wait");
+    let flag = crew.project.folder().join(".omc").join("go");
+    let command = format!("test -e {} && echo here || sleep 600", flag.display());
+    let start = Instant::now();
+    crew.start_with(
+        "ann",
+        &command,
+        &[],
+        &[("TEAMSTER_WORKER_START_LIMIT", "500ms")],
+    );
+    crew.until("a failed launch", || {
+        let row = crew.worker("ann");
+        assert_ne!(row["status"], "executing", "it was shown as working");
+        !crew.events("worker.launch_failed").is_empty()
+    });
+    assert!(start.elapsed() < Duration::from_secs(30));
+    let reason = &crew.events("worker.launch_failed")[0]["data"]["reason"];
+    let reason = reason.as_str().unwrap();
+    for part in ["/bin/sh -c", "sleep 600", "signal", "printed nothing"] {
+        assert!(reason.contains(part), "{part} is missing in {reason}");
+    }
+    crew.until("quarantine", || {
+        crew.worker("ann")["verdict"] == "quarantined"
+    });
+    assert_eq!(
+        crew.events("worker.launch_failed").len(),
+        6,
+        "twice for each of 3 errors"
+    );
+    assert_eq!(crew.events("worker.started").len(), 0);
+    let task = crew.shown(&id);
+    assert_eq!(task["status"], "pending", "its task is free");
+    assert!(task["metadata"]["failedAttempts"].as_u64().unwrap_or(0) == 0);
+    let refused = crew
+        .project
+        .run(["task", "claim", "--worker", "ann"])
+        .exits(4);
+    assert!(refused.stderr.contains("quarantined"), "{}", refused.stderr);
+    let route = crew
+        .project
+        .run(["task", "route", &id, "--explain"])
+        .exits(0);
+    assert!(route.stdout.contains("quarantined"), "{}", route.stdout);
+    // A person lets it go on, and by now the agent starts.
+    std::fs::write(flag, "").unwrap();
+    crew.project.run(["worker", "resume", "ann"]).succeeds();
+    crew.until_status(&id, "completed");
+    assert_eq!(crew.events("worker.resumed").len(), 1);
+    crew.project.run(["worker", "resume", "ann"]).fails(4);
+}
+
+#[test]
+fn an_agent_that_ends_at_once_is_told_with_its_exit_and_its_last_words() {
+    let crew = Crew::new();
+    crew.task("fail");
+    crew.start("ann", "echo no such luck >&2; exit 7");
+    crew.until("a failure", || !crew.events("task.failed").is_empty());
+    let error = crew.events("task.failed")[0]["data"]["failure"]["lastError"].clone();
+    let error = error.as_str().unwrap();
+    assert!(
+        error.contains("exit code 7") && error.contains("no such luck"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_client_that_is_not_installed_is_named() {
+    let crew = Crew::new();
+    crew.task("fail");
+    let started = crew.start_provider("ann", "codex", &[], &[("PATH", "/usr/bin:/bin")]);
+    started.succeeds();
+    crew.until("a failed launch", || {
+        !crew.events("worker.launch_failed").is_empty()
+    });
+    let reason = crew.events("worker.launch_failed")[0]["data"]["reason"].clone();
+    assert!(
+        reason.as_str().unwrap().contains("`codex` is not on PATH"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_worker_runs_once_and_an_unknown_provider_changes_nothing() {
+    let crew = Crew::new();
+    crew.start("ann", "echo hi");
+    let second = crew
+        .start_provider("ann", "command:echo hi", &[], &[])
+        .fails(1);
+    assert!(second.stderr.contains("runs already"), "{}", second.stderr);
+    let unknown = crew.start_provider("ben", "cloud", &[], &[]).fails(2);
+    assert!(unknown.stderr.contains("cloud"), "{}", unknown.stderr);
+    let team = crew
+        .project
+        .run(["team", "show", "crew", "--json"])
+        .succeeds();
+    assert!(!team.stdout.contains("ben"), "{}", team.stdout);
+    let call = crew.project.call([
+        "worker",
+        "start",
+        "--name",
+        "cyn",
+        "--provider",
+        "command:true",
+    ]);
+    call.env("TEAMSTER_WORKER", "ann").run().fails(6);
+}

@@ -1,0 +1,187 @@
+//! Workers as real processes, with real git, real agents' recorded words and real ends.
+
+mod crash;
+mod guard;
+mod launch;
+mod place;
+mod stop;
+mod trouble;
+mod work;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::kit::{Ran, TestProject};
+
+/// Nothing here takes so long unless it hangs.
+const LONG: Duration = Duration::from_secs(90);
+
+/// A team with a real repository. Everyone is gone when it is dropped.
+pub struct Crew {
+    pub project: TestProject,
+}
+
+impl Crew {
+    pub fn new() -> Self {
+        let project = TestProject::new();
+        let crew = Self { project };
+        crew.git(&["init", "--quiet", "--initial-branch", "main"]);
+        crew.git(&["config", "user.name", "Test"]);
+        crew.git(&["config", "user.email", "test@localhost"]);
+        crew.project.write("a.txt", "one\n");
+        crew.git(&["add", "a.txt"]);
+        crew.git(&["commit", "--quiet", "--message", "Begin"]);
+        crew.project.run(["team", "create", "crew"]).succeeds();
+        crew
+    }
+
+    /// git in the user's own work tree; what it printed.
+    pub fn git(&self, args: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(args)
+            .current_dir(self.project.folder())
+            .env("HOME", self.project.home())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Starts a worker with a shell command as its agent.
+    pub fn start(&self, name: &str, command: &str) -> Value {
+        self.start_with(name, command, &[], &[])
+    }
+
+    pub fn start_with(
+        &self,
+        name: &str,
+        command: &str,
+        more: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Value {
+        let provider = format!("command:{command}");
+        self.start_provider(name, &provider, more, variables)
+            .succeeds()
+            .json()
+    }
+
+    pub fn start_provider(
+        &self,
+        name: &str,
+        provider: &str,
+        more: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Ran {
+        let args = [
+            "worker",
+            "start",
+            "--name",
+            name,
+            "--provider",
+            provider,
+            "--json",
+        ];
+        let mut call = self.project.call(args.iter().chain(more));
+        for (variable, value) in variables {
+            call = call.env(variable, value);
+        }
+        call.run()
+    }
+
+    pub fn task(&self, subject: &str) -> String {
+        self.project.task(subject, &[])
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            if start.elapsed() >= LONG {
+                let journal = self.project.run(["journal"]).stdout;
+                panic!("{what} did not come true:\n{journal}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn shown(&self, id: &str) -> Value {
+        let ran = self.project.run(["task", "show", id, "--json"]).succeeds();
+        ran.json()["task"].clone()
+    }
+
+    #[track_caller]
+    pub fn until_status(&self, id: &str, status: &str) -> Value {
+        self.until(&format!("task {id} {status}"), || {
+            self.shown(id)["status"] == status
+        });
+        self.shown(id)
+    }
+
+    /// The worker's heartbeat, if there is one.
+    pub fn heartbeat(&self, worker: &str) -> Option<Value> {
+        let text = std::fs::read_to_string(self.heartbeat_file(worker)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn heartbeat_file(&self, worker: &str) -> std::path::PathBuf {
+        let file = format!(".omc/state/team-bridge/crew/{worker}.heartbeat.json");
+        self.project.folder().join(file)
+    }
+
+    /// Makes the last heartbeat of a dead worker a minute older, instead of waiting for that.
+    pub fn age_heartbeat(&self, worker: &str) {
+        let mut beat = self.heartbeat(worker).unwrap();
+        let then = crate::kit::now().as_millis() - 60_000;
+        beat["lastPollAt"] = serde_json::json!(teamster_types::Time::from_millis(then));
+        std::fs::write(self.heartbeat_file(worker), beat.to_string()).unwrap();
+    }
+
+    pub fn worker(&self, name: &str) -> Value {
+        let ran = self.project.run(["worker", "list", "--json"]).succeeds();
+        let rows = ran.json()["workers"].as_array().unwrap().clone();
+        rows.into_iter().find(|row| row["name"] == name).unwrap()
+    }
+
+    /// Every event of a type so far.
+    pub fn events(&self, kind: &str) -> Vec<Value> {
+        let ran = self
+            .project
+            .run(["journal", "--type", kind, "--json"])
+            .succeeds();
+        ran.json()["events"].as_array().unwrap().clone()
+    }
+
+    pub fn worktree(&self, worker: &str) -> std::path::PathBuf {
+        let folder = format!(".omc/worktrees/crew/{worker}");
+        self.project.folder().join(folder)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        let _ = self
+            .project
+            .run(["shutdown", "--team", "crew", "--force", "--json"]);
+    }
+}
+
+/// Every process that carries a variable of this value.
+pub fn carriers(name: &str, value: &str) -> Vec<u32> {
+    let machine = teamster_fs::proc::Machine::read();
+    teamster_fs::processes::all(&machine)
+        .into_iter()
+        .filter(|seen| !seen.over && teamster_fs::processes::carries(seen.id.pid, name, value))
+        .map(|seen| seen.id.pid)
+        .collect()
+}
+
+/// Kills a process as nothing else can.
+pub fn kill_9(pid: &Value) {
+    let pid = pid.as_u64().unwrap().to_string();
+    let status = Command::new("kill").args(["-9", &pid]).status().unwrap();
+    assert!(status.success());
+}

@@ -1,0 +1,205 @@
+//! Workers that are stopped: by a wish, by a signal, by force.
+
+use std::time::{Duration, Instant};
+
+use super::{Crew, carriers};
+
+/// Ignores every polite signal, forks twice, makes sessions of its own and leaves three generations.
+const RUNAWAY: &str = r#"echo up; trap '' TERM INT HUP
+setsid sh -c 'trap "" TERM INT HUP; (setsid sh -c "trap \"\" TERM; (trap \"\" TERM; sleep 600; :) & sleep 600; :" &); sleep 600; :' &
+sleep 600; :"#;
+
+#[test]
+fn nobody_of_a_runaway_agent_is_left_after_a_shutdown() {
+    let crew = Crew::new();
+    let id = crew.task("run away");
+    let mark = teamster_fs::random_hex();
+    crew.start_with("ann", RUNAWAY, &[], &[("PLANTED", &mark)]);
+    crew.until("the tree has grown", || {
+        carriers("PLANTED", &mark).len() >= 6
+    });
+    let start = Instant::now();
+    let ran = crew.project.run(["shutdown", "--json"]).succeeds().json();
+    assert!(
+        start.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(ran["verified"], true);
+    assert_eq!(ran["workers"][0]["how"], "confirmed", "{ran}");
+    assert_eq!(carriers("PLANTED", &mark), [0_u32; 0]);
+    assert_eq!(crew.shown(&id)["status"], "pending");
+    assert!(crew.heartbeat("ann").is_none());
+    let scan = crew
+        .project
+        .run(["zombies", "scan", "--json"])
+        .succeeds()
+        .json();
+    assert_eq!(scan["zombies"].as_array().map(Vec::len), Some(0), "{scan}");
+}
+
+#[test]
+fn a_bridge_that_hangs_is_ended_with_its_agent() {
+    let crew = Crew::new();
+    let id = crew.task("hang");
+    let mark = teamster_fs::random_hex();
+    crew.start_with("ann", RUNAWAY, &[], &[("PLANTED", &mark)]);
+    crew.until("the tree has grown", || {
+        carriers("PLANTED", &mark).len() >= 6
+    });
+    let pid = crew.heartbeat("ann").unwrap()["pid"].to_string();
+    let stopped = std::process::Command::new("kill")
+        .args(["-STOP", &pid])
+        .status();
+    assert!(stopped.unwrap().success());
+    let ran = crew
+        .project
+        .run(["shutdown", "--deadline", "1s", "--json"])
+        .succeeds();
+    assert_eq!(ran.json()["workers"][0]["how"], "killed", "{}", ran.stdout);
+    assert_eq!(carriers("PLANTED", &mark), [0_u32; 0]);
+    assert_eq!(crew.shown(&id)["status"], "pending");
+}
+
+#[test]
+fn a_stop_interrupts_the_task_which_costs_it_nothing_and_loses_nothing() {
+    let crew = Crew::new();
+    let id = crew.task("interrupted");
+    crew.start("ann", "echo up; echo half > half.txt; sleep 600");
+    crew.until("ann at work", || {
+        crew.worktree("ann").join("half.txt").exists()
+    });
+    crew.until("ann executing", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let start = Instant::now();
+    let ran = crew.project.run(["worker", "stop", "ann"]).exits(0);
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
+    assert!(ran.stdout.contains("ann confirmed"), "{}", ran.stdout);
+    let task = crew.shown(&id);
+    assert_eq!(task["status"], "pending");
+    assert_eq!(crew.events("task.failed").len(), 0, "it costs no attempt");
+    let kept = crew.git(&["show", "refs/teamster/crew/task-1.attempt-1:half.txt"]);
+    assert_eq!(kept, "half");
+    let again = crew.project.run(["worker", "stop", "ann"]).exits(0);
+    assert!(
+        again.stdout.contains("ann does not run"),
+        "{}",
+        again.stdout
+    );
+}
+
+#[test]
+fn a_drain_lets_the_current_task_be_finished_and_no_other_begun() {
+    let crew = Crew::new();
+    let (first, second) = (crew.task("first"), crew.task("second"));
+    crew.start("ann", "echo up; sleep 2; echo ok");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let ran = crew
+        .project
+        .run(["shutdown", "--drain", "--json"])
+        .succeeds()
+        .json();
+    assert_eq!(ran["workers"][0]["how"], "confirmed", "{ran}");
+    assert_eq!(crew.shown(&first)["status"], "completed");
+    assert_eq!(crew.shown(&second)["status"], "pending");
+    // A wish from then is not one for whoever begins now.
+    crew.start("ann", "echo ok");
+    crew.until_status(&second, "completed");
+}
+
+#[test]
+fn what_we_did_not_start_is_not_ours_to_end() {
+    let crew = Crew::new();
+    crew.start("ann", "echo ok");
+    let mut stranger = std::process::Command::new("sleep")
+        .arg("600")
+        .spawn()
+        .unwrap();
+    let machine = teamster_fs::proc::Machine::read();
+    let process = machine.process(stranger.id()).unwrap();
+    let mut beat = crew.heartbeat("ann").unwrap();
+    beat["workerName"] = "ben".into();
+    beat["pid"] = process.pid.into();
+    beat["processStartTime"] = process.process_start_time.into();
+    let folder = crew.project.folder().join(".omc/state/team-bridge/crew");
+    // Neither a heartbeat without a launch, nor one that claims the launch of somebody else.
+    for launch in [serde_json::Value::Null, "0123456789abcdef".into()] {
+        beat["launch"] = launch;
+        std::fs::write(folder.join("ben.heartbeat.json"), beat.to_string()).unwrap();
+        crew.project.run(["team", "join", "crew", "ben"]).exits(0);
+        let ran = crew
+            .project
+            .run(["worker", "stop", "ben", "--force", "--json"])
+            .exits(1);
+        assert!(ran.stdout.contains("\"how\":\"alive\""), "{}", ran.stdout);
+        assert!(
+            stranger.try_wait().unwrap().is_none(),
+            "a stranger was ended"
+        );
+    }
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    assert_eq!(crew.worker("ann")["verdict"], "healthy");
+}
+
+#[test]
+fn a_team_with_living_workers_is_removed_only_by_force_which_ends_them() {
+    let crew = Crew::new();
+    let mark = teamster_fs::random_hex();
+    crew.task("long");
+    crew.start_with("ann", "echo up; sleep 600", &[], &[("PLANTED", &mark)]);
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let refused = crew.project.run(["team", "delete", "crew"]).fails(4);
+    assert!(refused.stderr.contains("ann ("), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("teamster shutdown"),
+        "{}",
+        refused.stderr
+    );
+    crew.project
+        .run(["team", "delete", "crew", "--force"])
+        .exits(0);
+    assert_eq!(carriers("PLANTED", &mark), [0_u32; 0]);
+    assert!(!crew.project.claude("teams/crew").exists());
+    assert!(
+        crew.worktree("ann").exists(),
+        "its worktree is not ours to throw away"
+    );
+}
+
+#[test]
+fn a_worker_in_the_foreground_obeys_the_system() {
+    let crew = Crew::new();
+    let id = crew.task("interrupted");
+    let mark = teamster_fs::random_hex();
+    let args = [
+        "worker",
+        "start",
+        "--name",
+        "ann",
+        "--foreground",
+        "--provider",
+    ];
+    let provider = "command:echo up; sleep 600";
+    let call = crew.project.call(args.iter().chain([&provider]));
+    let mut child = call.env("PLANTED", &mark).spawn();
+    crew.until("ann at work", || !crew.events("worker.started").is_empty());
+    let pid = child.id().to_string();
+    std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status()
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(carriers("PLANTED", &mark), [0_u32; 0]);
+    assert_eq!(crew.shown(&id)["status"], "pending");
+    assert_eq!(crew.events("worker.stopped")[0]["data"]["reason"], "Ctrl-C");
+}

@@ -1,0 +1,169 @@
+//! Tasks that are done: where, by whom, and what is left of them.
+
+use super::Crew;
+
+#[test]
+fn tasks_are_done_once_in_worktrees_and_kept_as_commits() {
+    let crew = Crew::new();
+    let head = crew.git(&["rev-parse", "HEAD"]);
+    let ids: Vec<String> = (1..=6).map(|n| crew.task(&format!("part {n}"))).collect();
+    let command = r#"echo "$TEAMSTER_WORKER" > "part-$TEAMSTER_TASK_ID.txt"; echo did it"#;
+    for name in ["ann", "ben", "cyn"] {
+        crew.start(name, command);
+    }
+    for id in &ids {
+        let task = crew.until_status(id, "completed");
+        let result = &task["metadata"]["teamster"]["result"];
+        assert_eq!(result["summary"], "did it");
+        assert_eq!(
+            result["files"],
+            serde_json::json!([format!("part-{id}.txt")])
+        );
+        let pinned = crew.git(&["rev-parse", &format!("refs/teamster/crew/task-{id}")]);
+        assert_eq!(result["commit"], pinned.as_str());
+        let content = crew.git(&["show", &format!("{pinned}:part-{id}.txt")]);
+        assert_eq!(
+            task["owner"],
+            content.as_str(),
+            "whoever did it is its owner"
+        );
+        let message = crew.git(&["log", "-1", "--format=%B", &pinned]);
+        assert!(
+            message.contains(&format!("Teamster-Task: {id}")),
+            "{message}"
+        );
+    }
+    assert_eq!(
+        crew.events("task.claimed").len(),
+        6,
+        "each was claimed once"
+    );
+    assert_eq!(crew.events("task.completed").len(), 6);
+    // The user's own tree is as it was.
+    assert_eq!(crew.git(&["rev-parse", "HEAD"]), head);
+    assert_eq!(crew.git(&["status", "--porcelain"]), "");
+    assert_eq!(crew.git(&["branch", "--show-current"]), "main");
+}
+
+#[test]
+fn an_attempt_that_fails_is_told_and_its_work_is_kept() {
+    let crew = Crew::new();
+    let id = crew.task("impossible");
+    crew.start("ann", "echo half > half.txt; echo it broke >&2; exit 3");
+    crew.until("a failure", || !crew.events("task.failed").is_empty());
+    let task = crew.shown(&id);
+    assert_eq!(task["status"], "pending");
+    assert_eq!(task["metadata"]["failedAttempts"], 1);
+    let failed = &crew.events("task.failed")[0];
+    let error = failed["data"]["failure"]["lastError"].as_str().unwrap();
+    assert!(
+        error.contains("exit code 3") && error.contains("it broke"),
+        "{error}"
+    );
+    let kept = crew.git(&["show", "refs/teamster/crew/task-1.attempt-1:half.txt"]);
+    assert_eq!(kept, "half");
+    let mail = crew
+        .project
+        .run(["message", "read", "--as", "lead", "--json"]);
+    let mail = mail.succeeds().json();
+    let told = mail["messages"].as_array().unwrap().iter();
+    let told = told.filter(|message| message["type"] == "task_failed");
+    assert!(
+        told.clone().any(|message| message["taskId"] == id.as_str()),
+        "{mail}"
+    );
+}
+
+#[test]
+fn an_agent_gets_its_prompt_its_mail_and_no_foreign_secret() {
+    let crew = Crew::new();
+    crew.project.run(["team", "join", "crew", "ann"]).succeeds();
+    let send = [
+        "message",
+        "send",
+        "--to",
+        "ann",
+        "--from",
+        "lead",
+        "mind the gap",
+    ];
+    crew.project.run(send).succeeds();
+    let id = crew.project.task(
+        "Read; $(touch planted) `id`",
+        &["--description", "It's \"quoted\"\nand long"],
+    );
+    let command = r#"cat > prompt.txt; env > env.txt; cp "$TEAMSTER_TASK_FILE" task.txt; echo ok"#;
+    let secrets = [("ANTHROPIC_API_KEY", "sk-ant-secret"), ("MINE", "mine")];
+    crew.start_with("ann", command, &[], &secrets);
+    crew.until_status(&id, "completed");
+    let read = |file: &str| crew.git(&["show", &format!("refs/teamster/crew/task-1:{file}")]);
+    let prompt = read("prompt.txt");
+    assert!(prompt.contains("It's \"quoted\"\nand long"), "{prompt}");
+    assert!(prompt.contains("from lead: mind the gap"), "{prompt}");
+    let variables = read("env.txt");
+    assert!(variables.contains("TEAMSTER_TASK_SUBJECT=Read; $(touch planted) `id`"));
+    assert!(variables.contains("TEAMSTER_WORKER=ann") && variables.contains("MINE=mine"));
+    assert!(
+        !variables.contains("sk-ant-secret"),
+        "a key of another client was passed on"
+    );
+    let task = read("task.txt");
+    assert!(task.contains("\"subject\""), "{task}");
+    assert!(
+        !task.contains("token"),
+        "the proof of the claim is not for the agent"
+    );
+    let files = crew.git(&["ls-tree", "--name-only", "refs/teamster/crew/task-1"]);
+    assert!(!files.contains("planted"), "{files}");
+    // What the agent was told is acknowledged.
+    let list = crew
+        .project
+        .run(["message", "list", "--json"])
+        .succeeds()
+        .json();
+    let sent = list["messages"].as_array().unwrap().iter();
+    let sent = sent.filter(|message| message["content"] == "mind the gap");
+    assert!(
+        sent.clone().all(|message| !message["ackedAt"].is_null()),
+        "{list}"
+    );
+    assert_eq!(sent.count(), 1);
+}
+
+#[test]
+fn the_log_has_everything_redacted_and_can_be_read() {
+    let crew = Crew::new();
+    let id = crew.task("talk");
+    crew.start(
+        "ann",
+        "echo hello; echo token=ghp_abcdefghijklmnopqrstuvwxyz0123456789 >&2",
+    );
+    crew.until_status(&id, "completed");
+    let logs = crew
+        .project
+        .run(["worker", "logs", "ann", "--task", "1"])
+        .succeeds();
+    assert!(logs.stdout.contains("agent    hello"), "{}", logs.stdout);
+    assert!(logs.stdout.contains("stderr"), "{}", logs.stdout);
+    let kept = crew.project.folder().join(".omc/logs/crew/ann/1.jsonl");
+    let kept = std::fs::read_to_string(kept).unwrap();
+    assert!(
+        kept.contains("[redacted]") && !kept.contains("ghp_"),
+        "{kept}"
+    );
+    for line in kept.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+}
+
+#[test]
+fn hooks_of_an_agents_own_session_touch_nothing_of_the_users() {
+    let crew = Crew::new();
+    let id = crew.task("hooks");
+    let command = r#"echo '{"session_id":"s","agent_id":"a","agent_type":"t","hook_event_name":"SubagentStart"}' | teamster hook SubagentStart; echo done"#;
+    crew.start("ann", command);
+    crew.until_status(&id, "completed");
+    assert!(!crew.project.folder().join(".bkit").exists());
+    assert!(!crew.worktree("ann").join(".bkit").exists());
+    assert_eq!(crew.events("hook.received").len(), 1);
+}
