@@ -69,18 +69,37 @@ const QUICK: Size = Size {
     events: 20_000,
 };
 
-/// Measures all rows and prints them; a full run writes them down.
-pub(crate) fn run(quick: bool, check: bool, limits: &[String]) -> Result<()> {
+type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
+
+/// The rows, in groups that can be measured alone.
+const GROUPS: [Group; 3] = [
+    ("hooks", hooks::measure),
+    ("commands", commands::measure),
+    ("store", store::measure),
+];
+
+/// Measures all rows, or those of some groups, and prints them; a full run writes them down.
+pub(crate) fn run(quick: bool, check: bool, only: &[String], limits: &[String]) -> Result<()> {
     let size = if quick { QUICK } else { FULL };
+    let names = GROUPS.map(|(name, _)| name);
+    if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
+        bail!(
+            "there is no group {unknown}; there are {}",
+            names.join(", ")
+        );
+    }
     let programs = Programs::build()?;
-    let mut rows = hooks::measure(&programs, size)?;
-    rows.extend(commands::measure(&programs, size)?);
-    rows.extend(store::measure(&programs, size)?);
+    let mut rows = Vec::new();
+    for (name, measure) in GROUPS {
+        if only.is_empty() || only.iter().any(|wanted| wanted == name) {
+            rows.extend(measure(&programs, size)?);
+        }
+    }
     for limit in limits {
         tighten(&mut rows, limit)?;
     }
     println!("{}", table::aligned(&rows));
-    if !quick && limits.is_empty() {
+    if !quick && only.is_empty() && limits.is_empty() {
         let text = format!(
             "Measured by `cargo xtask bench` on {}.\n\n{}",
             docs::stamp(),

@@ -154,5 +154,5 @@ fn races() -> Result<()> {
 
 /// That it runs; its figures mean nothing on a shared machine.
 fn bench_runs() -> Result<()> {
-    bench::run(true, false, &[])
+    bench::run(true, false, &[], &[])
 }

@@ -73,6 +73,9 @@ enum Command {
         /// Exit 1 where a row is beyond 1.5 times its limit
         #[arg(long)]
         check: bool,
+        /// Only these groups of rows (hooks, commands, store); writes nothing
+        #[arg(long, value_name = "GROUP", value_delimiter = ',')]
+        only: Vec<String>,
         /// Another limit for a row, to see that the check can fail; writes nothing
         #[arg(long, value_name = "ROW=VALUE")]
         limit: Vec<String>,
@@ -106,8 +109,9 @@ fn main() -> ExitCode {
         Command::Bench {
             quick,
             check,
+            only,
             limit,
-        } => bench::run(quick, check, &limit),
+        } => bench::run(quick, check, &only, &limit),
         Command::RealClients { only, lab } => real_clients::run(&only, lab.as_deref()),
         Command::Docs { check } => Product::build().and_then(|product| docs::run(&product, check)),
         Command::Drive(drive) => drive.run(),
