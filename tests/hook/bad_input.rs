@@ -176,6 +176,7 @@ fn links_are_not_followed_wherever_they_are_planted() {
         ".bkit/.agent-state.lock",
         ".bkit/pending.jsonl",
         ".bkit/.pending.claimed",
+        ".bkit/.pending",
         ".bkit/sessions",
         ".bkit/sessions/s1.json",
         ".bkit/hook.log",
@@ -186,7 +187,7 @@ fn links_are_not_followed_wherever_they_are_planted() {
         std::fs::create_dir(&elsewhere).unwrap();
         let link = project.folder().join(planted);
         std::fs::create_dir_all(link.parent().unwrap()).unwrap();
-        let is_folder = planted == ".bkit" || planted.ends_with("sessions");
+        let is_folder = [".bkit", ".bkit/sessions", ".bkit/.pending"].contains(&planted);
         symlink(if is_folder { &elsewhere } else { &treasure }, &link).unwrap();
         every_event(&project);
         let debugged = project

@@ -20,8 +20,12 @@ struct Worker {
 
 impl Worker {
     fn start() -> Self {
+        Self::running("echo ready; read line")
+    }
+
+    fn running(script: &str) -> Self {
         let mut child = Command::new("/bin/sh")
-            .args(["-c", "echo ready; read line"])
+            .args(["-c", script])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -103,6 +107,32 @@ fn a_worker_without_a_team_is_ended_only_when_that_is_asked_for() {
     // What is left of it is its heartbeat, which the next one removes.
     project.run(["zombies", "reap"]).succeeds();
     assert_eq!(scanned(&project, "worker", "lost"), None);
+}
+
+#[test]
+fn many_that_do_not_listen_share_one_grace() {
+    let project = without_team();
+    let deaf = "trap '' TERM; echo ready; read line";
+    let mut workers: Vec<Worker> = (0..5).map(|_| Worker::running(deaf)).collect();
+    for (number, worker) in workers.iter().enumerate() {
+        worker.beats(&project, &format!("deaf-{number}"));
+    }
+    let began = std::time::Instant::now();
+    let call = ["zombies", "reap", "--kill", "--json"];
+    let outcome = project.run(call).succeeds().json();
+    assert_eq!(outcome["killed"], 5, "{outcome}");
+    for (number, worker) in workers.iter_mut().enumerate() {
+        let deaf = done(&outcome, &format!("deaf-{number}"));
+        assert!(evidence(deaf).contains("was killed"), "{deaf}");
+        assert!(!worker.runs());
+    }
+    // One after the other would take five times as long as one.
+    assert!(began.elapsed() >= Duration::from_secs(5));
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[test]

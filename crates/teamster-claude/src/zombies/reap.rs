@@ -1,5 +1,6 @@
 //! Removing what is over: into the trash, and out of it for good after seven days.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -7,6 +8,7 @@ use teamster_fs::FsError;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_store::{Result, keep_journal};
+use teamster_types::process::ProcessId;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TeamName, Time};
 
@@ -103,8 +105,19 @@ pub fn reap(look: &Look<'_>, dry_run: bool, hands: Option<&dyn Hands>) -> Result
         trash.finish(&scene)?;
     }
     let mut outcome = Outcome::default();
+    let mut endings = VecDeque::new();
+    if let Some(hands) = hands {
+        let processes: Vec<ProcessId> = items.iter().filter_map(Item::process).collect();
+        endings = hands::end_all(hands, &processes);
+    }
     for item in items {
-        let done = one(&scene, trash.as_ref(), hands, item);
+        let ending = item
+            .process()
+            .and_then(|process| Some((process, endings.pop_front()?)));
+        let done = match ending {
+            Some((process, ending)) => hands::ended(ending, &process, item.zombie),
+            None => one(&scene, trash.as_ref(), hands, item),
+        };
         if let Some(done) = &done {
             tell(&scene, done);
         }
@@ -131,10 +144,6 @@ fn one(
 ) -> Option<Done> {
     let Item { zombie, target } = item;
     match (target, trash) {
-        (Target::Process(process), _) => match hands {
-            Some(hands) => hands::end(hands, &process, zombie),
-            None => Some(Done::untouched(zombie)),
-        },
         (Target::Pane(pane), _) => match hands {
             Some(hands) => Some(hands::close(scene, hands, &pane, zombie)),
             None => Some(Done::untouched(zombie)),

@@ -34,6 +34,16 @@ pub(super) struct Item {
     pub(super) target: Target,
 }
 
+impl Item {
+    /// The process that it is, where one may be ended.
+    pub(super) fn process(&self) -> Option<ProcessId> {
+        match &self.target {
+            Target::Process(process) => Some(process.clone()),
+            _ => None,
+        }
+    }
+}
+
 /// Finds everything that is over but still there.
 pub fn scan(look: &Look<'_>) -> Result<Vec<Zombie>> {
     let Some(scene) = Scene::open(look, None)? else {
