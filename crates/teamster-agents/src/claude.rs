@@ -60,10 +60,13 @@ impl Driver for Claude {
         if let Some(resume) = &job.resume {
             args.extend(["--resume".into(), resume.session.into()]);
         }
+        let mut set = whose_work(job);
+        // Dozens of workers must not replace their own program while others run it.
+        set.push(("DISABLE_AUTOUPDATER".into(), "1".into()));
         Ok(Launch {
             program,
             args,
-            set: whose_work(job),
+            set,
             unset: OF_A_SESSION_AROUND_US.to_vec(),
             secrets: SECRETS.map(str::to_owned).to_vec(),
             input: Input::Dialogue(line(&json!({

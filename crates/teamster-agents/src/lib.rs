@@ -23,6 +23,7 @@ pub mod detect;
 mod driver;
 mod event;
 mod gemini;
+mod lines;
 mod permission;
 mod provider;
 mod reader;
@@ -38,6 +39,7 @@ pub use driver::{
 };
 pub use event::{AgentEvent, Decision, Spent, Trouble, Usage};
 pub use gemini::Gemini;
+pub use lines::{LONGEST_LINE, Lines};
 pub use permission::{Permissions, Rule};
 pub use provider::{Configured, Kind, Provider, ProviderError, Providers};
 pub use reader::{Answer, Ending, Exit, Outcome, Reader, Step, Stopped, Verdict};

@@ -35,6 +35,7 @@ const WORDS: &[(Trouble, &[&str])] = &[
             "api key not valid",
             "api key not found",
             "missing api key",
+            "missing environment variable",
             "token has expired",
         ],
     ),
@@ -150,6 +151,11 @@ mod tests {
             ),
             ("API Error: Connection error.", Trouble::Outage),
             ("Invalid API key · Please run /login", Trouble::SignIn),
+            ("Not logged in · Please run /login", Trouble::SignIn),
+            (
+                "Missing environment variable: `OPENAI_API_KEY`.",
+                Trouble::SignIn,
+            ),
             ("error: 4290 lines", Trouble::Task),
             ("", Trouble::Task),
         ];

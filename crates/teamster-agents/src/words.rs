@@ -106,6 +106,15 @@ pub(crate) fn last_words(stderr: &str) -> Option<String> {
         .rfind(|line| line.chars().any(char::is_alphanumeric))
 }
 
+/// The last few such lines, as one.
+pub(crate) fn last_lines(stderr: &str, most: usize) -> String {
+    let telling = stderr.lines().map(one_line);
+    let telling: Vec<String> = telling
+        .filter(|line| line.chars().any(char::is_alphanumeric))
+        .collect();
+    telling[telling.len().saturating_sub(most)..].join(" ")
+}
+
 /// `exit code 3`, `killed by signal 9`
 pub(crate) fn exit_words(exit: Exit) -> String {
     match exit {

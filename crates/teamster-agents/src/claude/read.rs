@@ -252,8 +252,9 @@ impl ClaudeReader {
         } else {
             self.course.trouble().unwrap_or(Trouble::Task)
         };
-        if trouble.pauses() && status.is_none() && !said.contains("API Error") {
-            reason = format!("the model's server gave no whole answer ({reason})");
+        // Its own words for an answer that never became whole tell a person nothing.
+        if trouble.pauses() && (reason.is_empty() || reason.starts_with("[ede_diagnostic]")) {
+            "the model's server gave no whole answer".clone_into(&mut reason);
         }
         End::Failure { trouble, reason }
     }

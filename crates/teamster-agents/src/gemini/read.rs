@@ -14,7 +14,9 @@ use crate::driver::Job;
 use crate::event::{AgentEvent, Spent, Trouble, Usage};
 use crate::reader::{Ending, Exit, Outcome, Reader, Step, Stopped};
 use crate::trouble;
-use crate::words::{LONGEST_TEXT, clip, count, last_words, object, one_line, text, tool_detail};
+use crate::words::{
+    LONGEST_TEXT, clip, count, last_lines, last_words, object, one_line, text, tool_detail,
+};
 
 const MOST_PENDING: usize = 1000;
 
@@ -139,7 +141,7 @@ impl GeminiReader {
             Exit::Code(SIGN_IN) => self.course.stand_in(|| {
                 Some(End::Failure {
                     trouble: Trouble::SignIn,
-                    reason: words(),
+                    reason: format!("Gemini is not signed in: {}", last_lines(stderr, 3)),
                 })
             }),
             Exit::Code(WRONG_INPUT) if resumed && stderr.contains("Error resuming session") => {
