@@ -38,7 +38,7 @@ mod reap;
 mod restore;
 mod scan;
 mod sessions;
-mod shell;
+pub mod shell;
 mod signs;
 mod trash;
 mod worktrees;

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     completions, config, doctor, hook, install, journal, man, message, plugin, state_file, status,
-    task, team, uninstall, worker, zombies,
+    task, team, uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -41,6 +41,7 @@ enum Command {
     Task(task::Task),
     Message(message::Message),
     Worker(worker::Worker),
+    Worktree(worktree::Worktree),
     Zombies(zombies::Zombies),
     Journal(journal::Journal),
     Install(install::Install),
@@ -97,6 +98,7 @@ fn dispatch(cli: Cli) -> Result {
         Command::Task(command) => command.run(&Context::find_checked(out)?),
         Command::Message(command) => command.run(&Context::find_checked(out)?),
         Command::Worker(command) => command.run(&Context::find_checked(out)?),
+        Command::Worktree(command) => command.run(&Context::find_checked(out)?),
         Command::Zombies(command) => command.run(&Context::find_checked(out)?),
         Command::Journal(command) => command.run(&Context::find_checked(out)?),
         Command::Install(command) => command.run(&Context::find_checked(out)?),
