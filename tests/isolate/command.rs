@@ -61,7 +61,16 @@ fn gc_removes_what_holds_nothing_and_lists_the_rest_with_the_command() {
         "x",
     );
 
-    insta::assert_snapshot!(calls.run(["worktree", "list"]).succeeds().stdout.replace(&process.0.id().to_string(), "PID"), @"");
+    let shown = calls.run(["worktree", "list"]).succeeds().stdout;
+    let shown = shown.replace(&process.0.id().to_string(), "PID");
+    insta::assert_snapshot!(shown, @r"
+    TEAM      NAME      KIND     STATE    UNMERGED  KEPT BECAUSE
+    fix-auth  busy      worker   clean    0         process PID is at work in it
+    fix-auth  clean     worker   clean    0
+    fix-auth  dirty     worker   dirty    0         1 changed file not committed
+    fix-auth  theirs    foreign  unknown  0         it is not a worktree of ours
+    fix-auth  unmerged  worker   clean    1         1 commit not merged
+    ");
     let listed = calls.run(["worktree", "list", "--json"]).succeeds().json();
     let clean = row(&listed["worktrees"], "clean");
     assert_eq!(
@@ -227,7 +236,7 @@ fn reservations_can_warn_or_be_off() {
     let overlaps: Vec<Value> = journal
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .filter(|event| event["kind"] == "task.claimed")
+        .filter(|event| event["type"] == "task.claimed")
         .map(|event| event["data"]["overlaps"].clone())
         .collect();
     assert_eq!(
