@@ -156,6 +156,7 @@ fn interrupt(mut follower: Follower, example: &str) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "the map grows with the commands")]
 fn the_help_of_the_whole_is_a_map() {
     let project = TestProject::new();
     insta::assert_snapshot!(project.run(["--help"]).succeeds().stdout, @r#"

@@ -1,8 +1,11 @@
 //! Everything that starts, watches and stops other programs.
 //!
-//! Today that is one thing: asking a program a short question, such as its version, without ever waiting for it
-//! longer than we said. The program gets no input, its answer is cut at a limit, and when its time is up it is ended
-//! together with the group of processes it started.
+//! - Asking a program a short question, such as its version ([`ask`]).
+//! - [`git`]: the repository, a worktree for each worker, and what a worker has changed.
+//! - [`tmux`]: panes in which a person can watch workers.
+//!
+//! No program is ever waited for longer than we said. It gets no input, its answer is cut at a limit, and when its time is
+//! up it is ended together with the group of processes it started.
 
 #![allow(
     clippy::disallowed_methods,
