@@ -18,12 +18,13 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     let project = TestProject::new();
     let show = || project.call(["config", "show", "--json"]);
     insta::assert_snapshot!(project.run(["config", "show"]).succeeds().shown(), @r"
-    SETTING              VALUE  FROM     VARIABLE
-    claim.lease          2m     default  TEAMSTER_CLAIM_LEASE
-    store.durable        true   default  TEAMSTER_STORE_DURABLE
-    store.patience       5s     default  TEAMSTER_STORE_PATIENCE
-    health.silent_after  5m     default  TEAMSTER_HEALTH_SILENT_AFTER
-    team.enabled         true   default  TEAMSTER_TEAM_ENABLED
+    SETTING              VALUE    FROM     VARIABLE
+    claim.lease          2m       default  TEAMSTER_CLAIM_LEASE
+    reservations         enforce  default  TEAMSTER_RESERVATIONS
+    store.durable        true     default  TEAMSTER_STORE_DURABLE
+    store.patience       5s       default  TEAMSTER_STORE_PATIENCE
+    health.silent_after  5m       default  TEAMSTER_HEALTH_SILENT_AFTER
+    team.enabled         true     default  TEAMSTER_TEAM_ENABLED
     ");
 
     let user = project.home().join(".config/teamster");

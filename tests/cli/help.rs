@@ -114,6 +114,14 @@ fn every_command_has_examples_that_work() {
     assert!(tried > 50, "only {tried} examples were found");
 }
 
+/// What those of `teamster worktree` need: a repository, and worktrees in it.
+const WORKTREES: &str = "set -e
+git init --quiet .
+git -c user.name=n -c user.email=e commit --quiet --allow-empty -m Begin
+for name in worker-1 worker-1.kept-1; do
+  git worktree add --quiet -b omc-team/fix-auth/$name .omc/worktrees/fix-auth/$name
+done";
+
 /// An example ends with 0, unless a comment behind it says otherwise.
 fn try_example(example: &str) {
     let (project, token, message) = prepared();
@@ -123,6 +131,9 @@ fn try_example(example: &str) {
             .env("TOKEN", &token)
             .env("MESSAGE", &message)
     };
+    if example.contains("teamster worktree ") {
+        project.shell(WORKTREES).run().succeeds();
+    }
     let (line, comment) = example.split_once("   # ").unwrap_or((example, ""));
     if comment == "until Ctrl-C" {
         // The shell is replaced, so that the signal reaches teamster.
@@ -145,6 +156,7 @@ fn interrupt(mut follower: Follower, example: &str) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "the map grows with the commands")]
 fn the_help_of_the_whole_is_a_map() {
     let project = TestProject::new();
     insta::assert_snapshot!(project.run(["--help"]).succeeds().stdout, @r#"
@@ -158,6 +170,7 @@ fn the_help_of_the_whole_is_a_map() {
       task         Make, claim, finish and show tasks
       message      Send, read and follow messages
       worker       Show workers
+      worktree     Show, save and remove the worktrees of workers
       zombies      Find and remove what is over but still there
       journal      Show what happened in a team, event by event
       install      Make a client call teamster, so that its agents can be seen

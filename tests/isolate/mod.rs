@@ -1,6 +1,7 @@
 //! Worktrees and panes, with the real git and the real tmux.
 
 mod changes;
+mod command;
 mod find;
 mod keeping;
 mod listing;

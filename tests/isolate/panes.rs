@@ -81,7 +81,7 @@ fn a_worker_is_the_process_of_its_pane_and_its_end_is_seen() {
     let pane = server.start(&worker(), &["sleep", "600"]).unwrap();
     assert!(!pane.dead);
     let words = std::fs::read(format!("/proc/{}/cmdline", pane.pid)).unwrap();
-    assert_eq!(words, b"sleep\0600\0", "no shell in between");
+    assert_eq!(words, b"sleep\x00600\x00", "no shell in between");
     let taken = server.start(&worker(), &["sleep", "600"]).unwrap_err();
     assert!(matches!(taken, TmuxError::Taken { .. }), "{taken}");
     assert!(server.tmux.server_pid().unwrap().is_some());

@@ -42,7 +42,7 @@ mod processes;
 mod reap;
 mod restore;
 mod scan;
-mod shell;
+pub mod shell;
 mod signs;
 mod told;
 mod trash;

@@ -244,11 +244,6 @@ pub const AGENT_TASK: &str = "task.json";
 /// The environment of a bridge in a pane, until it has read it.
 pub const AGENT_ENVIRONMENT: &str = "environment";
 
-/// Held by the bridge of a worker, in the team's folder.
-pub fn bridge_lock(worker: &WorkerName) -> String {
-    format!("bridge-{worker}.lock")
-}
-
 /// Folders on the way from a project to its heartbeats of one team.
 pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
     [".omc", "state", "team-bridge", team.as_str()]

@@ -11,15 +11,6 @@ const MOST_ALTERNATIVES: usize = 256;
 /// No glob is longer.
 const LONGEST: usize = 4096;
 
-/// What is never a worker's to change, whatever its task reserves.
-pub const DENIED: [&str; 5] = [
-    ".git/**",
-    ".env*",
-    "**/.env*",
-    "**/secrets/**",
-    "**/.ssh/**",
-];
-
 /// What becomes of a task whose paths could be those of a task at work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reservations {
@@ -190,14 +181,6 @@ pub fn may_overlap(one: &[String], other: &[String]) -> bool {
             _ => true,
         })
     })
-}
-
-/// The paths that no one may change.
-pub fn denied() -> Vec<Glob> {
-    DENIED
-        .iter()
-        .filter_map(|text| Glob::new(text).ok())
-        .collect()
 }
 
 /// Writes out braces: `a{b,c}` is `ab` and `ac`. Escaped ones stay.

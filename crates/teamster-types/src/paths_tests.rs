@@ -105,34 +105,6 @@ fn globs_that_cannot_meet_do_not() {
 }
 
 #[test]
-fn what_is_always_denied() {
-    let denied = denied();
-    assert_eq!(denied.len(), 5);
-    for path in [
-        ".git/config",
-        ".env",
-        ".env.local",
-        "a/.env",
-        "a/secrets/key",
-        "secrets/key",
-        "a/.ssh/id",
-        ".ssh/id",
-    ] {
-        assert!(any_matches(&denied, path), "{path}");
-    }
-    for path in [
-        "a/b",
-        ".gitignore",
-        "environment",
-        "a/env",
-        "secrets",
-        "src/secrets.rs",
-    ] {
-        assert!(!any_matches(&denied, path), "{path}");
-    }
-}
-
-#[test]
 fn a_hostile_glob_takes_no_time() {
     let many = "**/*a*b*c*/".repeat(300);
     let path = "xaxbxcx/".repeat(300);

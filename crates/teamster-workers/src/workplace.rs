@@ -47,6 +47,9 @@ pub trait Workplace: Send {
     /// What the agent changed, from the top of the project.
     fn changes(&self) -> Result<Vec<PathBuf>, NoPlace>;
 
+    /// Commits what is there, because the agent asks for it in the middle of its work.
+    fn commit(&mut self, message: &str) -> Result<(), NoPlace>;
+
     /// Commits what is there, so that it outlives the workplace.
     fn keep(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, NoPlace>;
 }
@@ -79,6 +82,10 @@ impl Workplace for InPlace {
 
     fn changes(&self) -> Result<Vec<PathBuf>, NoPlace> {
         Ok(Vec::new())
+    }
+
+    fn commit(&mut self, _: &str) -> Result<(), NoPlace> {
+        Ok(())
     }
 
     fn keep(&mut self, _: &Task, _: Keep, _: &str) -> Result<Kept, NoPlace> {

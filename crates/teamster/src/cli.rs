@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     completions, config, doctor, hook, install, journal, man, message, plugin, shutdown,
-    state_file, status, task, team, uninstall, worker, zombies,
+    state_file, status, task, team, uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -42,6 +42,7 @@ enum Command {
     Message(message::Message),
     Worker(worker::Worker),
     Shutdown(shutdown::Shutdown),
+    Worktree(worktree::Worktree),
     Zombies(zombies::Zombies),
     Journal(journal::Journal),
     Install(install::Install),
@@ -99,6 +100,7 @@ fn dispatch(cli: Cli) -> Result {
         Command::Message(command) => command.run(&Context::find_checked(out)?),
         Command::Worker(command) => command.run(&Context::find_checked(out)?),
         Command::Shutdown(command) => command.run(&Context::find_checked(out)?),
+        Command::Worktree(command) => command.run(&Context::find_checked(out)?),
         Command::Zombies(command) => command.run(&Context::find_checked(out)?),
         Command::Journal(command) => command.run(&Context::find_checked(out)?),
         Command::Install(command) => command.run(&Context::find_checked(out)?),

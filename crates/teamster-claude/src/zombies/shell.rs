@@ -16,7 +16,7 @@ fn path_word(path: &Path) -> String {
 }
 
 /// A word that a shell reads as this text and nothing else.
-pub(super) fn word(text: &str) -> String {
+pub fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

@@ -56,6 +56,11 @@ pub fn spare_index(name: &str) -> String {
     format!(".{name}.{}.index", crate::unique_name())
 }
 
+/// Held by a worker's bridge for as long as it lives, in the team's folder.
+pub fn bridge_lock(worker: &WorkerName) -> String {
+    format!("bridge-{worker}.lock")
+}
+
 /// The socket of the project's own tmux server. Where its path would be too long for a socket it lies in the user's
 /// run folder (`XDG_RUNTIME_DIR`), else in a folder of the user's own in `/tmp`.
 pub fn tmux_socket(project: &Path, run_folder: Option<&Path>) -> PathBuf {

@@ -51,7 +51,7 @@ pub(super) fn clear_place(
                 return Err(locked(&path, reason));
             }
             let worktree =
-                Worktree::at(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
+                Worktree::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
             let safe = Safe {
                 base: Some(base),
                 pins: true,
@@ -248,7 +248,7 @@ fn forget(
 
 /// Whether the worktree differs from its commit only by files that are not there.
 fn has_only_missing(repo: &Repo, team: &TeamName, worker: &WorkerName) -> Result<bool, GitError> {
-    let Ok(Some(worktree)) = Worktree::at(repo, team, worker.as_str()) else {
+    let Ok(Some(worktree)) = Worktree::named(repo, team, worker.as_str()) else {
         return Ok(false);
     };
     worktree.with_spare_index(|index| {

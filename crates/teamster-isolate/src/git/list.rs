@@ -88,7 +88,7 @@ impl Listed {
             return Ok(Removal::Kept { why });
         }
         if self.state == State::Clean
-            && let Some(worktree) = Worktree::at(repo, &self.team, &self.name)?
+            && let Some(worktree) = Worktree::named(repo, &self.team, &self.name)?
         {
             return worktree.remove_if_safe();
         }
@@ -191,7 +191,7 @@ fn look(
 ) -> Result<Listed, GitError> {
     let branch = team_branch(team, &name);
     let tip = repo.resolve(&head_ref(&branch))?;
-    let (listing, state) = match Worktree::at(repo, team, &name) {
+    let (listing, state) = match Worktree::named(repo, team, &name) {
         Ok(Some(worktree)) if entry.is_some() => (listing_of(&name), state_of(&worktree, entry)),
         Ok(None) => (listing_of(&name), State::Gone),
         Ok(Some(_)) | Err(_) => (

@@ -111,7 +111,7 @@ impl Worktree {
             .arg(&path)
             .arg(branch)
             .done()?;
-        let worktree = Self::at(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
+        let worktree = Self::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
         Ok(Prepared { worktree, kept })
     }
 
@@ -121,11 +121,11 @@ impl Worktree {
         team: &TeamName,
         worker: &WorkerName,
     ) -> Result<Option<Self>, GitError> {
-        Self::at(repo, team, worker.as_str())
+        Self::named(repo, team, worker.as_str())
     }
 
-    /// The worktree in the team's folder with this name, if it is one of this repository.
-    pub(super) fn at(repo: &Repo, team: &TeamName, name: &str) -> Result<Option<Self>, GitError> {
+    /// The worktree of a team by the name that a listing shows; what is there and is none is refused.
+    pub fn named(repo: &Repo, team: &TeamName, name: &str) -> Result<Option<Self>, GitError> {
         let path = layout::team_worktrees(repo.project(), team).join(name);
         let Some(dir) = open_beneath(repo.project(), team, name)? else {
             return Ok(None);

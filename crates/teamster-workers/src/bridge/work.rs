@@ -174,6 +174,11 @@ impl Bridge {
 
     /// The agent did something. What a person may want to see at once is recorded; all of it is in the log.
     pub(super) fn happened(&mut self, event: &AgentEvent) {
+        if let AgentEvent::CommitAsked { message } = event
+            && let Err(error) = self.workplace.commit(message)
+        {
+            self.tell(&format!("cannot commit: {error}"));
+        }
         let (what, text, always) = match event {
             AgentEvent::ToolUse { tool, detail, .. } => ("tool", format!("{tool} {detail}"), false),
             AgentEvent::PermissionAsked {

@@ -73,7 +73,7 @@ impl InWorktree {
         Ok(())
     }
 
-    fn commit(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, GitError> {
+    fn commit_as(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, GitError> {
         let files: Vec<String> = self
             .tree
             .changes(&self.base)?
@@ -137,8 +137,13 @@ impl Workplace for InWorktree {
         Ok(changes.into_iter().map(|change| change.path).collect())
     }
 
+    fn commit(&mut self, message: &str) -> Result<(), NoPlace> {
+        let committed = self.tree.commit_all(message, &Author::default());
+        committed.map(drop).map_err(|error| no_place(&error))
+    }
+
     fn keep(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, NoPlace> {
-        self.commit(task, keep, message)
+        self.commit_as(task, keep, message)
             .map_err(|error| no_place(&error))
     }
 }

@@ -17,6 +17,7 @@ pub mod task;
 pub mod team;
 pub mod uninstall;
 pub mod worker;
+pub mod worktree;
 pub mod zombies;
 
 use std::time::Duration;

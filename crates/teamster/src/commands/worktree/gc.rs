@@ -1,0 +1,107 @@
+//! `teamster worktree gc`
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde_json::{Value, json};
+use teamster_isolate::git::Removal;
+
+use super::{Seen, look, repo};
+use crate::context::Context;
+use crate::error::{CommandError, ErrorKind, Result};
+use crate::shown::{redacted, viewed_line};
+
+/// Remove worktrees that hold nothing any more
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A worktree goes with its branch when it is clean, all its commits are in the integration branch
+or in one of your own, and nobody is at work in it. Everything else stays, and is listed with
+the command that would remove it all the same. To find nothing is no failure.
+
+Examples:
+  teamster worktree gc
+  teamster worktree gc --team fix-auth --dry-run --json")]
+pub struct Gc {
+    /// Only the worktrees of this team [default: all]
+    #[arg(long, value_name = "TEAM")]
+    team: Option<String>,
+    /// Only say what would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// One that stays, and why.
+struct Left {
+    seen: Seen,
+    why: String,
+}
+
+impl Gc {
+    pub fn run(self, context: &Context) -> Result {
+        context.identity.must_be_person("removing worktrees")?;
+        let repo = repo(context)?;
+        let (mut removed, mut left, mut failed) = (Vec::new(), Vec::new(), 0);
+        for seen in look(context, &repo, self.team.as_deref())? {
+            let why = match seen.stays() {
+                Some(why) => Some(why),
+                None if self.dry_run => None,
+                None => match seen.listed.remove_if_safe(&repo) {
+                    Ok(Removal::Removed) => None,
+                    Ok(Removal::Kept { why }) => Some(why),
+                    Err(error) => {
+                        failed += 1;
+                        Some(error.to_string())
+                    }
+                },
+            };
+            match why {
+                Some(why) => left.push(Left { seen, why }),
+                None => removed.push(seen),
+            }
+        }
+        context.out.answer(
+            || {
+                let removed: Vec<Value> = removed.iter().map(Seen::to_json).collect();
+                let kept: Vec<Value> = left.iter().map(Left::to_json).collect();
+                redacted(json!({ "removed": removed, "kept": kept, "dryRun": self.dry_run }))
+            },
+            || words(&removed, &left, self.dry_run),
+        )?;
+        match failed {
+            0 => Ok(()),
+            count => Err(CommandError::new(
+                ErrorKind::Failed,
+                format!("{count} of these could not be removed"),
+            )
+            .hint("each line above says why; the rest has been done")),
+        }
+    }
+}
+
+impl Left {
+    fn to_json(&self) -> Value {
+        let mut object = self.seen.to_json();
+        object["kept"] = json!(self.why);
+        object["command"] = json!(self.seen.command());
+        object
+    }
+}
+
+fn words(removed: &[Seen], left: &[Left], dry_run: bool) -> String {
+    let mut text = String::new();
+    let done = if dry_run { "would remove" } else { "removed" };
+    for seen in removed {
+        let listed = &seen.listed;
+        let _ = writeln!(text, "{done} {}/{}", listed.team, viewed_line(&listed.name));
+    }
+    for Left { seen, why } in left {
+        let listed = &seen.listed;
+        let name = viewed_line(&listed.name);
+        let _ = writeln!(text, "kept {}/{name}: {}", listed.team, viewed_line(why));
+        let _ = writeln!(text, "  {}", viewed_line(&seen.command()));
+    }
+    if text.is_empty() {
+        text.push_str("no worker has a worktree here\n");
+    }
+    text
+}

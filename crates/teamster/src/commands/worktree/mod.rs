@@ -1,0 +1,149 @@
+//! `teamster worktree …`
+
+mod gc;
+mod list;
+mod live;
+mod salvage;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use teamster_claude::zombies::shell;
+use teamster_isolate::git::{self, Git, GitError, GitProblem, Listed, Listing, Repo, State};
+use teamster_types::TeamName;
+
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::{CommandError, ErrorKind, Result};
+use live::Live;
+
+/// Show, save and remove the worktrees of workers
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster worktree list
+  teamster worktree salvage worker-1
+  teamster worktree gc")]
+pub struct Worktree {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(list::List),
+    Salvage(salvage::Salvage),
+    Gc(gc::Gc),
+}
+
+impl Worktree {
+    pub fn run(self, context: &Context) -> Result {
+        match self.command {
+            Command::List(command) => command.run(context),
+            Command::Salvage(command) => command.run(context),
+            Command::Gc(command) => command.run(context),
+        }
+    }
+}
+
+impl From<GitError> for CommandError {
+    fn from(error: GitError) -> Self {
+        let kind = match error.problem {
+            GitProblem::NotRepository => ErrorKind::NotFound,
+            GitProblem::Bare | GitProblem::NoCommits | GitProblem::Refused => ErrorKind::Refused,
+            GitProblem::Busy => ErrorKind::Conflict,
+            GitProblem::NoProgram | GitProblem::TimedOut | GitProblem::Failed => ErrorKind::Failed,
+        };
+        Self::new(kind, error.message).hint(error.hint)
+    }
+}
+
+/// The repository of the project.
+fn repo(context: &Context) -> Result<Repo> {
+    let git = Git::find(&env_vars::get(env_vars::PATH).unwrap_or_default())?;
+    Ok(Repo::find(&git, &context.layout.project)?.repo)
+}
+
+/// A worktree and whether somebody is at work in it.
+struct Seen {
+    listed: Listed,
+    /// Why it is said to be in use.
+    live: Option<String>,
+}
+
+impl Seen {
+    /// Why it stays; `None` when it may go.
+    fn stays(&self) -> Option<String> {
+        self.live.clone().or_else(|| self.listed.holds())
+    }
+
+    /// What removes it all the same, for a shell; what is in use is stopped first.
+    fn command(&self) -> String {
+        let listed = &self.listed;
+        let path = shell::word(&listed.path.to_string_lossy());
+        let branch = listed.branch.as_deref().map(shell::word);
+        let branch = branch.map(|branch| format!("git branch -D {branch}"));
+        match (&listed.listing, &listed.state) {
+            (Listing::Foreign, _) => format!("rm -r -- {path}"),
+            (_, State::Gone) => branch.unwrap_or_else(|| "git worktree prune".to_owned()),
+            _ => {
+                let remove = format!("git worktree remove --force {path}");
+                branch.map_or(remove.clone(), |branch| format!("{remove} && {branch}"))
+            }
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let listed = &self.listed;
+        json!({
+            "team": listed.team,
+            "name": listed.name,
+            "kind": kind(&listed.listing),
+            "path": listed.path.to_string_lossy(),
+            "branch": listed.branch,
+            "head": listed.head.as_ref().map(ToString::to_string),
+            "state": state(&listed.state),
+            "unmerged": listed.unmerged,
+            "unpinned": listed.unpinned,
+            "live": self.live,
+            "kept": self.stays(),
+        })
+    }
+}
+
+/// The worktrees of one team, or of all.
+fn look(context: &Context, repo: &Repo, team: Option<&str>) -> Result<Vec<Seen>> {
+    let teams: Vec<TeamName> = match team {
+        Some(name) => vec![name.parse()?],
+        None => git::teams(repo)?,
+    };
+    let mut seen = Vec::new();
+    for team in teams {
+        let live = Live::of(context, &team)?;
+        for listed in git::list(repo, &team)? {
+            seen.push(Seen {
+                live: live.why(&listed),
+                listed,
+            });
+        }
+    }
+    Ok(seen)
+}
+
+fn kind(listing: &Listing) -> &'static str {
+    match listing {
+        Listing::Worker(_) => "worker",
+        Listing::Kept(_) => "kept",
+        Listing::Integration => "integration",
+        Listing::Salvaged => "salvaged",
+        Listing::Foreign => "foreign",
+    }
+}
+
+fn state(state: &State) -> &'static str {
+    match state {
+        State::Clean => "clean",
+        State::Dirty { .. } => "dirty",
+        State::Gone => "gone",
+        State::Unknown { .. } => "unknown",
+    }
+}
