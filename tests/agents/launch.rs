@@ -294,6 +294,24 @@ fn codex_may_write_where_git_really_keeps_the_worktree() {
 }
 
 #[test]
+fn temp_files_go_where_the_job_says() {
+    let project = TestProject::new();
+    let bin = bin(&project, &CLIENTS);
+    let permissions = Permissions::default();
+    for client in CLIENTS {
+        let job = Job {
+            path: bin.as_os_str(),
+            temp: Some(Path::new("/run/w1")),
+            ..job(Path::new("/w/tree"), &permissions)
+        };
+        let launch = driver(client).launch(&job).unwrap();
+        assert_eq!(set(&launch, "TMPDIR").unwrap(), "/run/w1", "{client}");
+        let shared = "sandbox_workspace_write.exclude_slash_tmp=true";
+        assert_eq!(words(&launch).contains(&shared), client == "codex");
+    }
+}
+
+#[test]
 fn each_client_is_interrupted_in_the_way_it_obeys() {
     assert_eq!(
         driver("codex").interrupt(),

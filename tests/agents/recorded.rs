@@ -150,6 +150,7 @@ pub fn job<'a>(worktree: &'a Path, permissions: &'a Permissions) -> Job<'a> {
             file: Path::new("/run/task.json"),
             attempt: 1,
         }),
+        temp: None,
         path: OsStr::new("/usr/bin:/bin"),
         teamster: Path::new(env!("CARGO_BIN_EXE_teamster")),
     }

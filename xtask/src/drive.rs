@@ -38,6 +38,9 @@ pub(crate) struct Drive {
     /// The repository's `.git`, for a linked worktree
     #[arg(long)]
     git_dir: Option<PathBuf>,
+    /// A folder for its temp files
+    #[arg(long)]
+    temp: Option<PathBuf>,
     /// Which model
     #[arg(long)]
     model: Option<String>,
@@ -47,9 +50,9 @@ pub(crate) struct Drive {
     /// Deny commands
     #[arg(long)]
     no_shell: bool,
-    /// Interrupt it at the first tool it uses
-    #[arg(long)]
-    interrupt: bool,
+    /// Interrupt it so many seconds after its first event
+    #[arg(long, value_name = "SECONDS")]
+    interrupt_after: Option<f64>,
 }
 
 enum Heard {
@@ -91,6 +94,7 @@ impl Drive {
             team: "drive",
             worker: "worker-1",
             task: None,
+            temp: self.temp.as_deref(),
             path: &path,
             teamster: &teamster,
         };
@@ -145,7 +149,7 @@ impl Drive {
         });
         let heard = listen(child.stdout.take().context("its output")?);
         let mut reader = driver.reader(job);
-        let mut interrupted: Option<Instant> = None;
+        let (mut first, mut interrupted): (Option<Instant>, Option<Instant>) = (None, None);
         let start = Instant::now();
         loop {
             match heard.recv_timeout(Duration::from_millis(100)) {
@@ -159,19 +163,20 @@ impl Drive {
                     for reply in &step.replies {
                         feed(&mut input, reply);
                     }
-                    let uses_tool =
-                        |event: &_| matches!(event, teamster_agents::AgentEvent::ToolUse { .. });
-                    if self.interrupt && interrupted.is_none() && step.events.iter().any(uses_tool)
-                    {
-                        // A moment for the tool to begin: the point is to interrupt it.
-                        thread::sleep(Duration::from_millis(500));
-                        interrupted = Some(Instant::now());
-                        interrupt(driver, pid, &mut input);
+                    if first.is_none() && !step.events.is_empty() {
+                        first = Some(Instant::now());
                     }
                     if step.close_input {
                         input = None;
                     }
                 }
+            }
+            let due = self.interrupt_after.zip(first);
+            if interrupted.is_none()
+                && due.is_some_and(|(after, first)| first.elapsed().as_secs_f64() > after)
+            {
+                interrupted = Some(Instant::now());
+                interrupt(driver, pid, &mut input);
             }
             if interrupted.is_some_and(|at| at.elapsed() > GRACE) {
                 println!("it does not obey");

@@ -45,6 +45,13 @@ impl Driver for Codex {
                 args.extend(["--add-dir".into(), folder]);
             }
         }
+        if job.temp.is_some() {
+            // It has a place for temp files, so it need not leave its traces in the one that all share.
+            args.extend([
+                "-c".into(),
+                "sandbox_workspace_write.exclude_slash_tmp=true".into(),
+            ]);
+        }
         args.extend(["-c".into(), trust(job.worktree)?]);
         if job.permissions.shell != Rule::Allow {
             args.extend(["--disable".into(), "shell_tool".into()]);

@@ -56,6 +56,10 @@ pub struct Job<'a> {
     pub worker: &'a str,
     /// On which task.
     pub task: Option<TaskFacts<'a>>,
+    /// A folder of its own for temp files, short enough for the path of a socket. Whoever gives it removes it after the
+    /// run: an interrupted Codex leaves empty `.git`, `.codex` and other folders wherever it may write, and in a `/tmp`
+    /// that all share an empty `.git` makes every program there believe in a repository.
+    pub temp: Option<&'a Path>,
     /// Where programs are looked for, as in `PATH`.
     pub path: &'a OsStr,
     /// Our own program: a script is played by it.
@@ -228,12 +232,15 @@ pub(crate) const OF_A_SESSION_AROUND_US: &[&str] = &[
     "CLAUDE_PROJECT_DIR",
 ];
 
-/// The variables that tell any program whose work it does.
+/// The variables that tell any program whose work it does, and where its temp files go.
 pub(crate) fn whose_work(job: &Job<'_>) -> Vec<(OsString, OsString)> {
     let mut set: Vec<(OsString, OsString)> = vec![
         ("TEAMSTER_TEAM".into(), job.team.into()),
         ("TEAMSTER_WORKER".into(), job.worker.into()),
     ];
+    if let Some(temp) = job.temp {
+        set.push(("TMPDIR".into(), temp.into()));
+    }
     if let Some(task) = &job.task {
         set.extend([
             ("TEAMSTER_TASK_ID".into(), task.id.into()),

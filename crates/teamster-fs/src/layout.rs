@@ -241,6 +241,12 @@ pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str
 /// The task that an agent works on, without the proof of its claim.
 pub const AGENT_TASK: &str = "task.json";
 
+/// The folder for temp files of everything that one launch starts, in the system's folder for such: paths of sockets
+/// must be short.
+pub fn launch_temp(launch: &str) -> String {
+    format!("teamster-{}", launch.get(..12).unwrap_or(launch))
+}
+
 /// The environment of a bridge in a pane, until it has read it.
 pub const AGENT_ENVIRONMENT: &str = "environment";
 

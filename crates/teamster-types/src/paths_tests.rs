@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Glob, any_matches, denied, may_overlap};
+use super::{Glob, may_overlap};
 
 fn glob(text: &str) -> Glob {
     Glob::new(text).unwrap_or_else(|error| panic!("{error}"))

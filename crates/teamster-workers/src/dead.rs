@@ -13,6 +13,7 @@ use teamster_types::task::Status;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use crate::record::{self, Record};
+use crate::temp;
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -58,6 +59,7 @@ pub fn bury(
         if buried.ended > 0 {
             buried.left = tree.end(std::time::Duration::from_secs(2)).err();
         }
+        temp::remove(launch);
     }
     for task in store.tasks(team)?.tasks {
         let is_theirs = task.status() == Status::InProgress

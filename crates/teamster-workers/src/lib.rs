@@ -12,4 +12,5 @@ pub mod record;
 pub mod rules;
 pub mod shutdown;
 pub mod supervise;
+mod temp;
 pub mod workplace;

@@ -18,7 +18,7 @@ use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::Status;
 use teamster_types::{TeamName, WorkerName};
 
-use crate::{dead, record};
+use crate::{dead, record, temp};
 
 /// Who is asked is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -287,6 +287,7 @@ impl Shutdown<'_> {
             let note = "its heartbeat names a process that its launch did not start";
             return Ok(end(known, How::Alive, note));
         }
+        temp::remove(number);
         for task in self.store.tasks(&wish.team)?.tasks {
             let is_theirs = task.status() == Status::InProgress
                 && task

@@ -13,6 +13,7 @@ use super::Bridge;
 use super::attempt::{Cut, NotStarted, Ran};
 use super::log::{From, Log};
 use crate::prompt::prompt;
+use crate::temp;
 
 /// The longest text in a journal event of ours.
 const SHORT: usize = 200;
@@ -115,6 +116,7 @@ impl Bridge {
         let (path, teamster) = (self.path.clone(), self.teamster.clone());
         let who = self.who.clone();
         let attempt = failure.map_or(0, |failure| failure.retry_count) + 1;
+        let temp = temp::make(&who.launch);
         let job = Job {
             prompt: &text,
             worktree: &folder,
@@ -132,8 +134,11 @@ impl Bridge {
             }),
             path: &path,
             teamster: &teamster,
+            temp: temp.as_deref(),
         };
-        Ok(self.attempt(driver, &job, log))
+        let ran = self.attempt(driver, &job, log);
+        temp::remove(&who.launch);
+        Ok(ran)
     }
 
     /// The task as the agent may see it: without the proof of our claim.
