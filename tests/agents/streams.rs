@@ -298,6 +298,22 @@ fn a_resumed_thread_whose_past_is_unknown_has_an_unknown_cost() {
 }
 
 #[test]
+fn what_an_interrupted_thread_used_is_told_with_its_next_run() {
+    let first = one("codex", "text").played().1.spent;
+    let cut = one("codex", "sigterm").played().1.spent;
+    let before = first.then(cut);
+    assert!(before.at_least);
+    let run = one("codex", "resume");
+    let reader = reader_for(
+        "codex",
+        Some(&before),
+        &teamster_agents::Permissions::default(),
+    );
+    let (_, outcome) = read(reader, &run.stdout, run.ending(), "");
+    assert_eq!(outcome.spent.usage, Some(used(802, 200, 50, 10)));
+}
+
+#[test]
 fn the_usage_events_of_a_run_add_up_to_what_it_spent() {
     for client in CLIENTS {
         for run in all(client) {

@@ -49,9 +49,10 @@ impl Course {
 
     /// An error came.
     pub(crate) fn error(&mut self, trouble: Trouble, message: &str, retrying: bool) -> AgentEvent {
-        self.trouble = Some((trouble, message.to_owned()));
+        let message = reason(message);
+        self.trouble = Some((trouble, message.clone()));
         AgentEvent::Error {
-            message: reason(message),
+            message,
             trouble,
             retrying,
         }
@@ -68,21 +69,15 @@ impl Course {
     }
 
     /// The client's terminal event.
-    pub(crate) fn finish(&mut self, end: End) -> AgentEvent {
-        let event = match &end {
-            End::Success { summary } => AgentEvent::Finished {
-                success: true,
-                summary: reason(summary),
-            },
-            End::Failure { reason: why, .. } | End::SessionGone { reason: why } => {
-                AgentEvent::Finished {
-                    success: false,
-                    summary: reason(why),
-                }
-            }
+    pub(crate) fn finish(&mut self, mut end: End) -> AgentEvent {
+        let (success, said) = match &mut end {
+            End::Success { summary } => (true, summary),
+            End::Failure { reason, .. } | End::SessionGone { reason } => (false, reason),
         };
+        *said = reason(said);
+        let summary = said.clone();
         self.end = Some(end);
-        event
+        AgentEvent::Finished { success, summary }
     }
 
     /// Whether a terminal event came.

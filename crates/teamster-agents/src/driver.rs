@@ -71,8 +71,8 @@ pub struct Job<'a> {
 pub struct Resume<'a> {
     /// Its name, from [`Outcome::session`](crate::Outcome::session).
     pub session: &'a str,
-    /// The sum of what all earlier runs of this session spent. Some clients count on from there, so without it the
-    /// cost of the new run is unknown.
+    /// The sum of what all earlier runs of this session spent, made with [`Spent::then`]. Some clients count on from
+    /// there, so without it the cost of the new run is unknown.
     pub spent: Option<Spent>,
 }
 

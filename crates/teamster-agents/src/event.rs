@@ -214,4 +214,55 @@ impl Spent {
             at_least: self.at_least || other.at_least,
         }
     }
+
+    /// The sum of a session after one more run, for [`Resume::spent`](crate::Resume::spent). A run that was cut short
+    /// and told nothing leaves the last known sum standing: a client that counts on from there tells it with the next.
+    #[must_use]
+    pub fn then(self, run: Self) -> Self {
+        let told_nothing = run.usage.is_none() && run.cost_usd.is_none() && run.at_least;
+        if told_nothing {
+            return Self {
+                at_least: true,
+                ..self
+            };
+        }
+        self.plus(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(input: Option<u64>, cost_usd: Option<f64>, at_least: bool) -> Spent {
+        let usage = input.map(|input| Usage {
+            input,
+            ..Usage::default()
+        });
+        Spent {
+            usage,
+            cost_usd,
+            at_least,
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_on_one_side_is_unknown_in_the_sum() {
+        let known = spent(Some(3), Some(0.5), false);
+        assert_eq!(known.plus(known), spent(Some(6), Some(1.0), false));
+        let tokens_only = spent(Some(1), None, false);
+        assert_eq!(known.plus(tokens_only), spent(Some(4), None, false));
+        assert_eq!(known.plus(Spent::default()), Spent::default());
+    }
+
+    #[test]
+    fn a_run_that_was_cut_short_does_not_make_a_session_unknown() {
+        let known = spent(Some(3), None, false);
+        assert_eq!(
+            known.then(spent(None, None, true)),
+            spent(Some(3), None, true)
+        );
+        assert_eq!(known.then(spent(None, None, false)).usage, None);
+        assert_eq!(known.then(known), spent(Some(6), None, false));
+    }
 }
