@@ -38,9 +38,6 @@ pub trait Workplace: Send {
     /// The folder that agents are started in.
     fn folder(&self) -> &Path;
 
-    /// The repository's own folder, for agents whose sandbox must let git write there.
-    fn git_dir(&self) -> Option<&Path>;
-
     /// Makes it ready for a task: clean, and where the team's work is by now. Nothing that was there is lost.
     fn begin(&mut self) -> Result<(), NoPlace>;
 
@@ -70,10 +67,6 @@ impl InPlace {
 impl Workplace for InPlace {
     fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    fn git_dir(&self) -> Option<&Path> {
-        None
     }
 
     fn begin(&mut self) -> Result<(), NoPlace> {

@@ -111,7 +111,6 @@ impl Bridge {
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;
         let folder = self.workplace.folder().to_owned();
-        let git_dir = self.workplace.git_dir().map(std::path::Path::to_owned);
         let (model, permissions) = (self.model.clone(), self.permissions.clone());
         let (path, teamster) = (self.path.clone(), self.teamster.clone());
         let who = self.who.clone();
@@ -120,7 +119,8 @@ impl Bridge {
         let job = Job {
             prompt: &text,
             worktree: &folder,
-            git_dir: git_dir.as_deref(),
+            // The bridge commits, so that no agent needs to write to the repository's own folder.
+            git_dir: None,
             model: model.as_deref(),
             resume: None,
             permissions: &permissions,

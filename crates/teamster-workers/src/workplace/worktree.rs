@@ -123,10 +123,6 @@ impl Workplace for InWorktree {
         &self.folder
     }
 
-    fn git_dir(&self) -> Option<&Path> {
-        Some(self.repo.common())
-    }
-
     fn begin(&mut self) -> Result<(), NoPlace> {
         self.bring_up_to_date().map_err(|error| no_place(&error))
     }
