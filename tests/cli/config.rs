@@ -25,6 +25,10 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     store.patience       5s       default  TEAMSTER_STORE_PATIENCE
     health.silent_after  5m       default  TEAMSTER_HEALTH_SILENT_AFTER
     team.enabled         true     default  TEAMSTER_TEAM_ENABLED
+    worker.start_limit   58s      default  TEAMSTER_WORKER_START_LIMIT
+    worker.idle_limit    10m      default  TEAMSTER_WORKER_IDLE_LIMIT
+    worker.task_limit    1h       default  TEAMSTER_WORKER_TASK_LIMIT
+    worker.shell         true     default  TEAMSTER_WORKER_SHELL
     ");
 
     let user = project.home().join(".config/teamster");

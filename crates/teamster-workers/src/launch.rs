@@ -108,10 +108,9 @@ impl Launcher<'_> {
         folder.replace(layout::AGENT_ENVIRONMENT, &environment(launch), Sync::Fast)?;
         args.push("--environment".into());
         args.push(folder.join(layout::AGENT_ENVIRONMENT).into());
-        let mut argv: Vec<OsString> = vec![self.teamster.into()];
-        argv.extend(args);
+        args.insert(0, self.teamster.into());
         let command = PaneCommand {
-            argv: &argv,
+            argv: &args,
             env: &[(LAUNCH.into(), launch.into())],
             folder: self.project,
         };

@@ -349,9 +349,11 @@ impl Bridge {
                     watch.running.signal(Signal::INT);
                 }
             }
-            Interrupt::Line(_) => watch.running.signal(Signal::TERM),
             Interrupt::Signal(Polite::Interrupt) => watch.running.signal(Signal::INT),
-            Interrupt::Signal(Polite::Terminate) => watch.running.signal(Signal::TERM),
+            // One that never began a dialogue reads no line.
+            Interrupt::Line(_) | Interrupt::Signal(Polite::Terminate) => {
+                watch.running.signal(Signal::TERM);
+            }
         }
     }
 
