@@ -22,6 +22,7 @@ mod cli;
 mod hook;
 mod isolate;
 mod kit;
+mod party;
 mod store;
 mod workers;
 mod zombies;

@@ -80,23 +80,19 @@ fn prepared() -> (TestProject, String, String) {
     ];
     project.run(init).succeeds();
     project.run(["state-file", "add", "worker-1"]).succeeds();
-    let init = [
-        "state-file",
-        "init",
-        "--team",
-        "fix-auth",
-        "--feature",
-        "login",
-    ];
-    project.run(init).succeeds();
-    project.run(["state-file", "add", "worker-1"]).succeeds();
+    project.write("notes.md", "It was the cache.\n");
+    let begin = ["session", "init", "--team", "fix-auth", "--task", "Fix it"];
+    project.run(begin).succeeds();
+    project
+        .run(["ticket", "create", "--title", "Test it"])
+        .succeeds();
     let message = sent["message"]["id"].as_str().unwrap().to_owned();
     (project, token, message)
 }
 
 #[test]
 fn every_command_has_examples_that_work() {
-    let mut tried = 0;
+    let mut all = Vec::new();
     for words in commands() {
         let help = help_of(&TestProject::new(), &words);
         let examples = examples(&help);
@@ -108,11 +104,16 @@ fn every_command_has_examples_that_work() {
                 .join(" ");
             assert!(example.contains(&name), "{words:?}: {example}");
             assert!(example.len() <= 78, "too long for a terminal: {example}");
-            try_example(&example);
-            tried += 1;
+            all.push(example);
         }
     }
-    assert!(tried > 50, "only {tried} examples were found");
+    assert!(all.len() > 50, "only {} examples were found", all.len());
+    // Most of the time of an example is spent waiting for somebody.
+    std::thread::scope(|scope| {
+        for part in all.chunks(all.len().div_ceil(6)) {
+            scope.spawn(move || part.iter().for_each(|example| try_example(example)));
+        }
+    });
 }
 
 /// What those of `teamster worktree` need: a repository, and worktrees in it.
@@ -226,6 +227,11 @@ fn the_help_of_the_whole_is_a_map() {
       worktree     Show, save and remove the worktrees of workers
       zombies      Find and remove what is over but still there
       journal      Show what happened in a team, event by event
+      session      Begin and show a session with an approval gate
+      state        Move a session from phase to phase
+      ticket       Pieces of a session's work that must be done before it goes on
+      finding      What a phase of a session found out
+      flow         Show which stage of a run may follow which
       install      Make a client call teamster, so that its agents can be seen
       uninstall    Undo what `install` did
       plugin       Make a plugin for Claude Code

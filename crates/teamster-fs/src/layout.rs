@@ -1,6 +1,7 @@
 //! Every path, in one place. Nothing else builds one.
 
 mod isolated;
+mod party;
 mod visible;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use teamster_types::message::Mailbox;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 pub use isolated::*;
+pub use party::*;
 pub use visible::*;
 
 /// Folder of all teams, below the Claude folder.

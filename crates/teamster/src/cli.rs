@@ -7,8 +7,8 @@ use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, doctor, hook, install, journal, man, message, plugin, shutdown,
-    state_file, status, task, team, uninstall, worker, worktree, zombies,
+    completions, config, doctor, flow, hook, install, journal, man, message, party, plugin,
+    shutdown, state_file, status, task, team, uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -45,6 +45,11 @@ enum Command {
     Worktree(worktree::Worktree),
     Zombies(zombies::Zombies),
     Journal(journal::Journal),
+    Session(party::Session),
+    State(party::State),
+    Ticket(party::Ticket),
+    Finding(party::Finding),
+    Flow(flow::Flow),
     Install(install::Install),
     Uninstall(uninstall::Uninstall),
     Plugin(plugin::Plugin),
@@ -103,6 +108,11 @@ fn dispatch(cli: Cli) -> Result {
         Command::Worktree(command) => command.run(&Context::find_checked(out)?),
         Command::Zombies(command) => command.run(&Context::find_checked(out)?),
         Command::Journal(command) => command.run(&Context::find_checked(out)?),
+        Command::Session(command) => command.run(&Context::find_checked(out)?),
+        Command::State(command) => command.run(&Context::find_checked(out)?),
+        Command::Ticket(command) => command.run(&Context::find_checked(out)?),
+        Command::Finding(command) => command.run(&Context::find_checked(out)?),
+        Command::Flow(command) => command.run(out),
         Command::Install(command) => command.run(&Context::find_checked(out)?),
         Command::Uninstall(command) => command.run(&Context::find_checked(out)?),
         Command::Plugin(command) => command.run(&Context::find_checked(out)?),

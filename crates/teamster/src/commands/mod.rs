@@ -3,11 +3,13 @@
 pub mod completions;
 pub mod config;
 pub mod doctor;
+pub mod flow;
 pub mod hook;
 pub mod install;
 pub mod journal;
 pub mod man;
 pub mod message;
+pub mod party;
 pub mod play;
 pub mod plugin;
 pub mod shutdown;

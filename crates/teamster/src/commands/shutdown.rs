@@ -10,7 +10,8 @@ use teamster_fs::proc::Machine;
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::shutdown::{End, How, Shutdown as Stopping, Wish};
 
-use super::worker::{project, span, tmux};
+use super::span;
+use super::worker::{project, tmux};
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};

@@ -17,7 +17,6 @@ use clap::{Args, Subcommand};
 use crate::context::Context;
 use crate::error::Result;
 pub(super) use list::table;
-pub(super) use stop::span;
 pub(super) use wanted::{project, tmux};
 
 /// Start, watch and stop workers

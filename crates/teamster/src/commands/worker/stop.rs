@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use teamster_types::time::parse_span;
 
 use super::wanted::WorkerArg;
 use crate::commands::shutdown::{self, Asked};
+use crate::commands::span;
 use crate::context::Context;
 use crate::error::Result;
 
@@ -29,11 +29,6 @@ pub struct Stop {
     /// How long it has to end by itself
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
     deadline: Duration,
-}
-
-/// A time as people write it.
-pub fn span(text: &str) -> std::result::Result<Duration, String> {
-    parse_span(text).ok_or_else(|| "expected a time such as 30s or 10m".to_owned())
 }
 
 impl Stop {

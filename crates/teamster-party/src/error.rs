@@ -1,0 +1,86 @@
+//! How an operation fails: what happened, and what to do.
+
+use teamster_fs::FsError;
+use teamster_types::flow::StepError;
+
+/// What sort of failure it is; the exit code follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It does not exist.
+    NotFound,
+    /// A step that may not be taken, or a session that is under way.
+    Conflict,
+    /// Not allowed.
+    Refused,
+    /// A file cannot be read or written.
+    Unreachable,
+    /// A file is damaged.
+    Damaged,
+}
+
+/// An operation that did not happen.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct PartyError {
+    /// What sort of failure.
+    pub kind: Kind,
+    /// What happened.
+    pub message: String,
+    /// What to do now.
+    pub hint: String,
+}
+
+impl PartyError {
+    fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, message, hint)
+    }
+
+    pub(crate) fn conflict(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Kind::Conflict, message, hint)
+    }
+
+    pub(crate) fn refused(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, message, hint)
+    }
+
+    pub(crate) fn damaged(file: &str, error: &dyn std::fmt::Display) -> Self {
+        Self::new(
+            Kind::Damaged,
+            format!("{file}: {error}"),
+            "mend or remove the file; nothing was changed",
+        )
+    }
+}
+
+impl From<FsError> for PartyError {
+    fn from(error: FsError) -> Self {
+        let kind = if error.is_unsafe() {
+            Kind::Refused
+        } else {
+            Kind::Unreachable
+        };
+        Self::new(
+            kind,
+            error.to_string(),
+            "look at that file; nothing was changed",
+        )
+    }
+}
+
+impl From<StepError> for PartyError {
+    fn from(error: StepError) -> Self {
+        let hint = match error.legal() {
+            [] => "`teamster session init` begins a new one".to_owned(),
+            legal => format!("legal now: {}", legal.join(", ")),
+        };
+        Self::new(Kind::Conflict, error.to_string(), hint)
+    }
+}

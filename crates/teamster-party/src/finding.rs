@@ -1,0 +1,89 @@
+//! Findings: what a phase found out, as Markdown. A phase is left only when it has one.
+
+use std::collections::BTreeSet;
+
+use teamster_fs::{Sync, layout};
+
+use crate::{Party, PartyError, Result};
+
+/// Phases that are left with a finding.
+pub const PHASES: [&str; 4] = ["analyzing", "planning", "executing", "reviewing"];
+/// A finding is read by people, so it is not larger than this.
+const LONGEST: usize = 1024 * 1024;
+const MOST: u32 = 10_000;
+
+/// A phase that has findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase(&'static str);
+
+impl Phase {
+    /// The phase of this name, in any letter case.
+    pub fn of(name: &str) -> Result<Self> {
+        let name = name.to_lowercase();
+        match PHASES.iter().find(|phase| **phase == name) {
+            Some(phase) => Ok(Self(phase)),
+            None => Err(PartyError::refused(
+                format!("`{name}` is no phase with findings"),
+                format!("phases are {}", PHASES.join(", ")),
+            )),
+        }
+    }
+
+    /// Its name in lower case.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl Party {
+    /// Adds a finding; the name of its file. Earlier ones of the phase stay.
+    pub fn add_finding(&self, phase: Phase, text: &str) -> Result<String> {
+        if text.trim().is_empty() {
+            return Err(PartyError::refused(
+                "the finding is empty",
+                "write down what was found, even if that is nothing",
+            ));
+        }
+        if text.len() > LONGEST {
+            return Err(PartyError::refused(
+                format!("a finding has at most {LONGEST} bytes"),
+                "keep the details in a file of their own",
+            ));
+        }
+        let _held = self.hold()?;
+        let folder = self.folder(layout::FINDINGS)?;
+        for number in 1..MOST {
+            let name = match number {
+                1 => format!("{}.md", phase.as_str()),
+                _ => format!("{}-{number}.md", phase.as_str()),
+            };
+            if folder.create_new(&name, text.as_bytes(), Sync::Durable)? {
+                return Ok(name);
+            }
+        }
+        Err(PartyError::refused(
+            format!("{} has {MOST} findings already", phase.as_str()),
+            "remove some",
+        ))
+    }
+
+    /// Phases that have a finding which says something.
+    pub fn findings(&self) -> Result<BTreeSet<String>> {
+        let mut found = BTreeSet::new();
+        let Some(folder) = self.dir.child(layout::FINDINGS)? else {
+            return Ok(found);
+        };
+        for entry in folder.entries()? {
+            let Some(phase) = PHASES.iter().find(|phase| entry.name.starts_with(**phase)) else {
+                continue;
+            };
+            if entry.name.strip_suffix(".md").is_some()
+                && let Ok(Some((bytes, _))) = folder.read(&entry.name)
+                && !bytes.trim_ascii().is_empty()
+            {
+                found.insert((*phase).to_owned());
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,179 @@
+//! Tickets: pieces of a session's work that must be done before it goes on.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use teamster_fs::{Sync, layout};
+use teamster_types::Time;
+use teamster_types::json::Object;
+
+use crate::{Party, PartyError, Result};
+
+/// The longest title, in characters.
+const TITLE_LIMIT: usize = 500;
+
+/// Where a ticket stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum TicketStatus {
+    /// It waits for something else.
+    Blocked,
+    /// Nobody has begun.
+    Todo,
+    /// Somebody is at it.
+    InProgress,
+    /// Done.
+    Done,
+}
+
+impl TicketStatus {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Blocked, Self::Todo, Self::InProgress, Self::Done];
+
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocked => "BLOCKED",
+            Self::Todo => "TODO",
+            Self::InProgress => "IN_PROGRESS",
+            Self::Done => "DONE",
+        }
+    }
+
+    /// The status of this name, in any letter case.
+    pub fn of(word: &str) -> Result<Self> {
+        let wanted = word.to_uppercase();
+        Self::ALL
+            .into_iter()
+            .find(|status| status.as_str() == wanted)
+            .ok_or_else(|| {
+                let all = Self::ALL.map(Self::as_str).join(", ");
+                PartyError::refused(format!("`{word}` is no status"), format!("there are {all}"))
+            })
+    }
+}
+
+/// A ticket, as its file holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ticket {
+    /// `TICKET-001`.
+    pub id: String,
+    /// What is to be done.
+    pub title: String,
+    /// Who is to do it.
+    #[serde(default)]
+    pub assignee: Option<String>,
+    /// Where it stands.
+    pub status: TicketStatus,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it was last changed.
+    pub updated_at: Time,
+    /// What others put there.
+    #[serde(flatten)]
+    pub more: Object,
+}
+
+/// What a new ticket is made of.
+#[derive(Clone, Debug)]
+pub struct NewTicket {
+    /// What is to be done.
+    pub title: String,
+    /// Who is to do it.
+    pub assignee: Option<String>,
+}
+
+impl Party {
+    /// Makes a ticket.
+    pub fn create_ticket(&self, new: &NewTicket, now: Time) -> Result<Ticket> {
+        if new.title.trim().is_empty() || new.title.chars().count() > TITLE_LIMIT {
+            return Err(PartyError::refused(
+                format!("a title has 1 to {TITLE_LIMIT} characters"),
+                "say in one line what is to be done",
+            ));
+        }
+        let _held = self.hold()?;
+        self.must_session()?;
+        let folder = self.folder(layout::TICKETS)?;
+        let highest = folder
+            .entries()?
+            .iter()
+            .filter_map(|entry| number(&entry.name))
+            .max();
+        let ticket = Ticket {
+            id: format!("TICKET-{:03}", highest.unwrap_or(0) + 1),
+            title: new.title.clone(),
+            assignee: new.assignee.clone(),
+            status: TicketStatus::Todo,
+            created_at: now,
+            updated_at: now,
+            more: Object::new(),
+        };
+        self.save_ticket(&ticket)?;
+        self.tell(
+            now,
+            &json!({ "type": "ticket.created", "ticket": ticket.id }),
+        )?;
+        Ok(ticket)
+    }
+
+    /// Every ticket, by number.
+    pub fn tickets(&self) -> Result<Vec<Ticket>> {
+        let mut found: Vec<(u64, Ticket)> = Vec::new();
+        let Some(folder) = self.dir.child(layout::TICKETS)? else {
+            return Ok(Vec::new());
+        };
+        for entry in folder.entries()? {
+            if let Some(number) = number(&entry.name)
+                && let Some((bytes, _)) = folder.read(&entry.name)?
+            {
+                let ticket = serde_json::from_slice(&bytes)
+                    .map_err(|error| PartyError::damaged(&entry.name, &error))?;
+                found.push((number, ticket));
+            }
+        }
+        found.sort_by_key(|(number, _)| *number);
+        Ok(found.into_iter().map(|(_, ticket)| ticket).collect())
+    }
+
+    /// Changes where a ticket stands.
+    pub fn update_ticket(&self, id: &str, status: TicketStatus, now: Time) -> Result<Ticket> {
+        let _held = self.hold()?;
+        let mut tickets = self.tickets()?.into_iter();
+        let Some(mut ticket) = tickets.find(|ticket| ticket.id.eq_ignore_ascii_case(id)) else {
+            return Err(PartyError::not_found(
+                format!("there is no ticket {id}"),
+                "`teamster ticket list` shows all",
+            ));
+        };
+        let before = ticket.status;
+        ticket.status = status;
+        ticket.updated_at = now;
+        self.save_ticket(&ticket)?;
+        self.tell(
+            now,
+            &json!({ "type": "ticket.updated", "ticket": ticket.id, "from": before, "to": status }),
+        )?;
+        Ok(ticket)
+    }
+
+    /// The ids of those that are not done. One that cannot be read is not known to be done.
+    pub(crate) fn open_tickets(&self) -> Result<Vec<String>> {
+        let open = self.tickets()?.into_iter();
+        let open = open.filter(|ticket| ticket.status != TicketStatus::Done);
+        Ok(open.map(|ticket| ticket.id).collect())
+    }
+
+    fn save_ticket(&self, ticket: &Ticket) -> Result<()> {
+        let folder = self.folder(layout::TICKETS)?;
+        let mut bytes = serde_json::to_vec_pretty(ticket)
+            .map_err(|error| PartyError::damaged(&ticket.id, &error))?;
+        bytes.push(b'\n');
+        let name = format!("{}.json", ticket.id);
+        Ok(folder.replace(&name, &bytes, Sync::Durable)?)
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("TICKET-")?.strip_suffix(".json")?;
+    digits.parse().ok()
+}

@@ -1,0 +1,135 @@
+//! `teamster flow …`
+
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand};
+use teamster_types::flow::{self, Edge};
+
+use crate::error::{CommandError, Result};
+use crate::output::Output;
+
+/// Show which stage of a run may follow which
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster flow show party")]
+pub struct Flow {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Show(Show),
+}
+
+/// Draw a flow: its states, its steps, and what each step needs
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster flow show party
+  teamster flow show staged --json
+  teamster flow show pdca --format mermaid")]
+struct Show {
+    /// staged, party or pdca
+    name: String,
+    /// How it is drawn
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    Text,
+    Mermaid,
+}
+
+impl Flow {
+    pub fn run(self, out: Output) -> Result {
+        match self.command {
+            Command::Show(command) => command.run(out),
+        }
+    }
+}
+
+impl Show {
+    fn run(self, out: Output) -> Result {
+        let Some(flow) = flow::Flow::builtin(&self.name) else {
+            let names: Vec<&str> = flow::Flow::builtin_names().collect();
+            return Err(
+                CommandError::not_found(format!("there is no flow {}", self.name))
+                    .hint(format!("there are {}", names.join(", "))),
+            );
+        };
+        out.answer(
+            || serde_json::json!({ "flow": flow }),
+            || match self.format {
+                Format::Text => as_text(&flow),
+                Format::Mermaid => as_mermaid(&flow),
+            },
+        )
+    }
+}
+
+fn as_text(flow: &flow::Flow) -> String {
+    let width = flow.states.iter().map(|state| state.name.len()).max();
+    let width = width.unwrap_or_default();
+    let mut text = format!("{}, begins in {}\n", flow.name, flow.initial);
+    for state in &flow.states {
+        let steps: Vec<String> = flow
+            .edges
+            .iter()
+            .filter(|edge| edge.from == state.name)
+            .map(say)
+            .collect();
+        let steps = match steps.as_slice() {
+            [] => "(nothing more)".to_owned(),
+            steps => steps.join(", "),
+        };
+        let _ = writeln!(text, "  {:width$}  → {steps}", state.name);
+    }
+    for edge in flow.edges.iter().filter(|edge| edge.from == flow::ANY) {
+        let _ = writeln!(text, "  any that is under way  → {}", say(edge));
+    }
+    text
+}
+
+/// A step with what it needs and what it counts as.
+fn say(edge: &Edge) -> String {
+    let mut notes: Vec<String> = Vec::new();
+    if !edge.needs.is_empty() {
+        let needs: Vec<String> = edge
+            .needs
+            .iter()
+            .map(|guard| format!("{guard:?}").to_lowercase())
+            .collect();
+        notes.push(format!("needs {}", needs.join(" and ")));
+    }
+    if let Some(round) = edge.round {
+        notes.push(round.to_string());
+    }
+    if let Some(beyond) = &edge.beyond {
+        notes.push(format!("then {beyond}"));
+    }
+    if notes.is_empty() {
+        edge.to.clone()
+    } else {
+        format!("{} ({})", edge.to, notes.join(", "))
+    }
+}
+
+fn as_mermaid(flow: &flow::Flow) -> String {
+    let name = |state: &str| state.replace('-', "_");
+    let mut text = format!("stateDiagram-v2\n  [*] --> {}\n", name(&flow.initial));
+    for edge in flow.edges.iter().filter(|edge| edge.from != flow::ANY) {
+        let _ = writeln!(text, "  {} --> {}", name(&edge.from), name(&edge.to));
+    }
+    for state in flow
+        .states
+        .iter()
+        .filter(|state| state.kind == flow::Kind::Final)
+    {
+        let _ = writeln!(text, "  {} --> [*]", name(&state.name));
+    }
+    text
+}

@@ -1,0 +1,128 @@
+//! `teamster session …`
+
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use teamster_fs::Dir;
+use teamster_party::{NewSession, Party};
+
+use super::{now, party};
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+use crate::shown::{redacted, viewed_line};
+
+/// Begin and show a session with an approval gate
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster session init --team fix-auth --task \"Fix the login form\"
+  teamster session status")]
+pub struct Session {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(Init),
+    Status(Status),
+}
+
+/// Begin a session in this project
+///
+/// One that is over is put aside in `.party/archive`; one that is under way only with --force.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster session init --team fix-auth --task \"Fix the login form\"
+  teamster session init --team t --task T --members '[{\"name\":\"leader\"}]'
+  teamster session init --team fix-auth --task \"Begin anew\" --force")]
+struct Init {
+    /// The team
+    #[arg(long)]
+    team: String,
+    /// What it is about
+    #[arg(long)]
+    task: String,
+    /// Who takes part: a JSON list of objects with `name`, `agent` and `role`
+    #[arg(long, default_value = "[]", hide_default_value = true)]
+    members: String,
+    /// Also while a session is under way
+    #[arg(long)]
+    force: bool,
+}
+
+/// Show the session: its phase, how it came there, and where it can go
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster session status
+  teamster session status --json")]
+struct Status {}
+
+impl Session {
+    pub fn run(self, context: &Context) -> Result {
+        match self.command {
+            Command::Init(command) => command.run(context),
+            Command::Status(command) => command.run(context),
+        }
+    }
+}
+
+impl Init {
+    fn run(self, context: &Context) -> Result {
+        context.identity.must_be_person("beginning a session")?;
+        let members: Vec<Value> = serde_json::from_str(&self.members).map_err(|error| {
+            CommandError::usage(format!("--members is no JSON list: {error}"))
+                .hint(r#"such as [{"name":"leader","agent":"leader-agent","role":"orchestrator"}]"#)
+        })?;
+        let new = NewSession {
+            team: self.team.parse()?,
+            task: self.task,
+            members,
+        };
+        let project = Dir::open_or_create_root(&context.layout.project)?;
+        let party = Party::make(&project)?;
+        let session = party.begin(&new, now(), self.force)?;
+        context.out.answer(
+            || redacted(json!({ "session": session })),
+            || format!("session {} begins in {}", session.id, session.phase),
+        )
+    }
+}
+
+impl Status {
+    fn run(self, context: &Context) -> Result {
+        let party = party(context)?;
+        let session = party.must_session()?;
+        let next = party.next_states(&session)?;
+        let findings = party.findings()?;
+        let tickets = party.tickets()?;
+        context.out.answer(
+            || {
+                redacted(json!({
+                    "session": session, "active": session.is_active(), "next": next,
+                    "findings": findings, "tickets": tickets,
+                }))
+            },
+            || {
+                let mut text = String::new();
+                let _ = writeln!(
+                    text,
+                    "{}  {}",
+                    viewed_line(&session.id),
+                    viewed_line(&session.phase)
+                );
+                let _ = writeln!(text, "team  {}", viewed_line(&session.team));
+                let _ = writeln!(text, "task  {}", viewed_line(&session.task));
+                for passed in &session.phase_history {
+                    let (phase, reason) = (viewed_line(&passed.phase), viewed_line(&passed.reason));
+                    let _ = writeln!(text, "  {}  {phase:18} {reason}", passed.entered_at);
+                }
+                let _ = writeln!(text, "next  {}", next.join(", "));
+                text
+            },
+        )
+    }
+}

@@ -1,0 +1,122 @@
+//! `teamster state …`
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use teamster_fs::Dir;
+use teamster_party::Party;
+
+use super::{now, party};
+use crate::context::Context;
+use crate::error::{CommandError, ErrorKind, Result};
+use crate::shown::viewed_line;
+
+/// Move a session from phase to phase
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster state transition PLANNING \"the cause is known\"
+  teamster state status
+  teamster state check-lock")]
+pub struct State {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Transition(Transition),
+    Status(Status),
+    CheckLock(CheckLock),
+}
+
+/// Enter another phase, if the flow allows it and what it needs is there
+///
+/// A step that may not be taken changes nothing, exits 4 and names the legal ones.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster state transition PLANNING \"the cause is known\"
+  teamster state transition DONE \"too early\"   # exits 4")]
+struct Transition {
+    /// The phase to enter
+    state: String,
+    /// Why
+    #[arg(default_value = "", hide_default_value = true)]
+    reason: String,
+}
+
+/// Show the phase of the session, and where it can go
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster state status
+  teamster state status --json")]
+struct Status {}
+
+/// Exit 1 while a session is under way, 0 otherwise
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster state check-lock")]
+struct CheckLock {}
+
+impl State {
+    pub fn run(self, context: &Context) -> Result {
+        match self.command {
+            Command::Transition(command) => command.run(context),
+            Command::Status(command) => command.run(context),
+            Command::CheckLock(command) => command.run(context),
+        }
+    }
+}
+
+impl Transition {
+    fn run(self, context: &Context) -> Result {
+        let gate = ["APPROVED", "REJECTED", "REVISION"];
+        let state = self.state.to_uppercase();
+        if gate.contains(&state.as_str()) {
+            context.identity.must_be_person("deciding at the gate")?;
+        }
+        let stepped = party(context)?.transition(&state, &self.reason, now())?;
+        context.out.answer(
+            || json!({ "from": stepped.step.from, "to": stepped.step.to, "session": stepped.session }),
+            || stepped.step.to_string(),
+        )
+    }
+}
+
+impl Status {
+    fn run(self, context: &Context) -> Result {
+        let party = party(context)?;
+        let session = party.must_session()?;
+        let next = party.next_states(&session)?;
+        context.out.answer(
+            || json!({ "phase": session.phase, "active": session.is_active(), "next": next }),
+            || format!("{}; next: {}", viewed_line(&session.phase), next.join(", ")),
+        )
+    }
+}
+
+impl CheckLock {
+    fn run(self, context: &Context) -> Result {
+        let party = match Dir::open_root(&context.layout.project)? {
+            Some(project) => Party::find(&project)?,
+            None => None,
+        };
+        let session = match party {
+            Some(party) => party.session()?,
+            None => None,
+        };
+        match session.filter(teamster_party::Session::is_active) {
+            None => context.out.answer(
+                || json!({ "active": false }),
+                || "no session is under way".to_owned(),
+            ),
+            Some(session) => Err(CommandError::new(
+                ErrorKind::Failed,
+                format!("session {} is under way, in {}", session.id, session.phase),
+            )
+            .hint("`teamster session status` shows it")),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `teamster ticket …`
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use teamster_party::{NewTicket, TicketStatus};
+
+use super::{now, party};
+use crate::context::Context;
+use crate::error::Result;
+use crate::shown::{redacted, viewed_line};
+use crate::table::Table;
+
+/// Pieces of a session's work that must be done before it goes on
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster ticket create --title \"Test the login form\" --assignee worker-1
+  teamster ticket list
+  teamster ticket update TICKET-001 --status DONE")]
+pub struct Ticket {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(Create),
+    List(List),
+    Update(Update),
+}
+
+/// Make a ticket; prints its id
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster ticket create --title \"Test the login form\" --assignee worker-1")]
+struct Create {
+    /// What is to be done
+    #[arg(long)]
+    title: String,
+    /// Who is to do it
+    #[arg(long, value_name = "WORKER")]
+    assignee: Option<String>,
+}
+
+/// Show all tickets
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster ticket list
+  teamster ticket list --json")]
+struct List {}
+
+/// Change where a ticket stands
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster ticket update TICKET-001 --status IN_PROGRESS")]
+struct Update {
+    /// The ticket
+    id: String,
+    /// BLOCKED, TODO, IN_PROGRESS or DONE
+    #[arg(long)]
+    status: String,
+}
+
+impl Ticket {
+    pub fn run(self, context: &Context) -> Result {
+        match self.command {
+            Command::Create(command) => command.run(context),
+            Command::List(command) => command.run(context),
+            Command::Update(command) => command.run(context),
+        }
+    }
+}
+
+impl Create {
+    fn run(self, context: &Context) -> Result {
+        let new = NewTicket {
+            title: self.title,
+            assignee: self.assignee,
+        };
+        let ticket = party(context)?.create_ticket(&new, now())?;
+        context.out.answer(
+            || redacted(json!({ "ticket": ticket })),
+            || ticket.id.clone(),
+        )
+    }
+}
+
+impl List {
+    fn run(self, context: &Context) -> Result {
+        let tickets = party(context)?.tickets()?;
+        context.out.answer(
+            || redacted(json!({ "tickets": tickets })),
+            || {
+                let mut table = Table::new(["ID", "STATUS", "ASSIGNEE", "TITLE"]);
+                for ticket in &tickets {
+                    table.row([
+                        viewed_line(&ticket.id).into(),
+                        ticket.status.as_str().into(),
+                        viewed_line(ticket.assignee.as_deref().unwrap_or_default()).into(),
+                        viewed_line(&ticket.title).into(),
+                    ]);
+                }
+                table.render(context.out.has_colour())
+            },
+        )
+    }
+}
+
+impl Update {
+    fn run(self, context: &Context) -> Result {
+        let status = TicketStatus::of(&self.status)?;
+        let ticket = party(context)?.update_ticket(&self.id, status, now())?;
+        context.out.answer(
+            || redacted(json!({ "ticket": ticket })),
+            || format!("{} is {}", ticket.id, ticket.status.as_str()),
+        )
+    }
+}
