@@ -59,7 +59,7 @@ Examples:
 struct Update {
     /// The ticket
     id: String,
-    /// BLOCKED, TODO, IN_PROGRESS or DONE
+    /// `BLOCKED`, `TODO`, `IN_PROGRESS` or `DONE`
     #[arg(long)]
     status: String,
 }
