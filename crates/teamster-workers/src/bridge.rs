@@ -14,6 +14,7 @@ mod log;
 mod news;
 mod work;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -124,12 +125,18 @@ pub struct Bridge {
     /// and the end of the pause after the last one.
     paused_until: Option<Instant>,
     holding: Option<TaskId>,
+    /// Somebody did something to the task that is held.
+    touched: bool,
     stop: Option<Signal>,
     gone: bool,
     began: Time,
     /// The last event that was looked at.
     seen: u64,
     mail: Vec<Message>,
+    /// So many of them were put into the last prompt.
+    told: usize,
+    /// Messages for the bridge itself that were obeyed. They are read again until they are acknowledged.
+    obeyed: HashSet<String>,
     last_told: Option<Instant>,
     lost_lines: u64,
     /// Held for the bridge's life; the kernel frees it at its death.
@@ -190,11 +197,14 @@ impl Bridge {
             troubles: 0,
             paused_until: None,
             holding: None,
+            touched: false,
             stop: None,
             gone: false,
             began: record.started_at,
             seen,
             mail: Vec::new(),
+            told: 0,
+            obeyed: HashSet::new(),
             last_told: None,
             lost_lines: 0,
             _seat: setup.seat,

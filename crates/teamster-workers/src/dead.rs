@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError};
 use teamster_isolate::tree::{StillThere, Tree};
 use teamster_store::{Kind, Store, StoreError};
 use teamster_types::event::NewEvent;
@@ -181,19 +181,21 @@ pub(crate) fn give_back(
     Ok(given)
 }
 
-/// Forgets a worker that is gone: no heartbeat, no record.
+/// Forgets a launch that is over: no heartbeat, no record. Those of a later launch of the same worker stay.
 pub fn forget(
     store: &dyn Store,
     project: &Dir,
     team: &TeamName,
     worker: &WorkerName,
+    launch: Option<&str>,
 ) -> Result<(), StoreError> {
-    store.end_beat(team, worker)?;
-    let drop_record = || -> Result<(), FsError> {
-        if let Some(record) = record::read(project, team, worker)? {
-            record::remove(project, team, worker, &record.launch)?;
-        }
-        Ok(())
-    };
-    drop_record().map_err(Into::into)
+    let (beats, _) = store.heartbeats(team)?;
+    let is_its = |beat: &Heartbeat| beat.worker_name == *worker && beat.launch.as_deref() == launch;
+    if beats.iter().any(is_its) {
+        store.end_beat(team, worker)?;
+    }
+    if let Some(launch) = launch {
+        record::remove(project, team, worker, launch)?;
+    }
+    Ok(())
 }
