@@ -45,6 +45,67 @@ fn the_task_of_a_killed_bridge_is_done_by_one_other_and_its_work_is_kept() {
 }
 
 #[test]
+fn a_name_that_is_started_anew_ends_its_old_agent_and_does_its_old_task() {
+    let crew = Crew::new();
+    let id = crew.task("left behind");
+    crew.start("ann", "echo up; echo unsaved > unsaved.txt; sleep 600");
+    crew.until("ann at work", || {
+        crew.worktree("ann").join("unsaved.txt").exists()
+    });
+    let beat = crew.heartbeat("ann").unwrap();
+    let launch = beat["launch"].as_str().unwrap();
+    kill_9(&beat["pid"]);
+    assert!(
+        !carriers("TEAMSTER_LAUNCH", launch).is_empty(),
+        "its agent lives on"
+    );
+    // Its last heartbeat is fresh, so nobody would call it dead yet.
+    crew.start("ann", "echo done > done.txt; echo ok");
+    assert_eq!(carriers("TEAMSTER_LAUNCH", launch), [0_u32; 0]);
+    let task = crew.until_status(&id, "completed");
+    assert_eq!(task["owner"], "ann");
+    assert_eq!(
+        task["metadata"]["teamster"]["result"]["files"][0],
+        "done.txt"
+    );
+    let aside = crew.worktree("ann.kept-1").join("unsaved.txt");
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "unsaved\n");
+}
+
+#[test]
+fn a_worker_that_runs_is_not_disturbed_by_another_start_of_its_name() {
+    let crew = Crew::new();
+    let id = crew.task("undisturbed");
+    let command =
+        "echo up; echo half > work.txt; until test -e ../../../go; do sleep 0.1; done; echo ok";
+    crew.start("ann", command);
+    crew.until("ann at work", || {
+        crew.worktree("ann").join("work.txt").exists()
+    });
+    let again = crew.start_provider("ann", "command:echo other", &[], &[]);
+    let again = again.exits(4);
+    assert!(again.stderr.contains("runs already"), "{}", again.stderr);
+    // Nor by its process alone, which is what a second host would start.
+    let args = ["worker", "bridge", "--team", "crew", "--name", "ann"];
+    let bridge = crew
+        .project
+        .call(args.iter().chain(&["--provider", "command:true"]));
+    bridge.run().exits(4);
+    assert!(!crew.worktree("ann.kept-1").exists());
+    std::fs::write(crew.project.folder().join(".omc/go"), "").unwrap();
+    let task = crew.until_status(&id, "completed");
+    assert_eq!(
+        task["metadata"]["teamster"]["result"]["files"][0],
+        "work.txt"
+    );
+    let team = crew.project.run(["team", "show", "crew", "--json"]).json();
+    assert_eq!(
+        team["team"]["members"][0]["provider"],
+        format!("command:{command}")
+    );
+}
+
+#[test]
 fn a_killed_agent_costs_an_attempt_and_the_worker_goes_on() {
     let crew = Crew::new();
     let id = crew.task("twice");

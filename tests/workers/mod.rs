@@ -3,6 +3,7 @@
 mod crash;
 mod guard;
 mod launch;
+mod others;
 mod place;
 mod stop;
 mod trouble;
@@ -181,7 +182,12 @@ pub fn carriers(name: &str, value: &str) -> Vec<u32> {
 
 /// Kills a process as nothing else can.
 pub fn kill_9(pid: &Value) {
+    signal("-9", pid);
+}
+
+/// Sends a signal to one process.
+pub fn signal(signal: &str, pid: &Value) {
     let pid = pid.as_u64().unwrap().to_string();
-    let status = Command::new("kill").args(["-9", &pid]).status().unwrap();
+    let status = Command::new("kill").args([signal, &pid]).status().unwrap();
     assert!(status.success());
 }

@@ -1,5 +1,7 @@
 //! A program that runs under watch: its output comes line by line, it is ended with everything it started.
 
+mod line;
+
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -7,7 +9,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use rustix::process::{Signal, kill_process_group};
@@ -16,6 +18,8 @@ use teamster_fs::proc::Machine;
 use teamster_types::process::ProcessId;
 
 use crate::tree::{LAUNCH, group_name};
+use line::Room;
+pub use line::{Line, ON_THE_WAY};
 
 /// A line longer than this is handed out in parts: a program that never ends its line must not fill the memory.
 pub const LINE_LIMIT: usize = 16 * 1024 * 1024;
@@ -70,7 +74,7 @@ pub enum Stream {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said {
     /// It printed a line, given without its end.
-    Line(Stream, Vec<u8>),
+    Line(Stream, Line),
     /// It closed a stream.
     Closed(Stream),
     /// It ended.
@@ -139,17 +143,13 @@ impl Running {
         let group = Group::find(&name).or_else(|| Group::make(&name));
         let in_group = group.is_some_and(|group| group.add(pid));
         let input = child.stdin.take();
-        let threads = [
-            child
-                .stdout
-                .take()
-                .map(|pipe| listen(pipe, Stream::Output, said.clone(), wrap.clone())),
-            child
-                .stderr
-                .take()
-                .map(|pipe| listen(pipe, Stream::Error, said.clone(), wrap.clone())),
-        ];
-        drop(threads);
+        let room = Arc::new(Room::default());
+        if let Some(pipe) = child.stdout.take() {
+            listen(pipe, Stream::Output, &room, said.clone(), wrap.clone());
+        }
+        if let Some(pipe) = child.stderr.take() {
+            listen(pipe, Stream::Error, &room, said.clone(), wrap.clone());
+        }
         let said = said.clone();
         thread::spawn(move || {
             let status = child.wait();
@@ -206,13 +206,14 @@ impl Running {
 fn listen<T, F>(
     pipe: impl Read + Send + 'static,
     stream: Stream,
+    room: &Arc<Room>,
     said: Sender<T>,
     wrap: F,
-) -> thread::JoinHandle<()>
-where
+) where
     T: Send + 'static,
     F: Fn(Said) -> T + Send + 'static,
 {
+    let room = Arc::clone(room);
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);
         loop {
@@ -227,6 +228,7 @@ where
                     if line.ends_with(b"\r") {
                         line.pop();
                     }
+                    let line = Line::new(line, &room);
                     if said.send(wrap(Said::Line(stream, line))).is_err() {
                         // Nobody listens any more. Read on, so that the program can end.
                         let _ = io::copy(&mut pipe, &mut io::sink());
@@ -236,7 +238,7 @@ where
             }
         }
         let _ = said.send(wrap(Said::Closed(stream)));
-    })
+    });
 }
 
 /// Feeds a program on a thread of its own, and closes its input when there is no more to say.

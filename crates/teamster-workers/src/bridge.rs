@@ -14,6 +14,7 @@ mod log;
 mod news;
 mod work;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{Driver, Permissions};
+use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, Lock, Waited, layout};
 use teamster_isolate::child::Said;
 use teamster_isolate::tree;
 use teamster_store::{Kind, Outgoing, Recipient, Signal, Store, StoreError};
@@ -30,11 +31,12 @@ use teamster_types::event::NewEvent;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
-use teamster_types::{TaskId, TeamName, Time, WorkerName};
+use teamster_types::{TaskId, Time};
 
 use crate::dead;
 use crate::record::{self, Record, Wanted};
 use crate::rules::Rules;
+use crate::seat::Seat;
 use crate::workplace::{NoPlace, Workplace};
 use heart::{Heart, News, Who};
 
@@ -56,8 +58,8 @@ enum Event {
 pub struct Setup {
     /// Where tasks come from.
     pub store: Arc<dyn Store>,
-    /// The team's own folder, where the seat of each worker is.
-    pub team_folder: Dir,
+    /// The worker's seat. Who made the workplace ready held it before.
+    pub seat: Seat,
     /// The project.
     pub project: PathBuf,
     /// Who it is, and with which agent.
@@ -85,14 +87,6 @@ pub struct Setup {
 /// Why a bridge did not begin, or ended otherwise than it should.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
-    /// Another process is this worker already.
-    #[error("{worker} of team {team} runs already, in another process")]
-    Seated {
-        /// Who.
-        worker: WorkerName,
-        /// Of which team.
-        team: TeamName,
-    },
     /// The store said no.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -131,29 +125,28 @@ pub struct Bridge {
     /// and the end of the pause after the last one.
     paused_until: Option<Instant>,
     holding: Option<TaskId>,
+    /// Somebody did something to the task that is held.
+    touched: bool,
     stop: Option<Signal>,
     gone: bool,
     began: Time,
     /// The last event that was looked at.
     seen: u64,
     mail: Vec<Message>,
+    /// So many of them were put into the last prompt.
+    told: usize,
+    /// Messages for the bridge itself that were obeyed. They are read again until they are acknowledged.
+    obeyed: HashSet<String>,
     last_told: Option<Instant>,
     lost_lines: u64,
     /// Held for the bridge's life; the kernel frees it at its death.
-    _seat: Lock,
+    _seat: Seat,
 }
 
 impl Bridge {
-    /// Takes the worker's seat and begins to beat.
+    /// Begins to beat.
     pub fn open(setup: Setup) -> Result<Self, BridgeError> {
         let Wanted { team, worker, .. } = setup.wanted.clone();
-        let seat_name = layout::bridge_lock(&worker);
-        let seat = match Lock::wait(&setup.team_folder, &seat_name, Duration::ZERO, false)? {
-            Waited::Held(seat) => seat,
-            Waited::TimedOut => {
-                return Err(BridgeError::Seated { worker, team });
-            }
-        };
         tree::adopt_orphans();
         let machine = Arc::new(Machine::read());
         let project = Dir::open_or_create_root(&setup.project)?;
@@ -204,14 +197,17 @@ impl Bridge {
             troubles: 0,
             paused_until: None,
             holding: None,
+            touched: false,
             stop: None,
             gone: false,
             began: record.started_at,
             seen,
             mail: Vec::new(),
+            told: 0,
+            obeyed: HashSet::new(),
             last_told: None,
             lost_lines: 0,
-            _seat: seat,
+            _seat: setup.seat,
         };
         bridge.listen_to_the_system();
         let me = bridge.machine.me().clone();

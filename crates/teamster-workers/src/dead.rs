@@ -1,19 +1,25 @@
 //! What is done about a worker that is dead: whatever it left running is ended, its tasks go back, and its worktree
 //! stays as it is.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError};
 use teamster_isolate::tree::{StillThere, Tree};
-use teamster_store::{Store, StoreError};
+use teamster_store::{Kind, Store, StoreError};
 use teamster_types::event::NewEvent;
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::process::Life;
+use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::Status;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use crate::record::{self, Record};
 use crate::temp;
+
+/// What is asked politely has this long.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -57,7 +63,7 @@ pub fn bury(
         let tree = Tree::of_launch(machine, launch, None);
         buried.ended = tree.members().len();
         if buried.ended > 0 {
-            buried.left = tree.end(std::time::Duration::from_secs(2)).err();
+            buried.left = tree.end(GRACE).err();
         }
         temp::remove(launch);
     }
@@ -101,19 +107,95 @@ pub fn bury_all(
     Ok(found)
 }
 
-/// Forgets a worker that is gone: no heartbeat, no record.
+/// Ends what earlier processes of a worker left running, and gives back what they held.
+///
+/// For whoever holds the worker's seat: they are gone then, however young their last heartbeat is. Once the new process
+/// beats under the same name and its record replaces theirs, nobody could find what they left any more.
+pub fn succeed(
+    store: &dyn Store,
+    machine: &Machine,
+    project: &Dir,
+    team: &TeamName,
+    worker: &WorkerName,
+) -> Result<Buried, StoreError> {
+    let record = record::read(project, team, worker)?;
+    let (beats, _) = store.heartbeats(team)?;
+    let beat = beats.into_iter().find(|beat| beat.worker_name == *worker);
+    let launches: BTreeSet<String> = record
+        .iter()
+        .map(|record| record.launch.clone())
+        .chain(beat.iter().filter_map(|beat| beat.launch.clone()))
+        .collect();
+    let processes: Vec<ProcessId> = record
+        .map(|record| record.process)
+        .into_iter()
+        .chain(beat.and_then(|beat| beat.process()))
+        .collect();
+    let mut buried = Buried::default();
+    for launch in &launches {
+        let tree = Tree::of_launch(machine, launch, None);
+        let count = tree.members().len();
+        buried.ended += count;
+        if count > 0
+            && let Err(still) = tree.end(GRACE)
+        {
+            buried.left = Some(still);
+            return Ok(buried);
+        }
+        temp::remove(launch);
+    }
+    buried.tasks = give_back(store, team, worker, &processes)?;
+    if buried.ended > 0 || !buried.tasks.is_empty() {
+        let event = NewEvent::new("worker.dead", worker.as_str())
+            .with("worker", worker)
+            .with("evidence", ["another process has its seat"])
+            .with("tasks", &buried.tasks)
+            .with("endedProcesses", buried.ended);
+        store.record(team, event)?;
+    }
+    Ok(buried)
+}
+
+/// Gives back the tasks that these processes of a worker claimed. They are gone; what anybody else claimed in the
+/// worker's name stays, and so does a task that was taken over meanwhile.
+pub(crate) fn give_back(
+    store: &dyn Store,
+    team: &TeamName,
+    worker: &WorkerName,
+    processes: &[ProcessId],
+) -> Result<Vec<TaskId>, StoreError> {
+    let mut given = Vec::new();
+    for task in store.tasks(team)?.tasks {
+        let claim = task.claim().filter(|claim| {
+            task.status() == Status::InProgress
+                && claim.worker == *worker
+                && processes.contains(&claim.process())
+        });
+        let Some(claim) = claim else { continue };
+        match store.release(team, worker.as_str(), task.id(), Some(&claim.token)) {
+            Ok(_) => given.push(task.id().clone()),
+            Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(given)
+}
+
+/// Forgets a launch that is over: no heartbeat, no record. Those of a later launch of the same worker stay.
 pub fn forget(
     store: &dyn Store,
     project: &Dir,
     team: &TeamName,
     worker: &WorkerName,
+    launch: Option<&str>,
 ) -> Result<(), StoreError> {
-    store.end_beat(team, worker)?;
-    let drop_record = || -> Result<(), FsError> {
-        if let Some(record) = record::read(project, team, worker)? {
-            record::remove(project, team, worker, &record.launch)?;
-        }
-        Ok(())
-    };
-    drop_record().map_err(Into::into)
+    let (beats, _) = store.heartbeats(team)?;
+    let is_its = |beat: &Heartbeat| beat.worker_name == *worker && beat.launch.as_deref() == launch;
+    if beats.iter().any(is_its) {
+        store.end_beat(team, worker)?;
+    }
+    if let Some(launch) = launch {
+        record::remove(project, team, worker, launch)?;
+    }
+    Ok(())
 }

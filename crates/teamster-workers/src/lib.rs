@@ -10,6 +10,7 @@ pub mod launch;
 mod prompt;
 pub mod record;
 pub mod rules;
+pub mod seat;
 pub mod shutdown;
 pub mod supervise;
 mod temp;

@@ -38,6 +38,22 @@ pub(crate) fn prompt(task: &Task, before: Option<&str>, mail: &[Message], limit:
     cut(text, limit)
 }
 
+/// How many of the messages go into one prompt: the rest waits for the next, instead of being cut away. One that alone is
+/// too long goes, and is cut.
+pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
+    let mut room = limit / 2;
+    let mut count = 0;
+    for message in mail {
+        let length = message.from().chars().count() + message.content().chars().count() + 10;
+        if count > 0 && length > room {
+            break;
+        }
+        room = room.saturating_sub(length);
+        count += 1;
+    }
+    count
+}
+
 /// Cut in the middle: the beginning says what to do, the end says how.
 fn cut(text: String, limit: usize) -> String {
     let length = text.chars().count();
@@ -94,6 +110,16 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is missing in {text}");
         }
+    }
+
+    #[test]
+    fn mail_that_does_not_fit_waits_for_the_next_prompt() {
+        let now = Time::from_millis(0);
+        let long = |id: &str| Message::new(id, "message", "ann", "ben", &"x".repeat(200), now);
+        let mail = [long("1"), long("2"), long("3")];
+        assert_eq!(mail_that_fits(&mail, 1_000), 2);
+        assert_eq!(mail_that_fits(&mail, 100), 1);
+        assert_eq!(mail_that_fits(&[], 1_000), 0);
     }
 
     #[test]

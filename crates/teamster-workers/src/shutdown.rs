@@ -113,10 +113,16 @@ pub struct Shutdown<'a> {
 impl Shutdown<'_> {
     /// Stops them, and says how each ended.
     pub fn run(&mut self, wish: &Wish) -> Result<Vec<End>, StoreError> {
-        let mut known = self.everyone(wish)?;
-        let (mut living, gone): (Vec<Known>, Vec<Known>) =
-            known.drain(..).partition(|known| self.lives(known));
-        let mut ends: Vec<End> = gone.iter().map(|known| end(known, How::Gone, "")).collect();
+        let everyone = self.everyone(wish)?;
+        let (mut living, gone): (Vec<Known>, Vec<Known>) = everyone
+            .iter()
+            .cloned()
+            .partition(|known| self.lives(known));
+        let mut ends: Vec<End> = Vec::new();
+        for known in &gone {
+            self.put_in_order(wish, known)?;
+            ends.push(end(known, How::Gone, ""));
+        }
         let start = Instant::now();
         if !wish.force && !living.is_empty() {
             // Answers from before are none to this question.
@@ -135,6 +141,9 @@ impl Shutdown<'_> {
                         _ => How::Ended,
                     };
                     let why = known.answer.as_ref().map_or("", |(_, why)| why.as_str());
+                    if how == How::Ended {
+                        self.put_in_order(wish, known)?;
+                    }
                     (self.tell)(&format!("{} has ended", known.worker));
                     ends.push(end(known, how, why));
                 }
@@ -160,7 +169,7 @@ impl Shutdown<'_> {
         for known in &living {
             ends.push(self.end(wish, known)?);
         }
-        self.tidy(wish, &ends)?;
+        self.tidy(wish, &everyone, &ends)?;
         ends.sort_by(|a, b| a.worker.cmp(&b.worker));
         Ok(ends)
     }
@@ -311,10 +320,28 @@ impl Shutdown<'_> {
         Ok(end(known, How::Killed, note))
     }
 
+    /// Does for one that is gone what it could not do itself: its tasks go back, its temp files go. After this nobody
+    /// knows of it any more, so nobody else would.
+    fn put_in_order(&self, wish: &Wish, known: &Known) -> Result<(), StoreError> {
+        let processes: Vec<ProcessId> = known.process.iter().chain(&known.root).cloned().collect();
+        dead::give_back(self.store, &wish.team, &known.worker, &processes)?;
+        if let Some(launch) = &known.launch {
+            temp::remove(launch);
+        }
+        Ok(())
+    }
+
     /// Takes away what the ended ones left: heartbeats, records, signals, dead panes.
-    fn tidy(&self, wish: &Wish, ends: &[End]) -> Result<(), StoreError> {
+    fn tidy(&self, wish: &Wish, everyone: &[Known], ends: &[End]) -> Result<(), StoreError> {
+        let is_alive = |worker: &WorkerName| {
+            ends.iter()
+                .any(|end| end.worker == *worker && end.how == How::Alive)
+        };
+        for known in everyone.iter().filter(|known| !is_alive(&known.worker)) {
+            let launch = known.launch.as_deref();
+            dead::forget(self.store, self.project, &wish.team, &known.worker, launch)?;
+        }
         for end in ends.iter().filter(|end| end.how != How::Alive) {
-            dead::forget(self.store, self.project, &wish.team, &end.worker)?;
             self.store.clear_signals(&wish.team, &end.worker)?;
             if let Some(tmux) = self.tmux
                 && let Ok(Some(pane)) = tmux.pane_of(&wish.team, &end.worker)

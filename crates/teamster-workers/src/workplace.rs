@@ -49,6 +49,10 @@ pub trait Workplace: Send {
 
     /// Commits what is there, so that it outlives the workplace.
     fn keep(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, NoPlace>;
+
+    /// Takes back that the last thing kept is the task's result: it turned out that somebody else has the task. It is
+    /// kept as this attempt; under which name.
+    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, NoPlace>;
 }
 
 /// The project's own folder, for projects without git: nothing is committed, and workers see each other's files.
@@ -83,5 +87,9 @@ impl Workplace for InPlace {
 
     fn keep(&mut self, _: &Task, _: Keep, _: &str) -> Result<Kept, NoPlace> {
         Ok(Kept::default())
+    }
+
+    fn take_back(&mut self, _: &Task, _: u64) -> Result<Option<String>, NoPlace> {
+        Ok(None)
     }
 }

@@ -29,8 +29,12 @@ fn all(said: &std::sync::mpsc::Receiver<Said>) -> (Vec<String>, Vec<String>, End
     let (mut output, mut errors, mut ending, mut open) = (Vec::new(), Vec::new(), None, 2);
     while ending.is_none() || open > 0 {
         match said.recv_timeout(LONG).unwrap() {
-            Said::Line(Stream::Output, line) => output.push(String::from_utf8(line).unwrap()),
-            Said::Line(Stream::Error, line) => errors.push(String::from_utf8(line).unwrap()),
+            Said::Line(Stream::Output, line) => {
+                output.push(String::from_utf8(line.to_vec()).unwrap())
+            }
+            Said::Line(Stream::Error, line) => {
+                errors.push(String::from_utf8(line.to_vec()).unwrap())
+            }
             Said::Closed(_) => open -= 1,
             Said::Ended(how) => ending = Some(how),
         }
@@ -56,11 +60,38 @@ fn what_a_program_says_comes_line_by_line_with_its_ending() {
 }
 
 #[test]
+fn a_program_that_prints_faster_than_it_is_heard_waits() {
+    let (_running, said) = run("yes 0123456789 | head -n 300000; echo over", false);
+    let mut heard: Vec<Said> = Vec::new();
+    // As long as nothing is dropped, no more than fits is on its way.
+    while let Ok(next) = said.recv_timeout(Duration::from_secs(2)) {
+        heard.push(next);
+    }
+    let bytes: usize = heard
+        .iter()
+        .map(|said| match said {
+            Said::Line(_, line) => line.len(),
+            _ => 0,
+        })
+        .sum();
+    assert!(bytes > 0 && bytes < ON_THE_WAY, "{bytes}");
+    let count = heard.len();
+    drop(heard);
+    let (output, _, ending) = all(&said);
+    assert_eq!(output.len() + count, 300_001, "nothing is lost");
+    assert_eq!(output.last().unwrap(), "over");
+    assert_eq!(ending, Ending::Code(0));
+}
+
+#[test]
 fn a_signal_is_told_as_one() {
     let (running, said) = run("echo up; exec sleep 600", false);
     assert_eq!(
         said.recv_timeout(LONG).unwrap(),
-        Said::Line(Stream::Output, b"up".to_vec())
+        Said::Line(
+            Stream::Output,
+            Line::new(b"up".to_vec(), &Arc::new(Room::default()))
+        )
     );
     running.signal(Signal::TERM);
     assert_eq!(all(&said).2, Ending::Signal(15));

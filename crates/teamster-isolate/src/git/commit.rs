@@ -116,6 +116,26 @@ impl Repo {
             .done()
     }
 
+    /// Makes a task's pin what it was before `commit`, which is kept elsewhere. A pin that moved on meanwhile stays.
+    pub fn unpin(
+        &self,
+        team: &TeamName,
+        task: &TaskId,
+        commit: &CommitId,
+        before: Option<&CommitId>,
+    ) -> Result<(), GitError> {
+        let name = pin_ref(team, task);
+        if self.resolve(&name)?.as_ref() != Some(commit) {
+            return Ok(());
+        }
+        let call = self.call().arg("update-ref");
+        match before {
+            Some(before) => call.args([&name, before.as_str(), commit.as_str()]),
+            None => call.args(["-d", &name, commit.as_str()]),
+        }
+        .done()
+    }
+
     /// Keeps what came of an attempt that did not end well; under which name.
     pub fn pin_attempt(
         &self,

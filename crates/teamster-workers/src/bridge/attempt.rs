@@ -10,6 +10,7 @@ use teamster_agents::{
 };
 use teamster_isolate::child::{self, Running, Said, Start, Stream};
 use teamster_isolate::{Signal, tree};
+use teamster_store::Claimed;
 
 use super::heart::News;
 use super::log::{From, Log};
@@ -65,6 +66,7 @@ pub(super) struct NotStarted {
 /// A run that goes on.
 struct Watch<'a> {
     driver: &'a dyn Driver,
+    claimed: &'a Claimed,
     reader: Box<dyn Reader>,
     running: Running,
     number: u64,
@@ -90,6 +92,7 @@ impl Bridge {
         &mut self,
         driver: &dyn Driver,
         job: &Job<'_>,
+        claimed: &Claimed,
         log: Option<&Log>,
     ) -> Result<Ran, NotStarted> {
         let launch = driver.launch(job).map_err(|error| NotStarted {
@@ -100,7 +103,7 @@ impl Bridge {
         self.log_line(log, &format!("starts {command}"));
         self.attempts += 1;
         let mut watch = self
-            .start(driver, job, &launch, log)
+            .start(driver, job, claimed, &launch, log)
             .map_err(|error| NotStarted {
                 command: command.clone(),
                 why: error.to_string(),
@@ -115,6 +118,10 @@ impl Bridge {
         });
         let tail: Vec<String> = watch.errors.into_iter().collect();
         let outcome = watch.reader.end(Ending { exit, stopped }, &tail.join("\n"));
+        // One that said nothing and ended shows by its end that it was there.
+        if outcome.started && !watch.started {
+            self.agent_is_there(&watch.running, None);
+        }
         Ok(Ran {
             outcome,
             cut: watch.cut,
@@ -129,6 +136,7 @@ impl Bridge {
         &self,
         driver: &'a dyn Driver,
         job: &Job<'_>,
+        claimed: &'a Claimed,
         launch: &Launch,
         log: Option<&'a Log>,
     ) -> std::io::Result<Watch<'a>> {
@@ -179,6 +187,7 @@ impl Bridge {
         let now = Instant::now();
         Ok(Watch {
             driver,
+            claimed,
             reader: driver.reader(job),
             running,
             number,
@@ -272,6 +281,12 @@ impl Bridge {
                 self.read_the_news();
                 if self.stop.as_ref().is_some_and(|stop| !stop.drain) {
                     self.cut(watch, Cut::Asked);
+                }
+                // The next renewal of the lease would tell, but until then two agents may do one task.
+                if std::mem::take(&mut self.touched)
+                    && let Some(why) = self.is_lost(watch.claimed)
+                {
+                    self.cut(watch, Cut::Lost(why));
                 }
             }
         }

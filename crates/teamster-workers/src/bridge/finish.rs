@@ -73,6 +73,13 @@ impl Bridge {
                 ));
             }
         }
+        // A result takes the task's own name in the repository, so it is looked once more whose the task is: a bridge
+        // that was stopped for long may not know that somebody else has done it meanwhile.
+        if matches!(fate, Fate::Done(_))
+            && let Some(why) = self.is_lost(claimed)
+        {
+            fate = Fate::Lost(why);
+        }
         let mut outside = Vec::new();
         if matches!(fate, Fate::Done(_)) {
             match self.check_changes(&claimed.task) {
@@ -80,7 +87,7 @@ impl Bridge {
                 Err(why) => fate = Fate::Failed(why),
             }
         }
-        let kept = match self.keep(claimed, &fate) {
+        let mut kept = match self.keep(claimed, &fate) {
             Ok(kept) => kept,
             Err(why) => {
                 // Without its commit the work is not there for anybody else.
@@ -97,11 +104,28 @@ impl Bridge {
         while let Err(error) = self.settle(claimed, &fate, &kept, &outside) {
             tries += 1;
             if !self.may_try_again(&error, tries) {
+                if error.kind == Kind::Conflict && matches!(fate, Fate::Done(_)) {
+                    match self.workplace.take_back(&claimed.task, claimed.fence) {
+                        Ok(name) => kept.name = name,
+                        Err(error) => self.tell(&error.to_string()),
+                    }
+                }
                 self.settling_failed(claimed, &error, &kept);
                 break;
             }
         }
         self.count(&fate);
+    }
+
+    /// Whether the task is somebody else's by now, and why. When nobody can tell, it is told when the task is ended.
+    pub(super) fn is_lost(&self, claimed: &Claimed) -> Option<String> {
+        let (id, token) = (claimed.task.id(), &claimed.token);
+        match self.store.renew(&self.who.team, id, token, None) {
+            Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {
+                Some(error.message)
+            }
+            _ => None,
+        }
     }
 
     /// Looks at what was really changed: a denied path fails the attempt, a path outside the reservation is told.

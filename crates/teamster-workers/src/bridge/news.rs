@@ -26,6 +26,7 @@ impl Bridge {
             any = true;
             is_mail |= page.events.iter().any(|event| self.is_mail(event));
             is_work |= page.events.iter().any(makes_work);
+            self.touched |= page.events.iter().any(|event| self.is_of_held(event));
         }
         if is_mail {
             self.read_mail();
@@ -36,6 +37,14 @@ impl Bridge {
 
     fn is_mail(&self, event: &Recorded) -> bool {
         event.kind == "message.sent" && event.actor != self.who.name.as_str()
+    }
+
+    /// Whether somebody else did something to the task that is held.
+    fn is_of_held(&self, event: &Recorded) -> bool {
+        event.kind.starts_with("task.")
+            && event.task_id.is_some()
+            && event.task_id == self.holding
+            && event.actor != self.who.name.as_str()
     }
 
     /// Reads the mail. It is acknowledged once the agent has been told.
@@ -51,6 +60,10 @@ impl Bridge {
         let mut is_only_for_us = self.mail.is_empty();
         for message in &delivery.messages {
             if self.mail.iter().any(|known| known.id() == message.id()) {
+                continue;
+            }
+            let is_for_us = matches!(message.kind(), "shutdown_request" | "resume");
+            if is_for_us && !self.obeyed.insert(message.id().to_owned()) {
                 continue;
             }
             match message.kind() {
@@ -77,12 +90,16 @@ impl Bridge {
 
     /// The agent was told what was in the mail.
     pub(super) fn mail_is_passed_on(&mut self) {
-        let Some(last) = self.mail.last() else {
+        // What came after the prompt was written is for the next one.
+        let Some(last) = self.mail[..self.told].last() else {
             return;
         };
         let reader = Reader::Worker(self.who.name.clone());
         match self.store.acknowledge(&self.who.team, &reader, last.id()) {
-            Ok(_) => self.mail.clear(),
+            Ok(_) => {
+                self.mail.drain(..self.told);
+                self.told = 0;
+            }
             Err(error) => self.tell(&format!("cannot acknowledge the mail: {error}")),
         }
     }

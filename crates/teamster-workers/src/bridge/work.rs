@@ -12,7 +12,7 @@ use teamster_types::task::Task;
 use super::Bridge;
 use super::attempt::{Cut, NotStarted, Ran};
 use super::log::{From, Log};
-use crate::prompt::prompt;
+use crate::prompt::{mail_that_fits, prompt};
 use crate::temp;
 
 /// The longest text in a journal event of ours.
@@ -43,6 +43,7 @@ impl Bridge {
     pub(super) fn work(&mut self, claimed: &Claimed) {
         let id = claimed.task.id().clone();
         self.holding = Some(id.clone());
+        self.touched = false;
         self.heart.holds(&id, &claimed.token);
         self.tell(&format!("task {id}: {}", claimed.task.subject()));
         let log = Log::open(
@@ -106,7 +107,9 @@ impl Bridge {
         let id = task.id().to_string();
         let failure = self.store.failure(&self.who.team, task.id()).ok().flatten();
         let before = failure.as_ref().map(|failure| failure.last_error.as_str());
-        let text = prompt(task, before, &self.mail, self.rules.prompt);
+        self.told = mail_that_fits(&self.mail, self.rules.prompt);
+        let mail = &self.mail[..self.told];
+        let text = prompt(task, before, mail, self.rules.prompt);
         let file = self
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;
@@ -136,7 +139,7 @@ impl Bridge {
             teamster: &teamster,
             temp: temp.as_deref(),
         };
-        let ran = self.attempt(driver, &job, log);
+        let ran = self.attempt(driver, &job, claimed, log);
         temp::remove(&who.launch);
         Ok(ran)
     }

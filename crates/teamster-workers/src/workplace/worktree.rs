@@ -22,6 +22,8 @@ pub struct InWorktree {
     folder: PathBuf,
     /// Where the current task began.
     base: CommitId,
+    /// The last result that was pinned, and what its task was pinned to before.
+    pinned: Option<(CommitId, Option<CommitId>)>,
 }
 
 /// A worktree that is ready, and what had to make room for it, in words.
@@ -54,6 +56,7 @@ impl InWorktree {
             tree: prepared.worktree,
             folder,
             base,
+            pinned: None,
         };
         Ok(Opened { place, kept })
     }
@@ -73,7 +76,19 @@ impl InWorktree {
         Ok(())
     }
 
+    /// First the other name, then the task's own: the work is never without one.
+    fn unpin(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, GitError> {
+        let Some((commit, before)) = self.pinned.take() else {
+            return Ok(None);
+        };
+        let (team, id) = (&self.team, task.id());
+        let name = self.repo.pin_attempt(team, id, attempt, &commit)?;
+        self.repo.unpin(team, id, &commit, before.as_ref())?;
+        Ok(Some(name))
+    }
+
     fn commit_as(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, GitError> {
+        self.pinned = None;
         let files: Vec<String> = self
             .tree
             .changes(&self.base)?
@@ -103,7 +118,9 @@ impl InWorktree {
         }
         let name = match keep {
             Keep::Result => {
+                let before = self.repo.pinned(&self.team, task.id())?;
                 self.repo.pin(&self.team, task.id(), &head)?;
+                self.pinned = Some((head.clone(), before));
                 pin_ref(&self.team, task.id())
             }
             Keep::Attempt(number) => self
@@ -141,6 +158,10 @@ impl Workplace for InWorktree {
     fn keep(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, NoPlace> {
         self.commit_as(task, keep, message)
             .map_err(|error| no_place(&error))
+    }
+
+    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, NoPlace> {
+        self.unpin(task, attempt).map_err(|error| no_place(&error))
     }
 }
 

@@ -6,14 +6,17 @@ use std::sync::Arc;
 
 use clap::Args;
 use teamster_agents::{Permissions, Rule};
+use teamster_fs::Dir;
+use teamster_fs::proc::Machine;
 use teamster_isolate::detached;
 use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
 use teamster_store::{FileStore, Store, SystemClock};
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::bridge::{self as worker, BridgeError, Setup};
-use teamster_workers::launch;
 use teamster_workers::record::{Backend, Wanted};
+use teamster_workers::seat::Seat;
 use teamster_workers::workplace::{InPlace, InWorktree, Workplace};
+use teamster_workers::{dead, launch};
 
 use super::wanted as known;
 use crate::context::Context;
@@ -110,8 +113,12 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
     let settings = context.config.store_settings();
     let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
     let store: Arc<dyn Store> = Arc::new(store);
-    let workplace = place(context, &wanted, &project)?;
+    // The seat first: the worktree of a worker that runs is nobody else's to make ready.
     let team_folder = known::team_folder(context, &wanted.team)?;
+    let seat = Seat::take(&team_folder, &wanted.worker)?
+        .ok_or_else(|| known::runs_already(&wanted.team, &wanted.worker))?;
+    clear_away(store.as_ref(), &wanted, &project)?;
+    let workplace = place(context, &wanted, &project)?;
     let permissions = Permissions {
         shell: if context.config.worker_shell.value {
             Rule::Allow
@@ -133,7 +140,7 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
     };
     let bridge = worker::Bridge::open(Setup {
         store,
-        team_folder,
+        seat,
         project,
         wanted,
         restarts,
@@ -154,12 +161,25 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
     bridge
         .and_then(worker::Bridge::run)
         .map_err(|error| match error {
-            BridgeError::Seated { .. } => CommandError::new(ErrorKind::Conflict, error.to_string())
-                .hint("`teamster worker list` shows it; `teamster worker stop` stops it"),
             BridgeError::Store(error) => error.into(),
             BridgeError::Files(error) => error.into(),
             BridgeError::Place(_) => CommandError::refused(error.to_string()),
         })
+}
+
+/// Ends what an earlier process of this worker left behind. An agent that lives on would change files under the next one.
+fn clear_away(store: &dyn Store, wanted: &Wanted, project: &std::path::Path) -> Result {
+    let dir = Dir::open_or_create_root(project)?;
+    let machine = Machine::read();
+    let buried = dead::succeed(store, &machine, &dir, &wanted.team, &wanted.worker)?;
+    match buried.left {
+        None => Ok(()),
+        Some(still) => Err(CommandError::new(
+            ErrorKind::Conflict,
+            format!("an earlier launch of {} goes on: {still}", wanted.worker),
+        )
+        .hint("the system itself holds these processes; look at them with `ps`")),
+    }
 }
 
 fn now() -> i64 {

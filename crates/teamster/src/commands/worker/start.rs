@@ -5,6 +5,7 @@ use serde_json::json;
 use teamster_types::WorkerName;
 use teamster_types::team::NewMember;
 use teamster_workers::record::{Backend, Wanted};
+use teamster_workers::seat::Seat;
 
 use super::{bridge, wanted};
 use crate::cli::TeamArg;
@@ -58,6 +59,9 @@ impl Start {
                 CommandError::usage(error.to_string())
                     .hint("`teamster worker start --help` shows what can be named")
             })?;
+        if Seat::is_taken(&wanted::team_folder(context, &team)?, &worker)? {
+            return Err(wanted::runs_already(&team, &worker));
+        }
         let project = wanted::project(context, &team)?;
         context.store()?.join_team(
             &team,

@@ -87,6 +87,15 @@ pub fn team_folder(context: &Context, team: &TeamName) -> Result<Dir> {
     teams.child(team.as_str())?.ok_or_else(missing)
 }
 
+/// The answer to whoever starts a worker that runs.
+pub fn runs_already(team: &TeamName, worker: &WorkerName) -> CommandError {
+    CommandError::new(
+        ErrorKind::Conflict,
+        format!("{worker} of team {team} runs already, in another process"),
+    )
+    .hint("`teamster worker list` shows it; `teamster worker stop` stops it")
+}
+
 /// Every provider that can be named.
 pub fn providers(context: &Context) -> Providers {
     Providers::new(&context.layout.project)

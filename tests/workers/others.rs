@@ -1,0 +1,180 @@
+//! What others do to a worker and its task while it is at it: people who take the task away, write, or stop the team.
+
+use super::{Crew, carriers, kill_9, signal};
+
+#[test]
+fn an_agent_ends_soon_after_a_person_took_its_task_away() {
+    let crew = Crew::new();
+    let id = crew.task("taken away");
+    crew.start("ann", "echo up; echo half > half.txt; sleep 600");
+    crew.until("ann at work", || {
+        crew.worktree("ann").join("half.txt").exists()
+    });
+    let begun = std::time::Instant::now();
+    crew.project
+        .run(["task", "release", &id, "--force"])
+        .succeeds();
+    let attempt = format!("refs/teamster/crew/task-{id}.attempt-1");
+    crew.until("the agent of the lost claim ends", || {
+        !crew.git(&["for-each-ref", &attempt]).is_empty()
+    });
+    // Long before the next renewal of the lease, which comes after 40 seconds.
+    assert!(begun.elapsed().as_secs() < 25, "{:?}", begun.elapsed());
+    let kept = crew.git(&["show", &format!("{attempt}:half.txt")]);
+    assert_eq!(kept, "half");
+    let log = crew.project.run(["worker", "logs", "ann", "--task", &id]);
+    assert!(
+        log.stdout.contains("is not ours any more"),
+        "{}",
+        log.stdout
+    );
+}
+
+#[test]
+fn a_bridge_that_wakes_up_too_late_leaves_the_result_of_another_alone() {
+    let crew = Crew::new();
+    let id = crew.task("done by ben");
+    crew.start(
+        "ann",
+        "echo up; echo ann > late.txt; until test -e ../../../go; do sleep 0.1; done; echo ok",
+    );
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let beat = crew.heartbeat("ann").unwrap();
+    signal("-STOP", &beat["pid"]);
+    crew.project
+        .run(["task", "release", &id, "--force"])
+        .succeeds();
+    crew.start("ben", "echo ben > good.txt; echo ok");
+    let task = crew.until_status(&id, "completed");
+    assert_eq!(task["owner"], "ben");
+    let pin = format!("refs/teamster/crew/task-{id}");
+    let result = crew.git(&["rev-parse", &pin]);
+    assert_eq!(task["metadata"]["teamster"]["result"]["commit"], result);
+    // Ann's agent ends while nobody watches it: its last words wait for her bridge.
+    std::fs::write(crew.project.folder().join(".omc/go"), "").unwrap();
+    let launch = beat["launch"].as_str().unwrap();
+    crew.until("ann's agent ends", || {
+        carriers("TEAMSTER_LAUNCH", launch).len() == 1
+    });
+    signal("-CONT", &beat["pid"]);
+    let attempt = format!("{pin}.attempt-1");
+    crew.until("ann keeps what she has", || {
+        !crew.git(&["for-each-ref", &attempt]).is_empty()
+    });
+    crew.until("ann goes on", || crew.worker("ann")["status"] == "polling");
+    assert_eq!(crew.git(&["show", &format!("{attempt}:late.txt")]), "ann");
+    assert_eq!(crew.git(&["rev-parse", &pin]), result);
+    assert_eq!(crew.shown(&id)["owner"], "ben");
+}
+
+#[test]
+fn a_message_that_comes_after_the_prompt_is_in_the_next_one() {
+    let crew = Crew::new();
+    let command =
+        "cat > ../../../p$TEAMSTER_TASK_ID; until test -e ../../../go; do sleep 0.1; done; echo ok";
+    let first = crew.task("first");
+    crew.start("ann", command);
+    let prompt = |id: &str| {
+        let file = crew.project.folder().join(format!(".omc/p{id}"));
+        std::fs::read_to_string(file).unwrap_or_default()
+    };
+    crew.until("the first prompt is read", || {
+        prompt(&first).contains("do not commit")
+    });
+    let send = [
+        "message",
+        "send",
+        "--to",
+        "ann",
+        "--from",
+        "lead",
+        "a late word",
+    ];
+    crew.project.run(send).succeeds();
+    crew.until("the bridge has the message", || {
+        let list = crew.project.run(["message", "list", "--json"]).json();
+        let list = list["messages"].as_array().unwrap().clone();
+        let is_it = |message: &serde_json::Value| message["content"] == "a late word";
+        list.iter()
+            .any(|message| is_it(message) && !message["deliveredAt"].is_null())
+    });
+    std::fs::write(crew.project.folder().join(".omc/go"), "").unwrap();
+    crew.until_status(&first, "completed");
+    assert!(!prompt(&first).contains("a late word"));
+    let second = crew.task("second");
+    crew.until_status(&second, "completed");
+    assert!(
+        prompt(&second).contains("a late word"),
+        "{}",
+        prompt(&second)
+    );
+    let third = crew.task("third");
+    crew.until_status(&third, "completed");
+    assert!(!prompt(&third).contains("a late word"), "told twice");
+}
+
+#[test]
+fn a_worker_is_resumed_once_for_one_wish() {
+    let crew = Crew::new();
+    crew.start("ann", "echo up; exit 1");
+    let send = |text: &str| {
+        let args = ["message", "send", "--to", "ann", "--from", "lead", text];
+        crew.project.run(args).succeeds();
+    };
+    let fail = || {
+        let before = crew.events("worker.quarantined").len();
+        for number in 0..3 {
+            crew.task(&format!("fails {number}"));
+        }
+        crew.until("a quarantine", || {
+            crew.events("worker.quarantined").len() > before
+        });
+        crew.until("all see it", || {
+            crew.worker("ann")["verdict"] == "quarantined"
+        });
+    };
+    fail();
+    // A message for the agent lies before the wish, so that the two are not acknowledged at once.
+    send("for the agent");
+    crew.project.run(["worker", "resume", "ann"]).succeeds();
+    crew.until("ann goes on", || crew.events("worker.resumed").len() == 1);
+    fail();
+    send("anything");
+    crew.until("ann has read it", || {
+        let list = crew.project.run(["message", "list", "--json"]).json();
+        let list = list["messages"].as_array().unwrap().clone();
+        let is_it = |message: &serde_json::Value| message["content"] == "anything";
+        list.iter()
+            .any(|message| is_it(message) && !message["deliveredAt"].is_null())
+    });
+    assert_eq!(crew.worker("ann")["verdict"], "quarantined");
+    assert_eq!(crew.events("worker.resumed").len(), 1);
+}
+
+#[test]
+fn shutdown_gives_back_the_task_of_a_worker_that_was_gone_already() {
+    let crew = Crew::new();
+    let id = crew.task("left behind");
+    crew.start("ann", "echo up; echo $TMPDIR > ../../../temp; sleep 600");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let temp = crew.project.folder().join(".omc/temp");
+    crew.until("its temp folder is told", || temp.exists());
+    let temp = std::fs::read_to_string(temp).unwrap().trim().to_owned();
+    let beat = crew.heartbeat("ann").unwrap();
+    kill_9(&beat["pid"]);
+    let launch = beat["launch"].as_str().unwrap();
+    for pid in carriers("TEAMSTER_LAUNCH", launch) {
+        kill_9(&pid.into());
+    }
+    crew.until("all are gone", || {
+        carriers("TEAMSTER_LAUNCH", launch).is_empty()
+    });
+    let stopped = crew.project.run(["shutdown", "--json"]).succeeds().json();
+    assert_eq!(stopped["workers"][0]["how"], "gone");
+    assert_eq!(crew.shown(&id)["status"], "pending");
+    assert!(!std::path::Path::new(&temp).exists(), "{temp} is left");
+}
