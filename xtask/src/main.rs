@@ -73,14 +73,14 @@ enum Command {
         /// Exit 1 where a row is beyond 1.5 times its limit
         #[arg(long)]
         check: bool,
-        /// Only these groups of rows (hooks, commands, store); writes nothing
+        /// Only these groups of rows (hooks, commands, store, workers); writes nothing
         #[arg(long, value_name = "GROUP", value_delimiter = ',')]
         only: Vec<String>,
         /// Another limit for a row, to see that the check can fail; writes nothing
         #[arg(long, value_name = "ROW=VALUE")]
         limit: Vec<String>,
     },
-    /// Real clients with our part installed, judged by their own files; needs the lab folder
+    /// Real clients with our hooks and as our workers, judged by their own files; needs the lab folder
     RealClients {
         /// Only these runs, by their names
         #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -97,6 +97,9 @@ enum Command {
     },
     /// One run of a real client by its driver
     Drive(drive::Drive),
+    /// A real client as our worker, inside the lab's surroundings
+    #[command(hide = true)]
+    WorkerScenes(real_clients::WorkerScenes),
     /// One side of a benchmark, in a process of its own
     #[command(hide = true)]
     Workload(workload::Workload),
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Command::RealClients { only, lab } => real_clients::run(&only, lab.as_deref()),
         Command::Docs { check } => Product::build().and_then(|product| docs::run(&product, check)),
         Command::Drive(drive) => drive.run(),
+        Command::WorkerScenes(scenes) => scenes.run(),
         Command::Workload(workload) => workload.run(),
     };
     match done {
