@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use teamster_fs::proc::Machine;
-use teamster_store::{Kind, Pulse, Signal, Store};
+use teamster_store::{Kind, Listen, Pulse, Signal, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::task::Token;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
@@ -87,6 +87,7 @@ impl Heart {
             changed: Condvar::new(),
         });
         let mut beater = Beater {
+            listener: store.listen(&who.team, &who.name)?,
             store,
             machine,
             who,
@@ -191,6 +192,7 @@ struct Beater {
     shared: Arc<Shared>,
     /// Signals that the worker knows of.
     asked: Vec<(String, bool)>,
+    listener: Box<dyn Listen>,
     pulse: Pulse,
 }
 
@@ -269,25 +271,21 @@ impl Beater {
     ///
     /// Another program's signal is only a file, so it is looked for even when the journal says nothing.
     fn look(&mut self) {
-        for signal in self
-            .store
-            .signals(&self.who.team, &self.who.name)
-            .unwrap_or_default()
-        {
+        let heard = match self.listener.hear() {
+            Ok(heard) => heard,
+            Err(error) if error.kind == Kind::NotFound => return self.tell(News::NoTeam),
+            Err(_) => return,
+        };
+        for signal in heard.signals {
             let known = (signal.request_id.clone(), signal.drain);
             if !self.asked.contains(&known) {
                 self.asked.push(known);
                 self.tell(News::Stop(signal));
             }
         }
-        match self.store.pulse(&self.who.team) {
-            Ok(pulse) if pulse == self.pulse => {}
-            Ok(pulse) => {
-                self.pulse = pulse;
-                self.tell(News::Changed);
-            }
-            Err(error) if error.kind == Kind::NotFound => self.tell(News::NoTeam),
-            Err(_) => {}
+        if heard.pulse != self.pulse {
+            self.pulse = heard.pulse;
+            self.tell(News::Changed);
         }
     }
 
