@@ -19,6 +19,7 @@
 
 mod bench;
 mod ci;
+mod crew;
 mod docs;
 mod drain;
 mod drive;
@@ -61,6 +62,9 @@ enum Command {
         /// Small sizes, to see that it works
         #[arg(long)]
         quick: bool,
+        /// Only these sections (races, kills, errors, suites, workers); writes nothing
+        #[arg(long, value_name = "SECTION", value_delimiter = ',')]
+        only: Vec<String>,
         /// Where the figures go; `-` prints them
         #[arg(long, value_name = "FILE", default_value = "docs/evidence.md")]
         out: PathBuf,
@@ -108,7 +112,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Ci { only } => ci::run(&only),
-        Command::Evidence { quick, out } => evidence::run(quick, &out),
+        Command::Evidence { quick, only, out } => evidence::run(quick, &only, &out),
         Command::Bench {
             quick,
             check,

@@ -1,16 +1,15 @@
 //! Many workers as real processes: tasks that are all done once, what a bridge costs in memory, and what it costs while
 //! it has nothing to do.
 
-mod crew;
-
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use super::table::{Limit, Row};
 use super::{Programs, Size};
-use crew::Crew;
+use crate::crew::Crew;
+use crate::kit;
 
 /// A bridge may have this much memory,
 const MEGABYTES: f64 = 25.0;
@@ -18,28 +17,39 @@ const MEGABYTES: f64 = 25.0;
 const IDLE_HUNDRED: f64 = 0.02;
 /// One worker for each core is what many are compared with.
 const FEW: usize = 2;
+/// What every worker does with every task: it says something, changes a file and tells what it used.
+const SCRIPT: &str = r#"
+steps = [
+  { say = "working on {subject}" },
+  { write = "notes/{id}.md", text = "{subject}\n" },
+  { usage = { input = 1200, output = 80, cost_usd = 0.01 } },
+  { done = "task {id} is done" },
+]
+"#;
 
 pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let few = {
-        let mut crew = Crew::assemble(&programs.product, FEW)?;
+        let mut crew = Crew::assemble(&programs.product)?;
+        crew.grow(FEW, &crew.script(SCRIPT)?, &[])?;
         let tasks = (size.crew_tasks / 5).max(FEW);
-        let took = work(&mut crew, tasks)?;
+        let took = work(&crew, tasks)?;
         crew.dismiss()?;
         took.as_secs_f64() / per(tasks)
     };
-    let mut crew = Crew::assemble(&programs.product, size.crew)?;
-    let took = work(&mut crew, size.crew_tasks)?;
+    let mut crew = Crew::assemble(&programs.product)?;
+    crew.grow(size.crew, &crew.script(SCRIPT)?, &[])?;
+    let took = work(&crew, size.crew_tasks)?;
     let many = took.as_secs_f64() / per(size.crew_tasks);
-    let worked = crew.most_memory()?;
+    let worked = most_memory(&crew)?;
 
-    crew.grow(size.idle)?;
+    crew.grow(size.idle, &crew.script(SCRIPT)?, &[])?;
     crew.until_idle()?;
-    let before = crew.cpu()?;
+    let before = cpu(&crew)?;
     std::thread::sleep(size.idle_time);
-    let used = crew.cpu()?.saturating_sub(before);
+    let used = cpu(&crew)?.saturating_sub(before);
     let share = used.as_secs_f64() / size.idle_time.as_secs_f64();
     let allowed = IDLE_HUNDRED * per(size.idle) / 100.0;
-    let waited = crew.most_memory()?;
+    let waited = most_memory(&crew)?;
     crew.dismiss()?;
 
     Ok(vec![
@@ -83,8 +93,11 @@ pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
 }
 
 /// Has the crew do so many new tasks; an error unless each was done, and once.
-fn work(crew: &mut Crew<'_>, tasks: usize) -> Result<Duration> {
-    let took = crew.work(tasks)?;
+fn work(crew: &Crew<'_>, tasks: usize) -> Result<Duration> {
+    let start = Instant::now();
+    kit::free_tasks(&crew.store, tasks)?;
+    crew.until_done(tasks)?;
+    let took = start.elapsed();
     // How often each task was completed, and claims that came to nothing.
     let mut completed: HashMap<String, usize> = HashMap::new();
     let (mut claims, mut others) = (0_usize, Vec::new());
@@ -112,6 +125,33 @@ fn work(crew: &mut Crew<'_>, tasks: usize) -> Result<Duration> {
 
 fn per(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::NAN, f64::from)
+}
+
+/// The most memory that any bridge ever had, in MB.
+fn most_memory(crew: &Crew<'_>) -> Result<f64> {
+    let mut most: f64 = 0.0;
+    for pid in &crew.pids {
+        most = most.max(status_kilobytes(*pid, "VmHWM:")? / 1024.0);
+    }
+    Ok(most)
+}
+
+/// User and system time of all bridges so far, without that of their agents.
+fn cpu(crew: &Crew<'_>) -> Result<Duration> {
+    let mut ticks = 0;
+    for pid in &crew.pids {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .with_context(|| format!("the bridge {pid} is not there any more"))?;
+        // The name in brackets may have spaces; user and system time are the 14th and 15th field of all.
+        let (_, fields) = stat.rsplit_once(')').context("a strange stat file")?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        for place in [11, 12] {
+            let field = fields.get(place).context("a short stat file")?;
+            ticks += field.parse::<u64>()?;
+        }
+    }
+    let in_a_second = rustix::param::clock_ticks_per_second();
+    Ok(Duration::from_millis(ticks * 1000 / in_a_second))
 }
 
 /// The line of a process's status file that begins so, in kB.
