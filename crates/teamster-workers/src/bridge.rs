@@ -229,7 +229,7 @@ impl Bridge {
                 tried = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {
-                        self.work(claimed);
+                        self.work(&claimed);
                         continue;
                     }
                     Ok(None) => {}

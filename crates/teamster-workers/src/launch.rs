@@ -108,10 +108,10 @@ impl Launcher<'_> {
         folder.replace(layout::AGENT_ENVIRONMENT, &environment(launch), Sync::Fast)?;
         args.push("--environment".into());
         args.push(folder.join(layout::AGENT_ENVIRONMENT).into());
-        let mut argv: Vec<OsString> = vec![self.teamster.into()];
-        argv.extend(args);
+        let mut words: Vec<OsString> = vec![self.teamster.into()];
+        words.extend(args);
         let command = PaneCommand {
-            argv: &argv,
+            argv: &words,
             env: &[(LAUNCH.into(), launch.into())],
             folder: self.project,
         };

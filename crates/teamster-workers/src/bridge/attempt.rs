@@ -349,9 +349,10 @@ impl Bridge {
                     watch.running.signal(Signal::INT);
                 }
             }
-            Interrupt::Line(_) => watch.running.signal(Signal::TERM),
             Interrupt::Signal(Polite::Interrupt) => watch.running.signal(Signal::INT),
-            Interrupt::Signal(Polite::Terminate) => watch.running.signal(Signal::TERM),
+            Interrupt::Line(_) | Interrupt::Signal(Polite::Terminate) => {
+                watch.running.signal(Signal::TERM);
+            }
         }
     }
 

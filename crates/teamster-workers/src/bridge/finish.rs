@@ -44,8 +44,8 @@ enum Fault {
 }
 
 impl Bridge {
-    pub(super) fn finish(&mut self, claimed: &Claimed, ended: Ended, log: Option<&Log>) {
-        let mut fate = match &ended {
+    pub(super) fn finish(&mut self, claimed: &Claimed, ended: &Ended, log: Option<&Log>) {
+        let mut fate = match ended {
             Ended::Ran(ran) => fate_of(ran),
             Ended::NoLaunch(why) if why.is_empty() => Fate::GivenBack {
                 why: "the worker is to stop".to_owned(),
@@ -60,7 +60,7 @@ impl Bridge {
                 fault: Fault::Worker,
             },
         };
-        if let Ended::Ran(ran) = &ended {
+        if let Ended::Ran(ran) = ended {
             self.record_usage(&claimed.task, &ran.outcome);
             if ran.left > 0 {
                 let left = ran.left;
@@ -199,8 +199,8 @@ impl Bridge {
                 self.errors = 0;
                 self.troubles = 0;
             }
-            Fate::Failed(why) => self.error(why),
-            Fate::GivenBack {
+            Fate::Failed(why)
+            | Fate::GivenBack {
                 fault: Fault::Worker,
                 why,
             } => self.error(why),

@@ -64,10 +64,8 @@ impl Crew {
             .and_then(|pid| u32::try_from(pid).ok())
             .context("no pid")?;
         let spawned = crew.until("worker.spawned")?;
-        crew.launch = spawned["data"]["launch"]
-            .as_str()
-            .context("no launch")?
-            .to_owned();
+        let launch = spawned["data"]["launch"].as_str();
+        launch.context("no launch")?.clone_into(&mut crew.launch);
         Ok(crew)
     }
 
