@@ -7,6 +7,7 @@ mod damage;
 mod every_step;
 mod files;
 mod histories;
+mod listening;
 mod locks;
 mod machine;
 mod mended;

@@ -167,3 +167,29 @@ fn hooks_of_an_agents_own_session_touch_nothing_of_the_users() {
     assert!(!crew.worktree("ann").join(".bkit").exists());
     assert_eq!(crew.events("hook.received").len(), 1);
 }
+
+#[test]
+fn a_task_that_another_program_opened_again_in_place_is_found_by_who_has_nothing_to_do() {
+    let crew = Crew::new();
+    let id = crew.task("again");
+    crew.start("ann", "echo did it");
+    crew.until_status(&id, "completed");
+    // Two beats later it has looked at everything that came of its own work, and only waits.
+    let mut beats = std::collections::BTreeSet::new();
+    crew.until("ann waits", || {
+        let beat = crew.heartbeat("ann");
+        let beat = beat.filter(|beat| beat["status"] == "polling");
+        beats.extend(beat.map(|beat| beat["lastPollAt"].to_string()));
+        beats.len() == 3
+    });
+    let file = crew.project.home().join(".claude/tasks/crew/1.json");
+    let mut task: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    task["status"] = "pending".into();
+    task.as_object_mut().unwrap().remove("owner");
+    // Written in place, so that nothing shows in the folder.
+    std::fs::write(&file, task.to_string()).unwrap();
+    crew.until("it is done again", || {
+        crew.events("task.completed").len() == 2
+    });
+}

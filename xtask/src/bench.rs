@@ -8,9 +8,11 @@ mod hooks;
 mod recipe;
 mod store;
 mod table;
+mod workers;
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -41,6 +43,14 @@ struct Size {
     largest: usize,
     /// Events in the long journal.
     events: usize,
+    /// Workers that do tasks,
+    crew: usize,
+    /// how many tasks,
+    crew_tasks: usize,
+    /// workers that have nothing to do,
+    idle: usize,
+    /// and for how long they are watched.
+    idle_time: Duration,
 }
 
 const FULL: Size = Size {
@@ -54,6 +64,10 @@ const FULL: Size = Size {
     drained: 500,
     largest: 10_000,
     events: 200_000,
+    crew: 50,
+    crew_tasks: 500,
+    idle: 100,
+    idle_time: Duration::from_secs(60),
 };
 
 const QUICK: Size = Size {
@@ -67,15 +81,20 @@ const QUICK: Size = Size {
     drained: 100,
     largest: 2_000,
     events: 20_000,
+    crew: 6,
+    crew_tasks: 60,
+    idle: 10,
+    idle_time: Duration::from_secs(15),
 };
 
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
 /// The rows, in groups that can be measured alone.
-const GROUPS: [Group; 3] = [
+const GROUPS: [Group; 4] = [
     ("hooks", hooks::measure),
     ("commands", commands::measure),
     ("store", store::measure),
+    ("workers", workers::measure),
 ];
 
 /// Measures all rows, or those of some groups, and prints them; a full run writes them down.

@@ -1,5 +1,7 @@
 //! The figures behind the guarantees, written to a document by this command and by nobody else.
 
+mod workers;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -28,6 +30,8 @@ struct Sizes {
     fast_runs: usize,
     histories: usize,
     cases: usize,
+    /// How long a worker's long task takes.
+    long_task: Duration,
 }
 
 const NIGHTLY: Sizes = Sizes {
@@ -36,6 +40,7 @@ const NIGHTLY: Sizes = Sizes {
     fast_runs: 2_000,
     histories: 10_000,
     cases: 5_000,
+    long_task: Duration::from_secs(180),
 };
 
 const QUICK: Sizes = Sizes {
@@ -44,10 +49,21 @@ const QUICK: Sizes = Sizes {
     fast_runs: 20,
     histories: 100,
     cases: 50,
+    long_task: Duration::from_secs(20),
 };
 
-/// Runs everything and writes the document; an error when any guarantee was broken.
-pub(crate) fn run(quick: bool, out: &Path) -> Result<()> {
+/// The sections, by their names on the command line.
+const SECTIONS: [&str; 5] = ["races", "kills", "errors", "suites", "workers"];
+
+/// Runs everything and writes the document, or prints some sections; an error when any guarantee was broken.
+pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
+    if let Some(unknown) = only.iter().find(|name| !SECTIONS.contains(&name.as_str())) {
+        bail!(
+            "there is no section {unknown}; there are {}",
+            SECTIONS.join(", ")
+        );
+    }
+    let wants = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let product = Product::build()?;
     let start = Instant::now();
     let mut report = Report {
@@ -60,16 +76,28 @@ pub(crate) fn run(quick: bool, out: &Path) -> Result<()> {
     } else {
         (NIGHTLY, Size::Every)
     };
-    report.races(&product, sizes)?;
-    report.kills(&product, strikes)?;
-    report.errors(&product, strikes)?;
-    report.suites(sizes);
+    if wants("races") {
+        report.races(&product, sizes)?;
+    }
+    if wants("kills") {
+        report.kills(&product, strikes)?;
+    }
+    if wants("errors") {
+        report.errors(&product, strikes)?;
+    }
+    if wants("suites") {
+        report.suites(sizes);
+    }
+    if wants("workers") {
+        report.long_task(&product, sizes)?;
+        report.runaway(&product)?;
+    }
     let _ = writeln!(
         report.text,
         "\nAll of it took {}.",
         minutes(start.elapsed())
     );
-    if out == Path::new("-") {
+    if out == Path::new("-") || !only.is_empty() {
         println!("{}", report.text);
     } else {
         let path = workspace().join(out);
@@ -201,6 +229,67 @@ impl Report {
             }
         }
         let _ = writeln!(self.text, "Took {}.", minutes(start.elapsed()));
+    }
+
+    fn long_task(&mut self, product: &Product, sizes: Sizes) -> Result<()> {
+        self.heading(
+            "A worker in the middle of a long task",
+            "A scripted worker that says nothing for the length of its task; its heartbeat is looked at every 100 ms. \
+             In the middle of its next task the team is shut down.",
+        );
+        let seen = workers::long_task(product, sizes.long_task)?;
+        let line = format!(
+            "Task of {}, {} looks: oldest heartbeat {:.1} s (limit {} s). Shutdown: {:.1} s (limit {} s), processes left: {}.",
+            minutes(seen.length),
+            seen.looks,
+            seen.oldest_beat.as_secs_f64(),
+            workers::OLDEST_BEAT.as_secs(),
+            seen.shutdown.as_secs_f64(),
+            workers::OBEYED.as_secs(),
+            seen.left
+        );
+        println!("{line}");
+        let _ = writeln!(self.text, "{line}");
+        if seen.oldest_beat > workers::OLDEST_BEAT
+            || seen.shutdown > workers::OBEYED
+            || seen.left > 0
+        {
+            self.failures.push(line);
+        }
+        Ok(())
+    }
+
+    fn runaway(&mut self, product: &Product) -> Result<()> {
+        self.heading(
+            "An agent that tries to get away",
+            "It ignores SIGTERM, forks twice, makes sessions of its own and leaves three generations. After a shutdown \
+             no process carries the variable that was planted in all of them.",
+        );
+        for (what, with_groups) in [("With a cgroup", true), ("Without cgroups", false)] {
+            let line = match workers::runaway(product, with_groups)? {
+                Ok(seen) => {
+                    let line = format!(
+                        "{what}: {} processes, {}, shut down in {:.1} s, left: {}.",
+                        seen.processes,
+                        if seen.grouped {
+                            "all in a group of the kernel's"
+                        } else {
+                            "in no group"
+                        },
+                        seen.shutdown.as_secs_f64(),
+                        seen.left
+                    );
+                    if seen.left > 0 || seen.grouped != with_groups {
+                        self.failures.push(line.clone());
+                    }
+                    line
+                }
+                Err(why) => format!("{what}: SKIPPED, {why}."),
+            };
+            println!("{line}");
+            let _ = writeln!(self.text, "{line}\n");
+        }
+        Ok(())
     }
 
     fn tallies(&mut self, tallies: &[Tally], took: Duration) {

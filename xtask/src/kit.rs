@@ -38,6 +38,11 @@ pub(crate) fn team_of(place: &Place, workers: usize) -> Result<FileStore> {
     Ok(store)
 }
 
+/// The time now.
+pub(crate) fn now() -> teamster_types::Time {
+    teamster_store::Clock::now(&teamster_store::SystemClock)
+}
+
 /// The worker with this number.
 pub(crate) fn worker(number: usize) -> Result<WorkerName> {
     Ok(format!("w{number}").parse()?)

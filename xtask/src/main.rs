@@ -19,6 +19,7 @@
 
 mod bench;
 mod ci;
+mod crew;
 mod docs;
 mod drain;
 mod drive;
@@ -61,6 +62,9 @@ enum Command {
         /// Small sizes, to see that it works
         #[arg(long)]
         quick: bool,
+        /// Only these sections (races, kills, errors, suites, workers); writes nothing
+        #[arg(long, value_name = "SECTION", value_delimiter = ',')]
+        only: Vec<String>,
         /// Where the figures go; `-` prints them
         #[arg(long, value_name = "FILE", default_value = "docs/evidence.md")]
         out: PathBuf,
@@ -73,14 +77,14 @@ enum Command {
         /// Exit 1 where a row is beyond 1.5 times its limit
         #[arg(long)]
         check: bool,
-        /// Only these groups of rows (hooks, commands, store); writes nothing
+        /// Only these groups of rows (hooks, commands, store, workers); writes nothing
         #[arg(long, value_name = "GROUP", value_delimiter = ',')]
         only: Vec<String>,
         /// Another limit for a row, to see that the check can fail; writes nothing
         #[arg(long, value_name = "ROW=VALUE")]
         limit: Vec<String>,
     },
-    /// Real clients with our part installed, judged by their own files; needs the lab folder
+    /// Real clients with our hooks and as our workers, judged by their own files; needs the lab folder
     RealClients {
         /// Only these runs, by their names
         #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -97,6 +101,9 @@ enum Command {
     },
     /// One run of a real client by its driver
     Drive(drive::Drive),
+    /// A real client as our worker, inside the lab's surroundings
+    #[command(hide = true)]
+    WorkerScenes(real_clients::WorkerScenes),
     /// One side of a benchmark, in a process of its own
     #[command(hide = true)]
     Workload(workload::Workload),
@@ -105,7 +112,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Ci { only } => ci::run(&only),
-        Command::Evidence { quick, out } => evidence::run(quick, &out),
+        Command::Evidence { quick, only, out } => evidence::run(quick, &only, &out),
         Command::Bench {
             quick,
             check,
@@ -115,6 +122,7 @@ fn main() -> ExitCode {
         Command::RealClients { only, lab } => real_clients::run(&only, lab.as_deref()),
         Command::Docs { check } => Product::build().and_then(|product| docs::run(&product, check)),
         Command::Drive(drive) => drive.run(),
+        Command::WorkerScenes(scenes) => scenes.run(),
         Command::Workload(workload) => workload.run(),
     };
     match done {

@@ -6,10 +6,11 @@
 //! the clients have to be fetched once.
 //!
 //! [`lab`] knows the folder's scripts. A [`RealRun`] is one run of one client; [`claude`] has the sessions of Claude
-//! Code. Another client joins by one more list in [`all`].
+//! Code with our hooks, [`workers`] the clients as our workers. Another client joins by one more list in [`all`].
 
 mod claude;
 mod lab;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -18,6 +19,7 @@ use anyhow::{Result, bail};
 
 use crate::product::Product;
 use lab::Lab;
+pub(crate) use workers::WorkerScenes;
 
 /// One run of a real client.
 trait RealRun {
@@ -41,7 +43,9 @@ struct Report {
 }
 
 fn all() -> Vec<Box<dyn RealRun>> {
-    claude::sessions()
+    let mut runs = claude::sessions();
+    runs.extend(workers::runs());
+    runs
 }
 
 /// Runs all, or those that are named; an error when we and a client disagree.

@@ -25,6 +25,7 @@ pub mod clock;
 pub mod conformance;
 mod error;
 mod file;
+mod listen;
 mod memory;
 pub mod rebuild;
 mod rules;
@@ -35,10 +36,11 @@ mod watch;
 pub use clock::{Clock, SystemClock};
 pub use error::{Kind, Result, StoreError};
 pub use file::{FileStore, Settings, client_sessions, keep_journal};
+pub use listen::{Heard, Listen, Pulse};
 pub use memory::MemStore;
 pub use store::{
     ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, Outgoing,
-    PlannedTask, Pulse, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
+    PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
 };
 pub use txn::{Backend, Candidates, MailCursor, Position, Txn};
 pub use watch::{Change, Watch};

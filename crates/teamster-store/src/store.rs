@@ -17,6 +17,7 @@ use teamster_types::team::{NewMember, NewTeam, TeamConfig};
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;
+use crate::listen::Listen;
 use crate::watch::Watch;
 
 /// A file that could not be understood.
@@ -151,15 +152,6 @@ pub struct Signal {
     pub drain: bool,
 }
 
-/// Whether anything may have changed since the last look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pulse {
-    /// Changes with every event.
-    pub journal: u64,
-    /// Changes with every change of the task files, by whomever; a renewed lease is one too.
-    pub tasks: u64,
-}
-
 /// A part of the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JournalPage {
@@ -227,8 +219,9 @@ pub trait Read: Send + Sync {
     /// The stop signals that wait for a worker.
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>>;
 
-    /// Two numbers that change when the team may have changed. Cheap, for whoever has nothing to do but to wait.
-    fn pulse(&self, team: &TeamName) -> Result<Pulse>;
+    /// Listens for a worker: for signals, and for anything that may have changed. Cheap, for whoever has nothing to do
+    /// but to wait.
+    fn listen(&self, team: &TeamName, worker: &WorkerName) -> Result<Box<dyn Listen>>;
 
     /// The last position of the journal; 0 when it is empty.
     fn position(&self, team: &TeamName) -> Result<u64>;

@@ -10,6 +10,7 @@
 mod attempt;
 mod finish;
 mod heart;
+mod idle;
 mod log;
 mod news;
 mod work;
@@ -18,7 +19,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{Driver, Permissions};
@@ -33,17 +34,11 @@ use teamster_types::json::Object;
 use teamster_types::message::Message;
 use teamster_types::{TaskId, Time};
 
-use crate::dead;
 use crate::record::{self, Record, Wanted};
 use crate::rules::Rules;
 use crate::seat::Seat;
 use crate::workplace::{NoPlace, Workplace};
 use heart::{Heart, News, Who};
-
-/// A claim that found nothing is not tried again before this time, however much happens in the team.
-const BREATH: Duration = Duration::from_millis(300);
-/// Tasks that wait for a time and not for an event (a back-off, a better worker's turn) are asked for this often.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Everything that reaches a bridge.
 #[derive(Debug)]
@@ -280,80 +275,6 @@ impl Bridge {
 
     fn is_quarantined(&self) -> bool {
         self.errors >= self.rules.quarantine_errors
-    }
-
-    /// Waits for something that makes another look worth it.
-    fn wait(&mut self, tried: Option<Instant>) {
-        let rested = tried.map(|tried| tried + BREATH);
-        loop {
-            let again = Instant::now() + ASK_AGAIN;
-            let until = self.paused_until.map_or(again, |paused| paused.min(again));
-            let left = until.saturating_duration_since(Instant::now());
-            match self.events.recv_timeout(left) {
-                Ok(event) => {
-                    let is_work = self.idle_event(event);
-                    if self.stop.is_some() || self.gone {
-                        return;
-                    }
-                    if is_work && self.may_work() {
-                        let breath = rested.map_or(Duration::ZERO, |rested| {
-                            rested.saturating_duration_since(Instant::now())
-                        });
-                        std::thread::sleep(breath);
-                        return;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    if self
-                        .paused_until
-                        .is_some_and(|until| Instant::now() >= until)
-                    {
-                        self.paused_until = None;
-                        return;
-                    }
-                    if self.is_work_waiting() && self.may_work() {
-                        return;
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.gone = true;
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Whether tasks wait for a time that no event tells of. Those of a dead colleague are put back.
-    fn is_work_waiting(&mut self) -> bool {
-        let Ok((progress, _)) = self.store.progress(&self.who.team) else {
-            return false;
-        };
-        if progress.in_progress_tasks > 0 {
-            let name = self.who.name.as_str();
-            let store = self.store.as_ref();
-            match dead::bury_all(store, &self.machine, &self.who.team, name) {
-                Ok(buried) if !buried.is_empty() => return true,
-                Ok(_) => {}
-                Err(error) => self.tell(&format!("cannot look after the others: {error}")),
-            }
-        }
-        progress.pending_tasks > 0
-    }
-
-    /// Something happened while there was no task; whether there may be one now.
-    fn idle_event(&mut self, event: Event) -> bool {
-        match event {
-            Event::Heart(News::Stop(signal)) => {
-                self.asked_to_stop(signal);
-                false
-            }
-            Event::Heart(News::NoTeam) => {
-                self.gone = true;
-                false
-            }
-            Event::Heart(News::Changed) => self.read_the_news(),
-            Event::Heart(News::Lost(..)) | Event::Agent(..) => false,
-        }
     }
 
     /// Says goodbye: the answer to whoever asked, no heartbeat, nothing left running.

@@ -44,7 +44,9 @@ pub(super) fn positions_grow_by_one_and_pages_fit_together(stage: &Stage) {
 }
 
 pub(super) fn the_pulse_changes_with_the_team_and_only_then(stage: &Stage) {
-    let pulse = || stage.step("pulse", stage.store.pulse(&stage.team));
+    let listener = stage.store.listen(&stage.team, &worker("worker-1"));
+    let mut listener = stage.step("listen", listener);
+    let mut pulse = || stage.step("hear", listener.hear()).pulse;
     stage.create("first");
     let before = pulse();
     let _ = stage.step("look", stage.store.tasks(&stage.team));

@@ -40,7 +40,16 @@ pub(super) fn a_heartbeat_is_replaced_and_ends(stage: &Stage) {
 
 pub(super) fn a_stop_signal_waits_until_it_is_obeyed(stage: &Stage) {
     let first = worker("worker-1");
-    let signals = || stage.step("signals", stage.store.signals(&stage.team, &first));
+    let listener = stage.store.listen(&stage.team, &first);
+    let mut listener = stage.step("listen", listener);
+    // Whoever listens hears what is there, at once and each time.
+    let mut signals = || {
+        let there = stage.step("signals", stage.store.signals(&stage.team, &first));
+        for _ in 0..3 {
+            assert_eq!(stage.step("hear", listener.hear()).signals, there);
+        }
+        there
+    };
     assert_eq!(signals(), []);
     let wish = |drain: bool, reason: &str| Signal {
         request_id: format!("r-{reason}"),

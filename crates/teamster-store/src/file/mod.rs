@@ -22,6 +22,7 @@ mod heartbeat;
 mod held;
 mod index;
 mod journal;
+mod listen;
 mod mailbox;
 mod native;
 mod note;

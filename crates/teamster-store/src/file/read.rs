@@ -18,11 +18,12 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 use super::held::Held;
 use super::index;
 use super::note::Note;
-use super::record::{Record, flag, hash_of};
-use super::{FileStore, heartbeat, journal, mailbox, native, watch};
+use super::record::{Record, flag};
+use super::{FileStore, heartbeat, journal, listen, mailbox, native, watch};
 use crate::error::{Kind, Result, StoreError};
+use crate::listen::Listen;
 use crate::rules::no_task;
-use crate::store::{Damaged, Filed, JournalPage, Pulse, Read, Signal, TaskList, TeamEntry};
+use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
 use crate::watch::Watch;
 
 /// A file that cannot be understood.
@@ -385,37 +386,12 @@ impl Read for FileStore {
     }
 
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>> {
-        let mut found = Vec::new();
-        let Some(dir) = self.folders_to_read(team)?.0.child(layout::SIGNALS)? else {
-            return Ok(found);
-        };
-        for drain in [false, true] {
-            let name = layout::signal_file(worker, drain);
-            if let Some((bytes, _)) = dir.read(&name)? {
-                // Another program's signal may say less; that it is there is what counts.
-                let signal = serde_json::from_slice::<Signal>(&bytes).unwrap_or_else(|_| Signal {
-                    request_id: String::new(),
-                    reason: String::new(),
-                    timestamp: self.now(),
-                    drain,
-                });
-                found.push(Signal { drain, ..signal });
-            }
-        }
-        Ok(found)
+        let dir = self.folders_to_read(team)?.0;
+        listen::read(&dir, worker, self.clock.as_ref())
     }
 
-    fn pulse(&self, team: &TeamName) -> Result<Pulse> {
-        let (dir, tasks) = self.folders_to_read(team)?;
-        let number = |stamp: Option<teamster_fs::Stamp>| {
-            stamp.map_or(0, |stamp| {
-                hash_of(format!("{} {} {}", stamp.inode, stamp.size, stamp.modified))
-            })
-        };
-        Ok(Pulse {
-            journal: number(dir.stamp(layout::JOURNAL)?),
-            tasks: number(tasks.map(|tasks| tasks.own_stamp()).transpose()?),
-        })
+    fn listen(&self, team: &TeamName, worker: &WorkerName) -> Result<Box<dyn Listen>> {
+        Ok(Box::new(listen::FileListener::new(self, team, worker)?))
     }
 
     fn position(&self, team: &TeamName) -> Result<u64> {

@@ -1,5 +1,6 @@
 //! The store in memory: the same rules without a disk, for tests and simulations.
 
+mod listen;
 mod read;
 mod txn;
 mod watch;

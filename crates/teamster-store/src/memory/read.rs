@@ -1,5 +1,7 @@
 //! Plain reads from memory.
 
+use std::sync::Arc;
+
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
@@ -8,11 +10,13 @@ use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
+use super::listen::MemListener;
 use super::watch::MemWatch;
 use super::{MemStore, no_team};
 use crate::error::Result;
+use crate::listen::Listen;
 use crate::rules::no_task;
-use crate::store::{Damaged, Filed, JournalPage, Pulse, Read, Signal, TaskList, TeamEntry};
+use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
 use crate::watch::Watch;
 
 impl Read for MemStore {
@@ -137,19 +141,17 @@ impl Read for MemStore {
     }
 
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>> {
-        self.with(team, |team| {
-            [false, true]
-                .iter()
-                .filter_map(|drain| team.signals.get(&(worker.clone(), *drain)).cloned())
-                .collect()
-        })
+        self.with(team, |team| team.signals_for(worker))
     }
 
-    fn pulse(&self, team: &TeamName) -> Result<Pulse> {
-        self.with(team, |team| Pulse {
-            journal: team.events.last().map_or(0, |event| event.seq),
-            tasks: team.tasks.values().map(Task::version).sum(),
-        })
+    fn listen(&self, team: &TeamName, worker: &WorkerName) -> Result<Box<dyn Listen>> {
+        self.with(team, |_| ())?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::new(MemListener::new(
+            shared,
+            team.clone(),
+            worker.clone(),
+        )))
     }
 
     fn position(&self, team: &TeamName) -> Result<u64> {

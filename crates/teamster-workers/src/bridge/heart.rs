@@ -9,13 +9,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use teamster_fs::proc::Machine;
-use teamster_store::{Kind, Pulse, Signal, Store};
+use teamster_store::{Kind, Listen, Pulse, Signal, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::task::Token;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use super::Event;
 use crate::rules::Rules;
+
+/// A worker without a task, in whose team nothing has happened for so long, looks half as often,
+const QUIET: Duration = Duration::from_secs(5);
+/// and after so long a fifth as often: each look wakes a process, and a hundred of them may be waiting.
+const LONG_QUIET: Duration = Duration::from_secs(30);
 
 /// News from the heart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +92,8 @@ impl Heart {
             changed: Condvar::new(),
         });
         let mut beater = Beater {
+            listener: store.listen(&who.team, &who.name)?,
+            stirred: Instant::now(),
             store,
             machine,
             who,
@@ -191,7 +198,10 @@ struct Beater {
     shared: Arc<Shared>,
     /// Signals that the worker knows of.
     asked: Vec<(String, bool)>,
+    listener: Box<dyn Listen>,
     pulse: Pulse,
+    /// When something last happened.
+    stirred: Instant,
 }
 
 impl Beater {
@@ -200,17 +210,26 @@ impl Beater {
         let mut held: Option<TaskId> = None;
         let mut last_looked = Instant::now();
         loop {
-            let (urgent, over, holding) = self.wait(self.rules.look);
+            let look = self.pace(held.is_some());
+            let next_look = look.saturating_sub(last_looked.elapsed());
+            let next_beat = self.rules.beat.saturating_sub(beaten.elapsed());
+            // A beat that fails again and again must not keep us busy.
+            let next_beat = next_beat.max(self.rules.look);
+            let (urgent, over, holding) = self.wait(next_look.min(next_beat));
             if over {
                 return;
             }
-            if urgent || beaten.elapsed() >= self.rules.beat {
-                // A beat that could not be written is tried again at once: others judge us by it.
+            if urgent {
+                self.stirred = Instant::now();
+            }
+            // A beat that is due soon is written now: one waking is cheaper than two.
+            if urgent || beaten.elapsed() + self.rules.look / 2 >= self.rules.beat {
+                // A beat that could not be written is tried again soon: others judge us by it.
                 if self.beat().is_ok() {
                     beaten = Instant::now();
                 }
             }
-            if last_looked.elapsed() >= self.rules.look {
+            if last_looked.elapsed() >= look {
                 last_looked = Instant::now();
                 self.look();
             }
@@ -226,6 +245,16 @@ impl Beater {
                 renewed = Instant::now();
             }
         }
+    }
+
+    /// How often to look now.
+    fn pace(&self, has_task: bool) -> Duration {
+        let times = match self.stirred.elapsed() {
+            quiet if has_task || quiet < QUIET => 1,
+            quiet if quiet < LONG_QUIET => 2,
+            _ => 5,
+        };
+        self.rules.look * times
     }
 
     /// Waits for something urgent, at most `patience`.
@@ -269,25 +298,23 @@ impl Beater {
     ///
     /// Another program's signal is only a file, so it is looked for even when the journal says nothing.
     fn look(&mut self) {
-        for signal in self
-            .store
-            .signals(&self.who.team, &self.who.name)
-            .unwrap_or_default()
-        {
+        let heard = match self.listener.hear() {
+            Ok(heard) => heard,
+            Err(error) if error.kind == Kind::NotFound => return self.tell(News::NoTeam),
+            Err(_) => return,
+        };
+        for signal in heard.signals {
             let known = (signal.request_id.clone(), signal.drain);
             if !self.asked.contains(&known) {
                 self.asked.push(known);
+                self.stirred = Instant::now();
                 self.tell(News::Stop(signal));
             }
         }
-        match self.store.pulse(&self.who.team) {
-            Ok(pulse) if pulse == self.pulse => {}
-            Ok(pulse) => {
-                self.pulse = pulse;
-                self.tell(News::Changed);
-            }
-            Err(error) if error.kind == Kind::NotFound => self.tell(News::NoTeam),
-            Err(_) => {}
+        if heard.pulse != self.pulse {
+            self.pulse = heard.pulse;
+            self.stirred = Instant::now();
+            self.tell(News::Changed);
         }
     }
 

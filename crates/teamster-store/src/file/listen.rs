@@ -1,0 +1,156 @@
+//! Listening with open folders: nothing new costs four looks at folders and files, and no opening.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use teamster_fs::{Dir, Stamp, layout};
+use teamster_types::{TeamName, WorkerName};
+
+use super::record::hash_of;
+use super::{FileStore, no_team};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::listen::{Heard, Listen, Pulse};
+use crate::store::Signal;
+
+/// After so many looks the folders are opened anew: whoever moves them away and puts others in their place is noticed.
+const OPEN_AGAIN: u32 = 10;
+/// A folder that has looked the same for so long is believed. What comes in the same moment as an earlier change does
+/// not show in its time, and some file systems count in seconds.
+const SETTLES: Duration = Duration::from_secs(2);
+
+pub(super) struct FileListener {
+    claude: PathBuf,
+    clock: Arc<dyn Clock>,
+    team: TeamName,
+    worker: WorkerName,
+    open: Option<Open>,
+    quiet: Option<Quiet>,
+}
+
+/// The folder of the signals while there are none for the worker.
+struct Quiet {
+    stamp: Option<Stamp>,
+    /// Since when it has looked like this,
+    since: Instant,
+    /// and whether it was read after that had been so for a while.
+    settled: bool,
+}
+
+/// Open folders, and how often they were used.
+struct Open {
+    teams: Dir,
+    team: Dir,
+    inode: u64,
+    all_tasks: Option<Dir>,
+    looks: u32,
+}
+
+impl FileListener {
+    pub(super) fn new(store: &FileStore, team: &TeamName, worker: &WorkerName) -> Result<Self> {
+        let mut listener = Self {
+            claude: store.claude.clone(),
+            clock: Arc::clone(&store.clock),
+            team: team.clone(),
+            worker: worker.clone(),
+            open: None,
+            quiet: None,
+        };
+        listener.open = Some(listener.open()?);
+        Ok(listener)
+    }
+
+    fn open(&self) -> Result<Open> {
+        let missing = || no_team(&self.team);
+        let root = Dir::open_root(&self.claude)?.ok_or_else(missing)?;
+        let teams = root.child(layout::TEAMS)?.ok_or_else(missing)?;
+        let team = teams.child(self.team.as_str())?.ok_or_else(missing)?;
+        Ok(Open {
+            inode: team.own_stamp()?.inode,
+            teams,
+            team,
+            all_tasks: root.child(layout::TASKS)?,
+            looks: 0,
+        })
+    }
+
+    /// The folders, if they are still the team's; else those that are now.
+    fn folders(&mut self) -> Result<Open> {
+        let Some(mut open) = self.open.take() else {
+            return self.open();
+        };
+        open.looks += 1;
+        let there = open.teams.stamp(self.team.as_str())?;
+        let is_current = there.is_some_and(|stamp| stamp.inode == open.inode);
+        if is_current && open.all_tasks.is_some() && open.looks < OPEN_AGAIN {
+            return Ok(open);
+        }
+        self.open()
+    }
+
+    fn signals(&mut self, team: &Dir) -> Result<Vec<Signal>> {
+        let stamp = team.stamp(layout::SIGNALS)?;
+        let quiet = self.quiet.take().filter(|quiet| quiet.stamp == stamp);
+        let mut quiet = quiet.unwrap_or_else(|| Quiet {
+            stamp,
+            since: Instant::now(),
+            settled: false,
+        });
+        if !quiet.settled {
+            quiet.settled = quiet.since.elapsed() >= SETTLES;
+            let found = read(team, &self.worker, self.clock.as_ref())?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        self.quiet = Some(quiet);
+        Ok(Vec::new())
+    }
+}
+
+impl Listen for FileListener {
+    fn hear(&mut self) -> Result<Heard> {
+        let open = self.folders()?;
+        // A signal that cannot be read must not make the worker deaf; it is read again at the next look.
+        let signals = self.signals(&open.team).unwrap_or_default();
+        let tasks = match &open.all_tasks {
+            Some(all) => all.stamp(self.team.as_str())?,
+            None => None,
+        };
+        let pulse = Pulse {
+            journal: number(open.team.stamp(layout::JOURNAL)?),
+            tasks: number(tasks),
+        };
+        self.open = Some(open);
+        Ok(Heard { pulse, signals })
+    }
+}
+
+/// The signals that wait for a worker, in a team's folder.
+pub(super) fn read(team: &Dir, worker: &WorkerName, clock: &dyn Clock) -> Result<Vec<Signal>> {
+    let mut found = Vec::new();
+    let Some(dir) = team.child(layout::SIGNALS)? else {
+        return Ok(found);
+    };
+    for drain in [false, true] {
+        let name = layout::signal_file(worker, drain);
+        if let Some((bytes, _)) = dir.read(&name)? {
+            // Another program's signal may say less; that it is there is what counts.
+            let signal = serde_json::from_slice::<Signal>(&bytes).unwrap_or_else(|_| Signal {
+                request_id: String::new(),
+                reason: String::new(),
+                timestamp: clock.now(),
+                drain,
+            });
+            found.push(Signal { drain, ..signal });
+        }
+    }
+    Ok(found)
+}
+
+fn number(stamp: Option<Stamp>) -> u64 {
+    stamp.map_or(0, |stamp| {
+        hash_of(format!("{} {} {}", stamp.inode, stamp.size, stamp.modified))
+    })
+}

@@ -1,0 +1,86 @@
+//! Listening for one worker, in files.
+
+use std::time::{Duration, Instant};
+
+use teamster_store::{Kind, Listen, Read, Store};
+
+use super::crew::Crew;
+
+/// Hears nothing for so long that quiet is believed.
+fn get_used_to_quiet(listener: &mut dyn Listen) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(2_500) {
+        assert_eq!(listener.hear().unwrap().signals, []);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_signal_of_another_program_is_heard_after_a_long_quiet() {
+    let crew = Crew::new("heard");
+    std::fs::create_dir_all(crew.in_team("signals")).unwrap();
+    let worker = "ada".parse().unwrap();
+    let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
+    get_used_to_quiet(&mut *listener);
+    std::fs::write(crew.in_team("signals/ada.shutdown"), "now!").unwrap();
+    // As long as it is there, and not only once.
+    for _ in 0..2 {
+        let heard = listener.hear().unwrap().signals;
+        assert_eq!(heard.len(), 1);
+        assert!(!heard[0].drain);
+    }
+    std::fs::write(
+        crew.in_team("signals/ada.shutdown"),
+        r#"{"requestId":"r2","reason":"","timestamp":"2026-01-01T00:00:00Z"}"#,
+    )
+    .unwrap();
+    assert_eq!(listener.hear().unwrap().signals[0].request_id, "r2");
+    std::fs::remove_file(crew.in_team("signals/ada.shutdown")).unwrap();
+    assert_eq!(listener.hear().unwrap().signals, []);
+}
+
+#[test]
+fn a_folder_for_signals_that_comes_late_is_seen() {
+    let crew = Crew::new("late-signals");
+    let _ = std::fs::remove_dir_all(crew.in_team("signals"));
+    let worker = "ada".parse().unwrap();
+    let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
+    get_used_to_quiet(&mut *listener);
+    std::fs::create_dir(crew.in_team("signals")).unwrap();
+    std::fs::write(crew.in_team("signals/ada.drain"), "{}").unwrap();
+    assert!(listener.hear().unwrap().signals[0].drain);
+}
+
+#[test]
+fn a_signal_that_cannot_be_read_makes_nobody_deaf() {
+    let crew = Crew::new("deaf");
+    let worker = "ada".parse().unwrap();
+    let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
+    std::fs::create_dir_all(crew.in_team("signals")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", crew.in_team("signals/ada.shutdown")).unwrap();
+    let before = listener.hear().unwrap();
+    assert_eq!(before.signals, []);
+    crew.create("first");
+    assert_ne!(listener.hear().unwrap().pulse, before.pulse);
+}
+
+#[test]
+fn a_team_that_goes_is_missed_and_one_that_comes_in_its_place_is_heard() {
+    let crew = Crew::new("gone");
+    let worker = "ada".parse().unwrap();
+    let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
+    let config = crew.store.team(&crew.team).unwrap();
+    listener.hear().unwrap();
+    crew.store.delete_team(&crew.team, "user", true).unwrap();
+    assert_eq!(listener.hear().unwrap_err().kind, Kind::NotFound);
+    let again = teamster_types::team::NewTeam {
+        name: crew.team.clone(),
+        description: String::new(),
+        project: config.project().unwrap_or_default().to_owned(),
+        members: Vec::new(),
+    };
+    crew.store.create_team(&again, None).unwrap();
+    let before = listener.hear().unwrap();
+    crew.create("first");
+    assert_ne!(listener.hear().unwrap().pulse, before.pulse);
+}
