@@ -7,6 +7,7 @@
 //! One thread does all that; the [`heart`] beats beside it. Everything that happens, from the agent's lines to a stop
 //! signal, comes through one channel, so that nothing is waited for while something else happens.
 
+mod asked;
 mod attempt;
 mod finish;
 mod heart;
@@ -14,6 +15,7 @@ mod log;
 mod news;
 mod work;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use crate::dead;
 use crate::record::{self, Record, Wanted};
 use crate::rules::Rules;
 use crate::workplace::{NoPlace, Workplace};
+use asked::Answered;
 use heart::{Heart, News, Who};
 
 /// A claim that found nothing is not tried again before this time, however much happens in the team.
@@ -52,6 +55,10 @@ enum Event {
     Agent(u64, Said),
 }
 
+/// Makes the place where a worker works, and says what it does. It is called by whoever has the worker's seat.
+pub type MakePlace =
+    Box<dyn FnOnce(&mut dyn FnMut(&str)) -> Result<Box<dyn Workplace>, NoPlace> + Send>;
+
 /// What a bridge needs.
 pub struct Setup {
     /// Where tasks come from.
@@ -64,12 +71,14 @@ pub struct Setup {
     pub wanted: Wanted,
     /// How often it was started anew since it last ended in order.
     pub restarts: u32,
+    /// What its agent is called.
+    pub provider: String,
     /// The agent.
     pub driver: Box<dyn Driver>,
     /// What it may do.
     pub permissions: Permissions,
     /// Where it works.
-    pub workplace: Box<dyn Workplace>,
+    pub workplace: MakePlace,
     /// How long things may take.
     pub rules: Rules,
     /// The number of this launch.
@@ -137,6 +146,10 @@ pub struct Bridge {
     /// The last event that was looked at.
     seen: u64,
     mail: Vec<Message>,
+    /// Answers of people that the agent has not got yet.
+    answers: Vec<Answered>,
+    /// Answers that were read, by the ids of their messages: what is not acknowledged is read again.
+    known_answers: HashSet<String>,
     last_told: Option<Instant>,
     lost_lines: u64,
     /// Held for the bridge's life; the kernel frees it at its death.
@@ -145,7 +158,7 @@ pub struct Bridge {
 
 impl Bridge {
     /// Takes the worker's seat and begins to beat.
-    pub fn open(setup: Setup) -> Result<Self, BridgeError> {
+    pub fn open(mut setup: Setup) -> Result<Self, BridgeError> {
         let Wanted { team, worker, .. } = setup.wanted.clone();
         let seat_name = layout::bridge_lock(&worker);
         let seat = match Lock::wait(&setup.team_folder, &seat_name, Duration::ZERO, false)? {
@@ -154,6 +167,8 @@ impl Bridge {
                 return Err(BridgeError::Seated { worker, team });
             }
         };
+        // Only now: another process of this worker would have its worktree pulled away under its agent.
+        let workplace = (setup.workplace)(&mut setup.say)?;
         tree::adopt_orphans();
         let machine = Arc::new(Machine::read());
         let project = Dir::open_or_create_root(&setup.project)?;
@@ -162,7 +177,7 @@ impl Bridge {
         let who = Who {
             team,
             name: worker,
-            provider: setup.wanted.provider.clone(),
+            provider: setup.provider,
             launch: setup.launch,
         };
         let record = Record {
@@ -189,7 +204,7 @@ impl Bridge {
             driver: Some(setup.driver),
             model: record.wanted.model,
             permissions: setup.permissions,
-            workplace: setup.workplace,
+            workplace,
             rules: setup.rules,
             exported: setup.exported,
             teamster: setup.teamster,
@@ -209,6 +224,8 @@ impl Bridge {
             began: record.started_at,
             seen,
             mail: Vec::new(),
+            answers: Vec::new(),
+            known_answers: HashSet::new(),
             last_told: None,
             lost_lines: 0,
             _seat: seat,

@@ -52,6 +52,7 @@ impl Supervise {
             project: &project,
             teamster: &teamster,
             tmux: wanted::tmux(&project),
+            setup: wanted::setup_time(context, &project)?,
         };
         let mut supervisor = Supervisor::new(
             context.store()?,
