@@ -61,7 +61,9 @@ fn a_link_that_leads_out_is_refused() {
         "nothing",
         "src",
     ] {
-        let error = worktree.set_up(&words(&[link]), &[], LONG, &[]).unwrap_err();
+        let error = worktree
+            .set_up(&words(&[link]), &[], LONG, &[])
+            .unwrap_err();
         assert_eq!(error.problem, GitProblem::Refused, "{link}: {error}");
     }
     assert!(worktree.is_clean().unwrap());

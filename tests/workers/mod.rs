@@ -1,11 +1,15 @@
 //! Workers as real processes, with real git, real agents' recorded words and real ends.
 
+mod asking;
 mod crash;
 mod guard;
 mod launch;
 mod place;
+mod providers;
+mod setup;
 mod stop;
 mod trouble;
+mod trust;
 mod work;
 
 use std::process::{Command, Stdio};

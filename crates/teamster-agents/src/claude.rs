@@ -49,10 +49,12 @@ impl Claude {
         let is_set = |name: &&str| var(name).is_some_and(|value| !value.is_empty());
         let is_on = |name: &&str| {
             var(name).is_some_and(|value| {
-                !["", "0", "false", "no", "off"].iter().any(|off| value == *off)
+                !["", "0", "false", "no", "off"]
+                    .iter()
+                    .any(|off| value == *off)
             })
         };
-        SIGN_IN.iter().any(|name| is_set(name)) || CLOUDS.iter().any(|name| is_on(name))
+        SIGN_IN.iter().any(is_set) || CLOUDS.iter().any(is_on)
     }
 }
 

@@ -316,8 +316,14 @@ mod tests {
         let can = |config: &TeamConfig| config.members()[0].capabilities.clone();
         assert!(join(&mut config, "mine", Some(&["testing"])));
         assert_eq!(can(&config), Some(vec!["testing".to_owned()]));
-        assert!(!join(&mut config, "mine", Some(&["testing"])), "nothing new");
-        assert!(!join(&mut config, "mine", None), "nothing said, nothing changed");
+        assert!(
+            !join(&mut config, "mine", Some(&["testing"])),
+            "nothing new"
+        );
+        assert!(
+            !join(&mut config, "mine", None),
+            "nothing said, nothing changed"
+        );
         assert!(!join(&mut config, "", None));
         assert!(join(&mut config, "mine", Some(&["general"])));
         assert_eq!(can(&config), None, "that is what anybody takes it for");

@@ -84,7 +84,9 @@ mod tests {
     fn a_request_waits_until_it_is_answered_or_its_run_is_over() {
         let names = |events: &[Event]| {
             let open = still_open(events, "ann");
-            open.into_iter().map(|open| open.request).collect::<Vec<_>>()
+            open.into_iter()
+                .map(|open| open.request)
+                .collect::<Vec<_>>()
         };
         let mut events = vec![asked("ann", "r1"), asked("ben", "r2"), asked("ann", "r3")];
         assert_eq!(names(&events), ["r1", "r3"]);

@@ -74,12 +74,7 @@ impl Worktree {
         Ok(setup)
     }
 
-    fn run_step(
-        &self,
-        text: &str,
-        deadline: Instant,
-        withheld: &[&str],
-    ) -> Result<Step, GitError> {
+    fn run_step(&self, text: &str, deadline: Instant, withheld: &[&str]) -> Result<Step, GitError> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", text]).current_dir(self.work_folder());
         for (name, _) in std::env::vars_os() {

@@ -50,7 +50,8 @@ impl Bridge {
         watch.waiting.push(Waiting {
             request: request.to_owned(),
             what: format!("{tool} {detail}"),
-            since: Instant::now(),
+            // Asking was its last word, so that no silence is counted from before it.
+            since: watch.spoke,
         });
         let name = self.who.name.clone();
         self.tell(&format!(

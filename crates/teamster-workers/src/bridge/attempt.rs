@@ -5,8 +5,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentEvent, Decision, Driver, Ending, Exit, Input, Interrupt, Job, Launch, Outcome, Polite, Reader,
-    Stopped,
+    AgentEvent, Decision, Driver, Ending, Exit, Input, Interrupt, Job, Launch, Outcome, Polite,
+    Reader, Stopped,
 };
 use teamster_isolate::child::{self, Running, Said, Start, Stream};
 use teamster_isolate::{Signal, tree};

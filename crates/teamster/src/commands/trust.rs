@@ -39,8 +39,15 @@ impl Trust {
             return context.out.answer(
                 || json!({ "project": context.layout.project, "revoked": was_there }),
                 || {
-                    let what = if was_there { "is not trusted any more" } else { "was not trusted" };
-                    format!("{} {what}", line(&context.layout.project.display().to_string()))
+                    let what = if was_there {
+                        "is not trusted any more"
+                    } else {
+                        "was not trusted"
+                    };
+                    format!(
+                        "{} {what}",
+                        line(&context.layout.project.display().to_string())
+                    )
                 },
             );
         }

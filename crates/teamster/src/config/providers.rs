@@ -136,11 +136,7 @@ fn read(section: &Section, mut wrong: impl FnMut(usize, String, bool)) -> Config
         let name = format!("providers.{}.{key}", section.name);
         let mut text = |into: &mut Option<String>| match raw {
             Raw::Text(text) => *into = Some(text.clone()),
-            other => wrong(
-                *line,
-                format!("`{name}` is {other}, expected a text"),
-                true,
-            ),
+            other => wrong(*line, format!("`{name}` is {other}, expected a text"), true),
         };
         match key.as_str() {
             "kind" => text(&mut configured.kind),

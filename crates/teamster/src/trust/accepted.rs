@@ -111,7 +111,10 @@ fn read(folder: &Dir) -> Result<Object> {
         .map_err(|error| damaged(folder, &error.to_string()))?;
     match whole.get("schema").and_then(Value::as_u64) {
         Some(SCHEMA) => Ok(whole),
-        Some(other) => Err(damaged(folder, &format!("its schema is {other}, not {SCHEMA}"))),
+        Some(other) => Err(damaged(
+            folder,
+            &format!("its schema is {other}, not {SCHEMA}"),
+        )),
         None => Err(damaged(folder, "it has no schema")),
     }
 }

@@ -259,9 +259,7 @@ fn wishes(config: &Config) -> Vec<Wish> {
     let setup = &config.worktree_setup;
     if matches!(setup.source, Source::Project(..)) {
         let commands = setup.value.iter();
-        wishes.extend(
-            commands.map(|command| wish("worktree.setup", command, &setup.source, true)),
-        );
+        wishes.extend(commands.map(|command| wish("worktree.setup", command, &setup.source, true)));
     }
     let permissions = [
         ("permissions.shell", &config.permissions_shell),
