@@ -1,8 +1,9 @@
 //! The help is true: every example in it does what it says.
 
 use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
 
-use crate::kit::{Follower, TestProject};
+use crate::kit::{Follower, TestProject, living};
 
 /// Every command and every group of commands, by its words.
 fn commands() -> Vec<Vec<String>> {
@@ -134,7 +135,25 @@ fn try_example(example: &str) {
     if example.contains("teamster worktree ") {
         project.shell(WORKTREES).run().succeeds();
     }
+    let needs_workers = ["teamster worker ", "teamster shutdown"]
+        .iter()
+        .any(|words| example.contains(words));
+    let _workers = needs_workers.then(|| Workers::prepare(&project, example));
     let (line, comment) = example.split_once("   # ").unwrap_or((example, ""));
+    match comment {
+        "in a terminal" => {
+            // Here is none, and nobody is in a pane.
+            call(line).run().exits(3);
+            return;
+        }
+        "until told" => {
+            let mut follower = call(&format!("exec {line}")).follow();
+            follower.line();
+            assert!(follower.interrupt().success(), "{example}");
+            return;
+        }
+        _ => {}
+    }
     if comment == "until Ctrl-C" {
         // The shell is replaced, so that the signal reaches teamster.
         interrupt(call(&format!("exec {line}")).follow(), example);
@@ -146,6 +165,39 @@ fn try_example(example: &str) {
         "{example}"
     );
     call(line).run().exits(code.parse().unwrap());
+}
+
+/// What those of `teamster worker` need: a repository, and a worker that has done a task. Nobody is left afterwards.
+struct Workers<'a>(&'a TestProject);
+
+impl<'a> Workers<'a> {
+    fn prepare(project: &'a TestProject, example: &str) -> Self {
+        let begin = WORKTREES.split("for name").next().unwrap();
+        project.shell(begin).run().succeeds();
+        let workers = Self(project);
+        if example.contains(" resume ") {
+            let tired = serde_json::json!({ "status": "quarantined", "consecutiveErrors": 3 });
+            project.beat("worker-1", Duration::ZERO, &living(), &tired);
+        } else if !example.contains("worker start") {
+            let start = "worker start --name worker-1 --provider";
+            let words = start.split(' ').chain(["command:echo hello"]);
+            project.run(words).succeeds();
+            let is_done = || {
+                let shown = project.run(["task", "show", "3", "--json"]).succeeds();
+                shown.json()["task"]["status"] == "completed"
+            };
+            while !is_done() {
+                std::thread::yield_now();
+            }
+        }
+        workers
+    }
+}
+
+impl Drop for Workers<'_> {
+    fn drop(&mut self) {
+        self.0.run(["shutdown", "--force", "--json"]);
+    }
 }
 
 /// It must say something, go on, and end at an interrupt.
@@ -169,7 +221,8 @@ fn the_help_of_the_whole_is_a_map() {
       team         Make, show and remove teams
       task         Make, claim, finish and show tasks
       message      Send, read and follow messages
-      worker       Show workers
+      worker       Start, watch and stop workers
+      shutdown     Stop every worker of a team, and see that nobody is left
       worktree     Show, save and remove the worktrees of workers
       zombies      Find and remove what is over but still there
       journal      Show what happened in a team, event by event
@@ -180,6 +233,7 @@ fn the_help_of_the_whole_is_a_map() {
       state-file   Read and change the state that viewers show, for scripts
       doctor       Check that everything teamster needs is there and in order
       config       Show settings
+      trust        Accept the commands that come with this project's .teamster folder, or take that back
       completions  Print a script that lets a shell complete commands
       man          Print the manual page, or write one for each command
       help         Print this message or the help of the given subcommand(s)

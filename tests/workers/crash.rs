@@ -93,6 +93,31 @@ fn whoever_looks_after_a_team_replaces_the_dead_a_few_times() {
 }
 
 #[test]
+fn a_hung_worker_is_ended_and_started_anew() {
+    let crew = Crew::new();
+    let id = crew.task("hung");
+    crew.start("ann", "echo up; test -e ../../../go || sleep 600; echo ok");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let before = crew.heartbeat("ann").unwrap();
+    let pid = before["pid"].to_string();
+    let stopped = std::process::Command::new("kill")
+        .args(["-STOP", &pid])
+        .status();
+    assert!(stopped.unwrap().success());
+    crew.age_heartbeat("ann");
+    assert_eq!(crew.worker("ann")["verdict"], "hung");
+    std::fs::write(crew.project.folder().join(".omc/go"), "").unwrap();
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert!(looked.stdout.contains("ann: hung: "), "{}", looked.stdout);
+    crew.until_status(&id, "completed");
+    let launch = before["launch"].as_str().unwrap();
+    assert_eq!(carriers("TEAMSTER_LAUNCH", launch), [0_u32; 0]);
+    assert_eq!(crew.events("worker.hung").len(), 1);
+}
+
+#[test]
 fn only_one_looks_after_a_team() {
     let crew = Crew::new();
     let mut first = crew.project.call(["worker", "supervise"]).spawn();

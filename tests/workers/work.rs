@@ -78,7 +78,7 @@ fn an_attempt_that_fails_is_told_and_its_work_is_kept() {
 fn an_agent_gets_its_prompt_its_mail_and_no_foreign_secret() {
     let crew = Crew::new();
     crew.project.run(["team", "join", "crew", "ann"]).succeeds();
-    let send = [
+    let words = [
         "message",
         "send",
         "--to",
@@ -87,7 +87,7 @@ fn an_agent_gets_its_prompt_its_mail_and_no_foreign_secret() {
         "lead",
         "mind the gap",
     ];
-    crew.project.run(send).succeeds();
+    crew.project.run(words).succeeds();
     let id = crew.project.task(
         "Read; $(touch planted) `id`",
         &["--description", "It's \"quoted\"\nand long"],

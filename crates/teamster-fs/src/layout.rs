@@ -200,6 +200,8 @@ pub fn worker_of_launch(name: &str) -> Option<WorkerName> {
 
 /// What a bridge without a terminal prints, beside the logs of its tasks.
 pub const BRIDGE_LOG: &str = "bridge.log";
+/// The part before that, once the file grew too large.
+pub const OLD_BRIDGE_LOG: &str = "bridge.old.log";
 
 /// Whether a file is held by the bridge of a worker.
 pub fn is_bridge_lock(name: &str) -> bool {

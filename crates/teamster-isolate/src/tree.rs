@@ -197,25 +197,35 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Looks at the ended children of this process that nobody else waits for. Orphans of an agent become children of
-    /// the process that adopts them, and stay in the system's table until it looks.
+    /// Only who is below this process can be a child of it.
     fn reap(&self) {
-        let me = self.machine.me().pid;
-        for seen in processes::all(self.machine) {
-            if seen.over && seen.parent == me && self.spared == Some(me) {
-                let pid = i32::try_from(seen.id.pid).ok();
-                if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw)
-                    && !crate::child::is_waited_for(seen.id.pid)
-                {
-                    let _ = waitpid(Some(pid), WaitOptions::NOHANG);
-                }
-            }
+        if self.spared == Some(self.machine.me().pid) {
+            reap_adopted(self.machine);
         }
     }
 
     fn forget(&self) {
         if let Some(group) = Group::find(&group_name(self.number)) {
             group.remove();
+        }
+    }
+}
+
+/// Looks at the ended children of this process that nobody waits for. Orphans of an agent become children of the process
+/// that adopts them, and stay in the system's table until it looks.
+///
+/// To be called where no other thread starts programs but through [`crate::child`]: their end would be taken from whoever
+/// waits for it.
+pub fn reap_adopted(machine: &Machine) {
+    let me = machine.me().pid;
+    for seen in processes::all(machine) {
+        let is_ours = seen.over && seen.parent == me && !crate::child::is_waited_for(seen.id.pid);
+        let pid = i32::try_from(seen.id.pid).ok();
+        if let Some(pid) = pid
+            .and_then(rustix::process::Pid::from_raw)
+            .filter(|_| is_ours)
+        {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
 }

@@ -4,12 +4,15 @@
 //! Everything of ours lives under `metadata.teamster`: Claude Code drops unknown top-level keys when it rewrites a
 //! task, but keeps `metadata`.
 
+mod claim;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::json::{self, Object};
-use crate::process::ProcessId;
 use crate::{TaskId, Time, WorkerName};
+
+pub use claim::{Claim, Token};
 
 /// The longest subject, in characters.
 pub const SUBJECT_LIMIT: usize = 500;
@@ -43,82 +46,6 @@ impl Status {
         [Self::Pending, Self::InProgress, Self::Completed]
             .into_iter()
             .find(|status| status.as_str() == word)
-    }
-}
-
-/// The secret that proves a claim. Whoever holds it may finish the task, as long as nobody took it over.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Token(String);
-
-impl Token {
-    /// A token made of this text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The secret itself, for its holder.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
-
-/// Who holds a task, and until when.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Claim {
-    /// The worker that claimed it.
-    pub worker: WorkerName,
-    /// The proof. Never shown, never journalled.
-    pub token: Token,
-    /// When others may take it over, if the worker is dead by then.
-    pub leased_until: Time,
-    /// The process that claimed it: its pid,
-    pub pid: u32,
-    /// its start time in clock ticks since boot,
-    #[serde(default)]
-    pub process_start_time: u64,
-    /// its boot,
-    #[serde(default)]
-    pub boot_id: String,
-    /// its pid namespace,
-    #[serde(default)]
-    pub pid_ns: String,
-    /// and its machine.
-    #[serde(default)]
-    pub host: String,
-}
-
-impl Claim {
-    /// A claim by `worker`, made by `process`.
-    pub fn new(worker: WorkerName, token: Token, leased_until: Time, process: ProcessId) -> Self {
-        Self {
-            worker,
-            token,
-            leased_until,
-            pid: process.pid,
-            process_start_time: process.process_start_time,
-            boot_id: process.boot_id,
-            pid_ns: process.pid_ns,
-            host: process.host,
-        }
-    }
-
-    /// The process that claimed it.
-    pub fn process(&self) -> ProcessId {
-        ProcessId {
-            pid: self.pid,
-            process_start_time: self.process_start_time,
-            boot_id: self.boot_id.clone(),
-            pid_ns: self.pid_ns.clone(),
-            host: self.host.clone(),
-        }
     }
 }
 

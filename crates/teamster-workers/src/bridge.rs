@@ -251,7 +251,7 @@ impl Bridge {
                 tried = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {
-                        self.work(claimed);
+                        self.work(&claimed);
                         continue;
                     }
                     Ok(None) => {}
@@ -306,12 +306,9 @@ impl Bridge {
     /// Waits for something that makes another look worth it.
     fn wait(&mut self, tried: Option<Instant>) {
         let rested = tried.map(|tried| tried + BREATH);
-        let again = Instant::now() + ASK_AGAIN;
         loop {
-            let until = match self.paused_until {
-                Some(paused) if paused < again => paused,
-                _ => again,
-            };
+            let again = Instant::now() + ASK_AGAIN;
+            let until = self.paused_until.map_or(again, |paused| paused.min(again));
             let left = until.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(left) {
                 Ok(event) => {
@@ -328,9 +325,6 @@ impl Bridge {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    if self.may_work() && self.is_work_waiting() {
-                        return;
-                    }
                     if self
                         .paused_until
                         .is_some_and(|until| Instant::now() >= until)
@@ -338,8 +332,9 @@ impl Bridge {
                         self.paused_until = None;
                         return;
                     }
-                    // Nothing to do: only an event can change that.
-                    return self.wait(None);
+                    if self.is_work_waiting() && self.may_work() {
+                        return;
+                    }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     self.gone = true;

@@ -16,6 +16,8 @@ use crate::record::{Backend, Wanted};
 /// A bridge needs moments to begin; a machine that is busy with fifty of them, more.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// What bridges printed is put aside when it is longer than this.
+const LONGEST_LOG: u64 = 4 * 1024 * 1024;
 /// So much of what a bridge printed is shown when it did not begin.
 const LAST_WORDS: usize = 2_000;
 
@@ -67,6 +69,14 @@ impl Launcher<'_> {
         for name in layout::log_folders(&wanted.team, &wanted.worker) {
             logs = logs.child_or_create(name)?;
         }
+        let is_long = |stamp: &teamster_fs::Stamp| stamp.size > LONGEST_LOG;
+        if logs
+            .stamp(layout::BRIDGE_LOG)?
+            .as_ref()
+            .is_some_and(is_long)
+        {
+            logs.rename(layout::BRIDGE_LOG, &logs, layout::OLD_BRIDGE_LOG)?;
+        }
         let began = logs
             .stamp(layout::BRIDGE_LOG)?
             .map_or(0, |stamp| stamp.size);
@@ -110,10 +120,9 @@ impl Launcher<'_> {
         folder.replace(layout::AGENT_ENVIRONMENT, &environment(launch), Sync::Fast)?;
         args.push("--environment".into());
         args.push(folder.join(layout::AGENT_ENVIRONMENT).into());
-        let mut argv: Vec<OsString> = vec![self.teamster.into()];
-        argv.extend(args);
+        args.insert(0, self.teamster.into());
         let command = PaneCommand {
-            argv: &argv,
+            argv: &args,
             env: &[(LAUNCH.into(), launch.into())],
             folder: self.project,
         };

@@ -20,6 +20,8 @@ use super::{Bridge, Event};
 const LAST_LINES: usize = 20;
 /// So much of a line is kept for that.
 const LAST_LINE_BYTES: usize = 400;
+/// Ended orphans of the agent are looked at this often, so that they leave the system's table.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// A program that ended may have left its last words in a pipe.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -203,14 +205,20 @@ impl Bridge {
 
     /// Goes with the agent to its end.
     fn watch(&mut self, watch: &mut Watch<'_>) {
+        let mut looked = Instant::now();
         while watch.exit.is_none() {
-            match self.events.recv_timeout(self.time_left(watch)) {
+            let patience = self.time_left(watch).min(LOOK_AGAIN);
+            match self.events.recv_timeout(patience) {
                 Ok(event) => self.hear(watch, event),
                 Err(RecvTimeoutError::Timeout) => self.look_at_the_clock(watch),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             // A talkative agent must not keep us from looking.
             self.look_at_the_clock(watch);
+            if looked.elapsed() >= LOOK_AGAIN {
+                looked = Instant::now();
+                tree::reap_adopted(&self.machine);
+            }
         }
     }
 
@@ -368,9 +376,11 @@ impl Bridge {
                     watch.running.signal(Signal::INT);
                 }
             }
-            Interrupt::Line(_) => watch.running.signal(Signal::TERM),
             Interrupt::Signal(Polite::Interrupt) => watch.running.signal(Signal::INT),
-            Interrupt::Signal(Polite::Terminate) => watch.running.signal(Signal::TERM),
+            // One that never began a dialogue reads no line.
+            Interrupt::Line(_) | Interrupt::Signal(Polite::Terminate) => {
+                watch.running.signal(Signal::TERM);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! What becomes of a task once its agent has ended: nothing is called done that is not, and nothing is thrown away.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use teamster_agents::{Outcome, Verdict};
 use teamster_store::{Claimed, Kind, StoreError};
@@ -16,6 +18,8 @@ use crate::workplace::{Keep, Kept};
 
 /// The longest summary that goes into a task and a message.
 const SUMMARY: usize = 4_000;
+/// A result that could not be written is offered again after this time.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
 /// Changed files that are named in a result.
 const NAMED_FILES: usize = 200;
 
@@ -44,8 +48,8 @@ enum Fault {
 }
 
 impl Bridge {
-    pub(super) fn finish(&mut self, claimed: &Claimed, ended: Ended, log: Option<&Log>) {
-        let mut fate = match &ended {
+    pub(super) fn finish(&mut self, claimed: &Claimed, ended: &Ended, log: Option<&Log>) {
+        let mut fate = match ended {
             Ended::Ran(ran) => fate_of(ran),
             Ended::NoLaunch(why) if why.is_empty() => Fate::GivenBack {
                 why: "the worker is to stop".to_owned(),
@@ -60,7 +64,7 @@ impl Bridge {
                 fault: Fault::Worker,
             },
         };
-        if let Ended::Ran(ran) = &ended {
+        if let Ended::Ran(ran) = ended {
             self.record_usage(&claimed.task, &ran.outcome);
             if ran.left > 0 {
                 let left = ran.left;
@@ -89,8 +93,13 @@ impl Bridge {
             }
         };
         self.log_line(log, &format!("{fate:?}"));
-        if let Err(error) = self.settle(claimed, &fate, &kept, &outside) {
-            self.settling_failed(claimed, &error, &kept);
+        let mut tries = 0;
+        while let Err(error) = self.settle(claimed, &fate, &kept, &outside) {
+            tries += 1;
+            if !self.may_try_again(&error, tries) {
+                self.settling_failed(claimed, &error, &kept);
+                break;
+            }
         }
         self.count(&fate);
     }
@@ -175,6 +184,26 @@ impl Bridge {
         Ok(())
     }
 
+    /// Whether a result that the store could not take is offered again, after a while. Nobody else can end the task while
+    /// we live, so a full disk must not make us drop it; whoever wants us to stop need not wait for ever.
+    fn may_try_again(&mut self, error: &StoreError, tries: u32) -> bool {
+        let may_pass = error.busy || error.kind == Kind::Unreachable;
+        if !may_pass || self.gone || (self.stop.is_some() && tries > 3) {
+            return false;
+        }
+        if tries == 1 {
+            self.tell(&format!("the result cannot be written yet: {error}"));
+        }
+        let until = Instant::now() + self.rules.pause_after(tries).min(TRY_AGAIN);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left) {
+                Ok(event) => drop(self.idle_event(event)),
+                Err(_) => return true,
+            }
+        }
+    }
+
     /// The store did not take the result. What the agent did is kept, so that a person can use it.
     fn settling_failed(&mut self, claimed: &Claimed, error: &StoreError, kept: &Kept) {
         let id = claimed.task.id();
@@ -199,8 +228,8 @@ impl Bridge {
                 self.errors = 0;
                 self.troubles = 0;
             }
-            Fate::Failed(why) => self.error(why),
-            Fate::GivenBack {
+            Fate::Failed(why)
+            | Fate::GivenBack {
                 fault: Fault::Worker,
                 why,
             } => self.error(why),
@@ -210,7 +239,7 @@ impl Bridge {
             } => {
                 self.troubles += 1;
                 let pause = self.rules.pause_after(self.troubles);
-                self.paused_until = Some(std::time::Instant::now() + pause);
+                self.paused_until = Some(Instant::now() + pause);
                 self.tell(&format!("waits {} s: {why}", pause.as_secs()));
                 let event = self
                     .event("worker.paused")

@@ -40,7 +40,7 @@ impl Bridge {
     }
 
     /// Does a task.
-    pub(super) fn work(&mut self, claimed: Claimed) {
+    pub(super) fn work(&mut self, claimed: &Claimed) {
         let id = claimed.task.id().clone();
         self.holding = Some(id.clone());
         self.heart.holds(&id, &claimed.token);
@@ -57,10 +57,10 @@ impl Bridge {
         }
         let log = log.ok();
         let ended = match self.workplace.begin() {
-            Ok(()) => self.have_it_done(&claimed, log.as_ref()),
+            Ok(()) => self.have_it_done(claimed, log.as_ref()),
             Err(error) => Ended::NoPlace(error.to_string()),
         };
-        self.finish(&claimed, ended, log.as_ref());
+        self.finish(claimed, &ended, log.as_ref());
         self.holding = None;
         let status = if self.is_quarantined() {
             WorkerStatus::Quarantined
@@ -111,7 +111,7 @@ impl Bridge {
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;
         let folder = self.workplace.folder().to_owned();
-        let (model, permissions) = (self.model.clone(), self.permissions.clone());
+        let (model, permissions) = (self.model.clone(), self.permissions);
         let (path, teamster) = (self.path.clone(), self.teamster.clone());
         let who = self.who.clone();
         let attempt = failure.map_or(0, |failure| failure.retry_count) + 1;

@@ -24,7 +24,7 @@ use crate::shown::viewed_line;
 #[command(after_help = "\
 Examples:
   teamster shutdown
-  teamster shutdown --drain --deadline 10m   # current tasks are finished first
+  teamster shutdown --drain --deadline 10m
   teamster shutdown --team fix-auth --force --json")]
 pub struct Shutdown {
     #[command(flatten)]

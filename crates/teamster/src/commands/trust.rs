@@ -77,7 +77,7 @@ impl Trust {
                     "asksFor": project.wishes,
                     "files": project.snapshot.files,
                     "digest": project.snapshot.digest,
-                    "acceptedAt": project.accepted.as_ref().map(|accepted| accepted.accepted_at),
+                    "acceptedAt": project.accepted.as_ref().map(|accepted| accepted.at),
                 })
             },
             || match project.state() {

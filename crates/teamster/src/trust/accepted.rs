@@ -18,12 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was accepted of one project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Accepted {
     /// The number of the files as they were.
     pub digest: String,
     /// When.
-    pub accepted_at: Time,
+    #[serde(rename = "acceptedAt")]
+    pub at: Time,
     /// Which files those were.
     pub files: Vec<String>,
 }

@@ -7,6 +7,7 @@
 mod accepted;
 mod snapshot;
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
@@ -123,7 +124,7 @@ impl Project {
             &self.layout,
             &Accepted {
                 digest: self.snapshot.digest.clone(),
-                accepted_at: SystemClock.now(),
+                at: SystemClock.now(),
                 files: self.snapshot.files.clone(),
             },
         )
@@ -142,11 +143,8 @@ impl Project {
         );
         for wish in &self.wishes {
             let lines = plain(&wish.text).replace('\n', "\n      ");
-            text.push_str(&format!(
-                "  {}: {lines}\n    ({})\n",
-                line(&wish.setting),
-                line(&wish.from)
-            ));
+            let (setting, from) = (line(&wish.setting), line(&wish.from));
+            let _ = writeln!(text, "  {setting}: {lines}\n    ({from})");
         }
         text
     }
@@ -275,7 +273,6 @@ fn wishes(config: &Config) -> Vec<Wish> {
 
 /// A project's path as a text that stands for no other path.
 fn key(project: &Path) -> String {
-    use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;
     let real = project
         .canonicalize()

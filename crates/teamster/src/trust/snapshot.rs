@@ -1,5 +1,6 @@
 //! A project's own settings as they are now, in one number.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
@@ -52,9 +53,12 @@ impl Snapshot {
                 taking.script(file)?;
             }
         }
-        let digest = taking.hash.finalize();
+        let mut digest = String::new();
+        for byte in taking.hash.finalize() {
+            let _ = write!(digest, "{byte:02x}");
+        }
         Ok(Self {
-            digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            digest,
             files: taking.files,
         })
     }

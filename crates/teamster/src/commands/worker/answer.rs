@@ -27,8 +27,8 @@ pub struct Answer {
     /// The request's id
     request: String,
     /// What the agent is told
-    #[arg(value_enum)]
-    answer: Word,
+    #[arg(value_enum, value_name = "ANSWER")]
+    verdict: Word,
     /// Why not, in words for the agent
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
@@ -61,7 +61,7 @@ impl Answer {
                 open => format!("it waits for {}", open.join(", ")),
             }));
         }
-        let is_allowed = self.answer == Word::Allow;
+        let is_allowed = self.verdict == Word::Allow;
         let mut extra = Object::new();
         extra.insert("requestId".into(), json!(self.request));
         extra.insert("allow".into(), json!(is_allowed));

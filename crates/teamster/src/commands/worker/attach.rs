@@ -11,7 +11,7 @@ use crate::error::{CommandError, ErrorKind, Result};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  teamster worker attach worker-1   # Ctrl-b d leaves it running")]
+  teamster worker attach worker-1   # in a terminal")]
 pub struct Attach {
     #[command(flatten)]
     worker: WorkerArg,

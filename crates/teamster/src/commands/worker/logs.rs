@@ -23,7 +23,7 @@ Examples:
   teamster worker logs worker-1
   teamster worker logs worker-1 --task 3 --last 20
   teamster worker logs worker-1 --follow   # until Ctrl-C
-  teamster worker logs worker-1 --json     # every line as it was sent")]
+  teamster worker logs worker-1 --json")]
 pub struct Logs {
     #[command(flatten)]
     worker: WorkerArg,

@@ -28,7 +28,7 @@ pub(super) use wanted::{project, tmux};
 Examples:
   teamster worker start --name worker-1 --provider claude
   teamster worker list
-  teamster worker logs worker-1 --follow
+  teamster worker logs worker-1
   teamster worker stop worker-1")]
 pub struct Worker {
     #[command(subcommand)]

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{ago, redacted, viewed_line};
 
-/// Show everything about one worker: its health and why, its task, how it was started, its last events
+/// Show everything about one worker
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

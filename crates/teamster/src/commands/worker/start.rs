@@ -23,7 +23,11 @@ Examples:
   teamster worker start --name worker-2 --provider codex --tmux
   teamster worker start --name tests --provider 'command:make test'
   teamster worker start --name tests --provider 'tests=command:make test'
-  teamster worker start --name worker-1 --provider gemini --foreground")]
+  teamster worker start --name w --provider codex --foreground   # until told")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct Start {
     /// The worker's name; it joins the team if it is no member yet
     #[arg(long)]

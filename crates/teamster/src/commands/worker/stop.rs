@@ -15,7 +15,7 @@ use crate::error::Result;
 #[command(after_help = "\
 Examples:
   teamster worker stop worker-1
-  teamster worker stop worker-1 --drain   # after its current task
+  teamster worker stop worker-1 --drain
   teamster worker stop worker-1 --force")]
 pub struct Stop {
     #[command(flatten)]

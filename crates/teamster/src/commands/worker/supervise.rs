@@ -8,6 +8,7 @@ use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, Lock, Waited, layout};
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
+use teamster_workers::record;
 use teamster_workers::supervise::{Found, MOST_RESTARTS, Supervisor};
 
 use super::wanted;
@@ -26,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  teamster worker supervise          # until Ctrl-C
+  teamster worker supervise   # until Ctrl-C
   teamster worker supervise --once")]
 pub struct Supervise {
     #[command(flatten)]
@@ -54,6 +55,7 @@ impl Supervise {
             tmux: wanted::tmux(&project),
             setup: wanted::setup_time(context, &project)?,
         };
+        let known = record::all(&dir, &team)?.len();
         let mut supervisor = Supervisor::new(
             context.store()?,
             &machine,
@@ -62,6 +64,12 @@ impl Supervise {
             context.config.limits(),
             team,
         );
+        if !self.once {
+            let text = format!("looks after {} workers of team {}", known, supervisor.team);
+            context
+                .out
+                .answer(|| json!({ "workers": known }), || format!("{text}\n"))?;
+        }
         loop {
             for found in supervisor.look()? {
                 let (worker, what) = say(&found);

@@ -1,0 +1,174 @@
+//! What changes files of a folder: each call is one whole step, or leaves things as they were.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::{Dir, FileKind, Sync, retry, step};
+use crate::error::FsError;
+use crate::fail;
+
+impl Dir {
+    /// Creates a file that must not be there yet (`O_EXCL`, 0600) and writes it once; false when the name is taken.
+    pub fn create_new(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<bool, FsError> {
+        self.create_new_with_mode(name, bytes, sync, Mode::RUSR | Mode::WUSR)
+    }
+
+    /// The same with another mode, less what the caller's mask takes away.
+    pub(crate) fn create_new_with_mode(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        sync: Sync,
+        mode: Mode,
+    ) -> Result<bool, FsError> {
+        let path = self.checked("create", name)?;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = match retry(|| rustix::fs::openat(&self.fd, name, flags, mode)) {
+            Ok(fd) => fd,
+            Err(Errno::EXIST) => return Ok(false),
+            Err(error) => return Err(FsError::io("create", &path, error)),
+        };
+        let written = write_once(&fd, bytes, &path).and_then(|()| match sync {
+            Sync::Durable => sync_fd(&fd, &path),
+            Sync::Fast => Ok(()),
+        });
+        if let Err(error) = written {
+            // Half a file must not stay under a name that others wait for.
+            let _ = self.remove(name);
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    /// Replaces a file: readers see the old one or the new one. Links in its place are refused.
+    pub fn replace(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<(), FsError> {
+        let path = self.checked("write", name)?;
+        if let Some(stamp) = self.stamp(name)?
+            && stamp.kind != FileKind::File
+        {
+            return Err(FsError::new("write", &path, self.wrong(name, "plain file")));
+        }
+        let new_name = || {
+            let (pid, unique) = (std::process::id(), crate::unique_name());
+            format!(".{name}.{pid}.{unique}.tmp")
+        };
+        let mut temp = new_name();
+        while !self.create_new(&temp, bytes, sync)? {
+            temp = new_name();
+        }
+        if let Err(error) = self.rename(&temp, self, name) {
+            let _ = self.remove(&temp);
+            return Err(error);
+        }
+        if sync == Sync::Durable {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Renames within one file system, replacing what stands under the new name.
+    pub fn rename(&self, name: &str, into: &Dir, new: &str) -> Result<(), FsError> {
+        let path = self.checked("rename", name)?;
+        into.checked("rename", new)?;
+        retry(|| rustix::fs::renameat(&self.fd, name, &into.fd, new))
+            .map_err(|error| FsError::io("rename", &path, error))
+    }
+
+    /// Renames only if the new name is free; false when it is taken.
+    pub fn rename_new(&self, name: &str, into: &Dir, new: &str) -> Result<bool, FsError> {
+        let path = self.checked("rename", name)?;
+        into.checked("rename", new)?;
+        match retry(|| {
+            rustix::fs::renameat_with(&self.fd, name, &into.fd, new, RenameFlags::NOREPLACE)
+        }) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
+            Err(error) => Err(FsError::io("rename", &path, error)),
+        }
+    }
+
+    /// Appends bytes with one `write` and returns the size the file had before.
+    ///
+    /// A write that did not go through whole is taken back, so a full disk leaves no half line.
+    pub fn append(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<u64, FsError> {
+        let path = self.checked("append to", name)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+        let Some((fd, stamp)) = self.open_plain("append to", name, flags)? else {
+            return Err(FsError::io("append to", &path, Errno::NOENT));
+        };
+        let written = write_once(&fd, bytes, &path).and_then(|()| match sync {
+            Sync::Durable => sync_fd(&fd, &path),
+            Sync::Fast => Ok(()),
+        });
+        if let Err(error) = written {
+            if step("cut", &path).is_ok() {
+                let _ = retry(|| rustix::fs::ftruncate(&fd, stamp.size));
+            }
+            return Err(error);
+        }
+        Ok(stamp.size)
+    }
+
+    /// Opens a file to append to, for another program's output.
+    pub fn open_append(&self, name: &str) -> Result<std::fs::File, FsError> {
+        let path = self.checked("append to", name)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+        match self.open_plain("append to", name, flags)? {
+            Some((fd, _)) => Ok(std::fs::File::from(fd)),
+            None => Err(FsError::io("append to", &path, Errno::NOENT)),
+        }
+    }
+
+    /// Cuts a file to `size` bytes.
+    pub fn truncate(&self, name: &str, size: u64) -> Result<(), FsError> {
+        let path = self.checked("cut", name)?;
+        let Some((fd, _)) = self.open_plain("cut", name, OFlags::WRONLY)? else {
+            return Ok(());
+        };
+        retry(|| rustix::fs::ftruncate(&fd, size)).map_err(|error| FsError::io("cut", &path, error))
+    }
+
+    /// Brings a file's content to the disk.
+    pub fn sync_file(&self, name: &str) -> Result<(), FsError> {
+        let path = self.checked("sync", name)?;
+        match self.open_plain("sync", name, OFlags::RDONLY)? {
+            Some((fd, _)) => sync_fd(&fd, &path),
+            None => Ok(()),
+        }
+    }
+
+    /// Brings the folder's names to the disk.
+    pub fn sync(&self) -> Result<(), FsError> {
+        step("sync", &self.path)?;
+        retry(|| rustix::fs::fsync(&self.fd))
+            .map_err(|error| FsError::io("sync", &self.path, error))
+    }
+}
+
+/// One `write` of everything. Less than everything is an error: on a local disk it means that the disk is full.
+fn write_once(fd: &OwnedFd, bytes: &[u8], path: &Path) -> Result<(), FsError> {
+    step("write", path)?;
+    if let Some(part) = fail::torn(bytes.len()) {
+        let _ = rustix::io::write(fd, &bytes[..part]);
+        return step("write", path);
+    }
+    match retry(|| rustix::io::write(fd, bytes)) {
+        Ok(count) if count == bytes.len() => Ok(()),
+        Ok(_) => Err(FsError::io(
+            "write",
+            path,
+            io::Error::from(io::ErrorKind::StorageFull),
+        )),
+        Err(error) => Err(FsError::io("write", path, error)),
+    }
+}
+
+fn sync_fd(fd: &OwnedFd, path: &Path) -> Result<(), FsError> {
+    step("sync", path)?;
+    retry(|| rustix::fs::fdatasync(fd)).map_err(|error| FsError::io("sync", path, error))
+}
