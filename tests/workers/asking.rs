@@ -37,10 +37,8 @@ pub fn client(crew: &Crew) -> (PathBuf, String) {
     let request = lines.iter().position(asks).unwrap();
     let result = lines.iter().position(|line| line["type"] == "result");
     let text = |lines: &[Value]| {
-        lines
-            .iter()
-            .map(|line| format!("{line}\n"))
-            .collect::<String>()
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        lines.join("\n") + "\n"
     };
     std::fs::write(folder.join("before.jsonl"), text(&lines[..=request])).unwrap();
     let rest = &lines[request + 1..=result.unwrap()];

@@ -17,7 +17,7 @@ fn trust_file(crew: &Crew) -> std::path::PathBuf {
 fn nothing_of_a_project_runs_before_it_was_accepted_and_a_change_asks_again() {
     let crew = Crew::new();
     crew.project.write(".teamster/config.toml", SETTINGS);
-    let made = crew.project.home().join("made");
+    let trace = crew.project.home().join("made");
     let refused = crew.start_provider("ann", "theirs", &[], &[]).fails(6);
     let error = refused.error();
     let message = error["message"].as_str().unwrap();
@@ -30,13 +30,13 @@ fn nothing_of_a_project_runs_before_it_was_accepted_and_a_change_asks_again() {
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }
-    assert!(!made.exists() && !trust_file(&crew).exists());
+    assert!(!trace.exists() && !trust_file(&crew).exists());
     let team = crew.project.read("teams/crew/config.json");
     assert!(!team.contains("\"ann\""), "it must not have joined: {team}");
 
     crew.start_provider("ann", "theirs", &["--trust-project"], &[])
         .succeeds();
-    assert!(made.exists());
+    assert!(trace.exists());
     let mode = std::fs::metadata(trust_file(&crew))
         .unwrap()
         .permissions()
@@ -176,4 +176,25 @@ fn a_changed_script_asks_again_wherever_it_lies() {
         .write("demo.toml", "[[steps]]\nsay = \"other\"\n");
     assert_ne!(before, digest());
     crew.start_provider("ann", "demo", &[], &[]).fails(6);
+}
+
+#[test]
+fn at_a_terminal_a_start_shows_what_would_run_and_asks() {
+    let crew = Crew::new();
+    if crew.project.shell("command -v script").run().code != Some(0) {
+        return;
+    }
+    crew.project.write(".teamster/config.toml", SETTINGS);
+    let start = "script -qec 'teamster worker start --name ann --provider theirs' /dev/null";
+    let refused = crew.project.shell(start).input("n\n").run();
+    assert_eq!(refused.code, Some(6), "{}", refused.stdout);
+    for part in ["echo made > $HOME/made", "echo theirs", "Run them? [y/N]"] {
+        assert!(refused.stdout.contains(part), "{part}: {}", refused.stdout);
+    }
+    assert!(crew.heartbeat("ann").is_none() && !trust_file(&crew).exists());
+    let accepted = crew.project.shell(start).input("y\n").run();
+    assert_eq!(accepted.code, Some(0), "{}", accepted.stdout);
+    let id = crew.task("go");
+    crew.until_status(&id, "completed");
+    assert!(crew.project.home().join("made").exists());
 }

@@ -63,13 +63,12 @@ mod tests {
 
     use super::*;
 
-    fn event(kind: &str, actor: &str, task: Option<&str>, data: serde_json::Value) -> Event {
+    fn event(kind: &str, actor: &str, task: Option<&str>, data: &serde_json::Value) -> Event {
         let mut event = json!({
             "seq": 1, "id": "e", "ts": "2026-02-07T12:00:00.000Z", "team": "crew", "type": kind, "actor": actor,
             "data": data,
         });
         if let Some(task) = task {
-            event["task_id"] = json!(task);
             event["taskId"] = json!(task);
         }
         serde_json::from_value(event).unwrap()
@@ -77,7 +76,7 @@ mod tests {
 
     fn asked(actor: &str, request: &str) -> Event {
         let data = json!({ "what": "asked", "request": request, "text": "Bash ls" });
-        event("agent.event", actor, Some("7"), data)
+        event("agent.event", actor, Some("7"), &data)
     }
 
     #[test]
@@ -91,7 +90,7 @@ mod tests {
         let mut events = vec![asked("ann", "r1"), asked("ben", "r2"), asked("ann", "r3")];
         assert_eq!(names(&events), ["r1", "r3"]);
         let answer = json!({ "what": "answered", "request": "r1" });
-        events.push(event("agent.event", "ann", Some("7"), answer));
+        events.push(event("agent.event", "ann", Some("7"), &answer));
         assert_eq!(names(&events), ["r3"]);
         for (kind, actor, data) in [
             ("worker.started", "ann", json!({})),
@@ -99,10 +98,10 @@ mod tests {
             ("worker.dead", "system", json!({ "worker": "ann" })),
         ] {
             let mut over = events.clone();
-            over.push(event(kind, actor, Some("7"), data));
+            over.push(event(kind, actor, Some("7"), &data));
             assert!(names(&over).is_empty(), "{kind}");
         }
-        events.push(event("worker.started", "ben", None, json!({})));
+        events.push(event("worker.started", "ben", None, &json!({})));
         assert_eq!(names(&events), ["r3"], "somebody else's run");
     }
 }
