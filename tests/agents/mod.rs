@@ -5,5 +5,5 @@ mod launch;
 mod permissions;
 mod play;
 mod properties;
-mod recorded;
+pub mod recorded;
 mod streams;

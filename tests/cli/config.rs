@@ -18,17 +18,21 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     let project = TestProject::new();
     let show = || project.call(["config", "show", "--json"]);
     insta::assert_snapshot!(project.run(["config", "show"]).succeeds().shown(), @r"
-    SETTING              VALUE    FROM     VARIABLE
-    claim.lease          2m       default  TEAMSTER_CLAIM_LEASE
-    reservations         enforce  default  TEAMSTER_RESERVATIONS
-    store.durable        true     default  TEAMSTER_STORE_DURABLE
-    store.patience       5s       default  TEAMSTER_STORE_PATIENCE
-    health.silent_after  5m       default  TEAMSTER_HEALTH_SILENT_AFTER
-    team.enabled         true     default  TEAMSTER_TEAM_ENABLED
-    worker.start_limit   58s      default  TEAMSTER_WORKER_START_LIMIT
-    worker.idle_limit    10m      default  TEAMSTER_WORKER_IDLE_LIMIT
-    worker.task_limit    1h       default  TEAMSTER_WORKER_TASK_LIMIT
-    worker.shell         true     default  TEAMSTER_WORKER_SHELL
+    SETTING               VALUE    FROM     VARIABLE
+    claim.lease           2m       default  TEAMSTER_CLAIM_LEASE
+    reservations          enforce  default  TEAMSTER_RESERVATIONS
+    store.durable         true     default  TEAMSTER_STORE_DURABLE
+    store.patience        5s       default  TEAMSTER_STORE_PATIENCE
+    health.silent_after   5m       default  TEAMSTER_HEALTH_SILENT_AFTER
+    team.enabled          true     default  TEAMSTER_TEAM_ENABLED
+    worker.start_limit    58s      default  TEAMSTER_WORKER_START_LIMIT
+    worker.idle_limit     10m      default  TEAMSTER_WORKER_IDLE_LIMIT
+    worker.task_limit     1h       default  TEAMSTER_WORKER_TASK_LIMIT
+    permissions.shell     allow    default  TEAMSTER_PERMISSIONS_SHELL
+    permissions.other     deny     default  TEAMSTER_PERMISSIONS_OTHER
+    worktree.setup        []       default  TEAMSTER_WORKTREE_SETUP
+    worktree.setup_limit  10m      default  TEAMSTER_WORKTREE_SETUP_LIMIT
+    worktree.link         []       default  TEAMSTER_WORKTREE_LINK
     ");
 
     let user = project.home().join(".config/teamster");
@@ -127,12 +131,12 @@ fn a_setting_that_nobody_knows_is_remarked_on_and_stops_nothing() {
     let project = TestProject::with_team();
     project.write(
         ".teamster/config.toml",
-        "[claim]\nleese = \"5s\"\n\n[providers.mine]\nkind = \"command\"\n",
+        "[claim]\nleese = \"5s\"\n\n[providers.mine]\nkind = \"codex\"\nmodle = \"x\"\n",
     );
     insta::assert_snapshot!(project.run(["task", "list"]).exits(0).shown(), @r"
     no tasks
     warning: [root]/project/.teamster/config.toml, line 2: nobody knows the setting `claim.leese`; did you mean `claim.lease`?
-    warning: [root]/project/.teamster/config.toml, line 4: nobody knows the setting `providers.mine`
+    warning: [root]/project/.teamster/config.toml, line 6: nobody knows the setting `providers.mine.modle`; a provider has kind, command, file, model, capabilities and secrets
     ");
     project.run(["task", "list", "--json"]).succeeds();
 }
@@ -150,4 +154,127 @@ fn a_project_cannot_point_its_settings_elsewhere_but_a_user_can() {
     std::fs::create_dir(project.folder().join(".teamster")).unwrap();
     std::os::unix::fs::symlink(&target, project.folder().join(".teamster/config.toml")).unwrap();
     project.run(["task", "list"]).fails(2);
+}
+
+#[test]
+fn providers_are_layered_shown_and_checked_with_their_lines() {
+    let project = TestProject::with_team();
+    let user = project.home().join(".config/teamster");
+    std::fs::create_dir_all(&user).unwrap();
+    std::fs::write(
+        user.join("config.toml"),
+        "[providers.checks]\nkind = \"command\"\ncommand = \"make check\"\nsecrets = [\"OPENAI_API_KEY\"]\n\
+         [providers.demo]\nkind = \"scripted\"\nfile = \"demo.toml\"\n",
+    )
+    .unwrap();
+    project.write(
+        ".teamster/config.toml",
+        "[providers]\nchecks = { kind = \"command\", command = \"make test\", capabilities = [\"testing\"] }\n\
+         codex.model = \"small\"\n",
+    );
+    let shown = project.run(["config", "show", "--json"]).succeeds().json();
+    assert_eq!(shown["problems"], json!([]));
+    let providers = shown["providers"].as_array().unwrap();
+    let names: Vec<&Value> = providers.iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["checks", "codex", "demo"]);
+    let checks = &providers[0];
+    assert_eq!(checks["command"], "make test");
+    assert_eq!(
+        checks["secrets"],
+        json!([]),
+        "no half of the user's section"
+    );
+    assert_eq!(checks["source"], "project");
+    assert!(
+        checks["from"].as_str().unwrap().ends_with("line 2"),
+        "{checks}"
+    );
+    assert_eq!(
+        (&providers[1]["kind"], &providers[1]["model"]),
+        (&json!("codex"), &json!("small"))
+    );
+    let file = user.join("demo.toml");
+    assert_eq!(providers[2]["file"], file.to_str().unwrap());
+    let text = project.run(["config", "show"]).succeeds().shown();
+    assert!(
+        text.contains("providers.checks      command:make test, can testing"),
+        "{text}"
+    );
+
+    for (wrong, said) in [
+        (
+            "[providers.x]\nkind = \"command\"\n",
+            "line 1: [providers.x]: kind \"command\" needs `command`",
+        ),
+        (
+            "[providers.x]\n\nkind = \"cloud\"\n",
+            "line 1: [providers.x]: `kind` must be",
+        ),
+        (
+            "[providers.x]\nkind = 7\n",
+            "line 2: `providers.x.kind` is integer, expected a text",
+        ),
+        (
+            "[providers.codex]\ncapabilities = \"testing\"\n",
+            "line 2: `providers.codex.capabilities` is \"testing\", expected a list",
+        ),
+        (
+            "[providers]\nx = \"codex\"\n",
+            "line 2: `providers.x` is \"codex\", expected a section",
+        ),
+        (
+            "[providers.\"a b\"]\nkind = \"codex\"\n",
+            "line 1: `a b` is no name",
+        ),
+        (
+            "[providers.x]\nkind = \"command\"\ncommand = \"y\"\nsecrets = [\"HOME\"]\n",
+            "line 1: [providers.x]: `HOME` is not withheld",
+        ),
+        (
+            "[permissions]\nshell = true\n",
+            "line 2: `permissions.shell` is true, expected \"allow\", \"deny\" or \"ask\"",
+        ),
+        (
+            "[worktree]\nsetup = \"npm ci\"\n",
+            "line 2: `worktree.setup` is \"npm ci\", expected a list of texts",
+        ),
+    ] {
+        project.write(".teamster/config.toml", wrong);
+        let refused = project.run(["task", "list"]).fails(2);
+        assert!(refused.stderr.contains(said), "{wrong}: {}", refused.stderr);
+    }
+}
+
+/// The table of the documentation is the table of the code.
+#[test]
+fn every_setting_is_documented_with_its_default_and_its_variable() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let documented: Vec<Vec<String>> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| {
+            let cells = line.trim_matches('|').split('|').take(3);
+            cells
+                .map(|cell| cell.trim().trim_matches('`').to_owned())
+                .collect()
+        })
+        .filter(|cells: &Vec<String>| cells.len() == 3 && cells[2].starts_with("TEAMSTER_"))
+        .collect();
+    let shown = TestProject::new()
+        .run(["config", "show", "--json"])
+        .succeeds()
+        .json();
+    let settings = shown["settings"].as_array().unwrap().iter();
+    let known: Vec<Vec<String>> = settings
+        .map(|setting| {
+            let value = match &setting["value"] {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let text = |key: &str| setting[key].as_str().unwrap().to_owned();
+            vec![text("key"), value, text("variable")]
+        })
+        .collect();
+    assert_eq!(documented, known);
 }

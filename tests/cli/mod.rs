@@ -13,4 +13,5 @@ mod plans;
 mod status;
 mod tasks;
 mod teams;
+mod trust;
 mod viewing;

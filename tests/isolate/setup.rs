@@ -22,7 +22,7 @@ fn folders_are_linked_and_never_committed() {
     put(&project.folder(), "src/cache/y", "y");
     let worktree = project.prepare().worktree;
     let links = words(&["node_modules", "src/cache"]);
-    let setup = worktree.set_up(&links, &[], LONG).unwrap();
+    let setup = worktree.set_up(&links, &[], LONG, &[]).unwrap();
     assert_eq!(setup.linked.len(), 2);
     let read = |name: &str| std::fs::read_to_string(worktree.path().join(name)).unwrap();
     assert_eq!(
@@ -33,7 +33,7 @@ fn folders_are_linked_and_never_committed() {
     assert_eq!(worktree.commit_all("Nothing", &author()).unwrap(), None);
     assert!(
         worktree
-            .set_up(&links, &[], LONG)
+            .set_up(&links, &[], LONG, &[])
             .unwrap()
             .linked
             .is_empty(),
@@ -61,7 +61,9 @@ fn a_link_that_leads_out_is_refused() {
         "nothing",
         "src",
     ] {
-        let error = worktree.set_up(&words(&[link]), &[], LONG).unwrap_err();
+        let error = worktree
+            .set_up(&words(&[link]), &[], LONG, &[])
+            .unwrap_err();
         assert_eq!(error.problem, GitProblem::Refused, "{link}: {error}");
     }
     assert!(worktree.is_clean().unwrap());
@@ -76,7 +78,7 @@ fn commands_run_in_the_worktree_up_to_the_first_that_fails() {
         "echo no >&2; exit 3",
         "touch never",
     ]);
-    let setup = worktree.set_up(&[], &commands, LONG).unwrap();
+    let setup = worktree.set_up(&[], &commands, LONG, &[]).unwrap();
     assert_eq!(setup.steps.len(), 2);
     assert_eq!(
         setup.steps[0].output.trim(),
@@ -97,7 +99,7 @@ fn a_command_that_does_not_end_is_ended() {
     let start = Instant::now();
     let commands = words(&["echo begun; sleep 600"]);
     let setup = worktree
-        .set_up(&[], &commands, Duration::from_millis(300))
+        .set_up(&[], &commands, Duration::from_millis(300), &[])
         .unwrap();
     assert!(setup.failed().unwrap().timed_out);
     assert_eq!(setup.steps[0].output, "begun\n");

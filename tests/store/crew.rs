@@ -45,6 +45,7 @@ impl Crew {
         let members = ["ada", "bob"].map(|name| NewMember {
             name: name.parse().unwrap(),
             provider: String::new(),
+            capabilities: None,
         });
         let new = NewTeam {
             name: crew.team.clone(),

@@ -41,6 +41,7 @@ impl Scene {
         let members = ["ada", "bob"].map(|name| NewMember {
             name: name.parse().unwrap(),
             provider: String::new(),
+            capabilities: None,
         });
         store.create_team(
             &NewTeam {
@@ -373,6 +374,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         let member = NewMember {
             name: "cyd".parse()?,
             provider: "codex".to_owned(),
+            capabilities: None,
         };
         scene.store.join_team(&team(), &member).map(drop)
     }),

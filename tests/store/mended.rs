@@ -172,6 +172,7 @@ fn nobody_joins_a_team_of_claude_code_and_its_lock_is_honoured() {
     let member = NewMember {
         name: "eve".parse().unwrap(),
         provider: String::new(),
+        capabilities: None,
     };
     let lock = crew.in_team("config.json.lock");
     std::fs::create_dir(&lock).unwrap();

@@ -1,12 +1,16 @@
 //! Workers as real processes, with real git, real agents' recorded words and real ends.
 
+mod asking;
 mod crash;
 mod guard;
 mod launch;
 mod others;
 mod place;
+mod providers;
+mod setup;
 mod stop;
 mod trouble;
+mod trust;
 mod work;
 
 use std::process::{Command, Stdio};

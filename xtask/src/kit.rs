@@ -26,6 +26,7 @@ pub(crate) fn team_of(place: &Place, workers: usize) -> Result<FileStore> {
         Ok(NewMember {
             name: worker(number)?,
             provider: String::new(),
+            capabilities: None,
         })
     };
     let new = NewTeam {

@@ -30,6 +30,34 @@ const SECRETS: [&str; 6] = [
     "CLAUDE_CODE_OAUTH_TOKEN",
 ];
 
+/// Variables with which it needs no login of its own,
+const SIGN_IN: [&str; 3] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+];
+/// and those that turn it to a cloud, which has its own.
+const CLOUDS: [&str; 3] = [
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+];
+
+impl Claude {
+    /// Whether the environment alone lets it reach its model, so that it does not need the user's own folder.
+    pub fn has_credentials(var: impl Fn(&str) -> Option<std::ffi::OsString>) -> bool {
+        let is_set = |name: &&str| var(name).is_some_and(|value| !value.is_empty());
+        let is_on = |name: &&str| {
+            var(name).is_some_and(|value| {
+                !["", "0", "false", "no", "off"]
+                    .iter()
+                    .any(|off| value == *off)
+            })
+        };
+        SIGN_IN.iter().any(is_set) || CLOUDS.iter().any(is_on)
+    }
+}
+
 impl Driver for Claude {
     fn provider(&self) -> &'static str {
         "claude"

@@ -41,6 +41,24 @@ pub enum Rule {
     Ask,
 }
 
+impl Rule {
+    /// The rule that a word stands for.
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Allow, Self::Deny, Self::Ask]
+            .into_iter()
+            .find(|rule| rule.word() == word)
+    }
+
+    /// Its word in settings.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Ask => "ask",
+        }
+    }
+}
+
 /// What an agent wants to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
@@ -63,7 +81,9 @@ impl Permissions {
                 "commands are not allowed here (setting `permissions.shell`)".to_owned()
             }),
             Wish::Other(tool) => follow(self.other, || {
-                format!("the tool {tool} is not allowed for workers; use files and commands")
+                format!(
+                    "the tool {tool} is not allowed for workers; use files and commands (setting `permissions.other`)"
+                )
             }),
         }
     }

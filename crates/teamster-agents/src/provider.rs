@@ -173,6 +173,19 @@ impl Providers {
         })
     }
 
+    /// The provider that a word of the command line stands for: what [`Self::find`] knows, or a definition and its use
+    /// at once, `NAME=command:…`.
+    pub fn named(&mut self, word: &str) -> Result<Provider, ProviderError> {
+        match word.split_once('=') {
+            // `command:A=1 make` is a command and no definition.
+            Some((name, _)) if !name.contains(':') => {
+                self.define(word)?;
+                self.find(name)
+            }
+            _ => self.find(word),
+        }
+    }
+
     /// Every name that needs no argument.
     pub fn names(&self) -> Vec<String> {
         let built_in = ["claude", "codex", "gemini"].map(str::to_owned);

@@ -269,6 +269,16 @@ pub fn report_folders(team: &TeamName) -> [&str; 3] {
     [".omc", "reports", team.as_str()]
 }
 
+/// The folder of a project's settings, presets and whatever else teamster reads from the repository.
+pub const PROJECT_SETTINGS: &str = ".teamster";
+/// What the user accepted of which project, beside the user's settings,
+pub const TRUST: &str = "trust.json";
+/// and who changes that holds this.
+pub const TRUST_LOCK: &str = ".trust.lock";
+
+/// Claude Code's own folder of one agent, in [`agent_folders`].
+pub const AGENT_CLAUDE: &str = "claude";
+
 /// The roots that everything lies under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -310,11 +320,30 @@ impl Layout {
                 .unwrap_or_else(|| claude.clone())
                 .join("teamster")
                 .join("config.toml"),
-            project_config: project.join(".teamster").join("config.toml"),
+            project_config: project_config(&project),
             claude,
             project,
         })
     }
+
+    /// The same for another project.
+    #[must_use]
+    pub fn of_project(&self, project: &Path) -> Self {
+        Self {
+            project: project.to_owned(),
+            project_config: project_config(project),
+            ..self.clone()
+        }
+    }
+
+    /// The folder of the user's settings.
+    pub fn user_folder(&self) -> &Path {
+        self.user_config.parent().unwrap_or(&self.claude)
+    }
+}
+
+fn project_config(project: &Path) -> PathBuf {
+    project.join(PROJECT_SETTINGS).join("config.toml")
 }
 
 /// The file in which git keeps what it leaves alone in `project` without telling others; `None` outside a work tree.

@@ -65,6 +65,27 @@ pub fn carries(pid: u32, name: &str, value: &str) -> bool {
         .any(|variable| variable == wanted.as_bytes())
 }
 
+/// Whether a process, or one of those above it, was started with the variable `name`.
+pub fn is_below_carrier(pid: u32, name: &str) -> bool {
+    let wanted = format!("{name}=");
+    let mut pid = pid;
+    // No tree is so deep; a number that comes back must not keep us.
+    for _ in 0..1_000 {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        if environment
+            .split(|byte| *byte == 0)
+            .any(|variable| variable.starts_with(wanted.as_bytes()))
+        {
+            return true;
+        }
+        match stat_of(pid) {
+            Some(stat) if stat.parent > 0 => pid = stat.parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::json::{self, Object};
 use crate::process::ProcessId;
+use crate::routing::default_capabilities;
 use crate::{TeamName, Time, WorkerName};
 
 /// Whose team it is.
@@ -46,6 +47,8 @@ pub struct NewMember {
     pub name: WorkerName,
     /// Which client it drives; empty when that is not known yet.
     pub provider: String,
+    /// What it can do, where somebody says so; else what is known of the provider counts.
+    pub capabilities: Option<Vec<String>>,
 }
 
 /// A member as the registry lists it. Names of foreign teams are data, not paths.
@@ -218,7 +221,7 @@ impl TeamConfig {
             .collect()
     }
 
-    /// Adds a member, or changes the provider of one that is there; false when nothing changed.
+    /// Adds a member, or changes the provider and the capabilities of one that is there; false when nothing changed.
     pub fn join(&mut self, team: &TeamName, new: &NewMember, cwd: &str, now: Time) -> bool {
         let members = self.raw.entry("members").or_insert_with(|| json!([]));
         let Value::Array(members) = members else {
@@ -233,11 +236,11 @@ impl TeamConfig {
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 == new.provider;
-            if same || new.provider.is_empty() {
-                return false;
+            let changes = !same && !new.provider.is_empty();
+            if changes {
+                member.insert("provider".into(), json!(new.provider));
             }
-            member.insert("provider".into(), json!(new.provider));
-            return true;
+            return put_capabilities(member, new, changes) || changes;
         }
         let agent_type = match new.provider.split(':').next() {
             None | Some("") => "general-purpose",
@@ -256,6 +259,7 @@ impl TeamConfig {
         if !new.provider.is_empty() {
             member.insert("provider".into(), json!(new.provider));
         }
+        put_capabilities(&mut member, new, false);
         members.push(Value::Object(member));
         true
     }
@@ -270,4 +274,61 @@ impl TeamConfig {
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Writes what a member can do, unless that is what anybody knows of its provider; whether something changed. What was
+/// said about an earlier provider (`is_other`) says nothing about a new one.
+fn put_capabilities(member: &mut Object, new: &NewMember, is_other: bool) -> bool {
+    let own = match &new.capabilities {
+        Some(capabilities) if capabilities != default_capabilities(&new.provider) => capabilities,
+        None if !is_other => return false,
+        _ => return member.shift_remove("capabilities").is_some(),
+    };
+    let own = json!(own);
+    if member.get("capabilities") == Some(&own) {
+        return false;
+    }
+    member.insert("capabilities".into(), own);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> TeamConfig {
+        let text = br#"{"teamster": {}, "members": []}"#;
+        TeamConfig::parse(text).unwrap()
+    }
+
+    fn join(config: &mut TeamConfig, provider: &str, capabilities: Option<&[&str]>) -> bool {
+        let new = NewMember {
+            name: "ann".parse().unwrap(),
+            provider: provider.to_owned(),
+            capabilities: capabilities.map(|list| list.iter().map(|&c| c.to_owned()).collect()),
+        };
+        config.join(&"crew".parse().unwrap(), &new, "/p", Time::from_millis(0))
+    }
+
+    #[test]
+    fn capabilities_follow_the_provider_and_are_written_only_where_they_differ() {
+        let mut config = config();
+        let can = |config: &TeamConfig| config.members()[0].capabilities.clone();
+        assert!(join(&mut config, "mine", Some(&["testing"])));
+        assert_eq!(can(&config), Some(vec!["testing".to_owned()]));
+        assert!(
+            !join(&mut config, "mine", Some(&["testing"])),
+            "nothing new"
+        );
+        assert!(
+            !join(&mut config, "mine", None),
+            "nothing said, nothing changed"
+        );
+        assert!(!join(&mut config, "", None));
+        assert!(join(&mut config, "mine", Some(&["general"])));
+        assert_eq!(can(&config), None, "that is what anybody takes it for");
+        join(&mut config, "mine", Some(&["testing"]));
+        assert!(join(&mut config, "codex", None));
+        assert_eq!(can(&config), None, "of another provider");
+    }
 }

@@ -8,6 +8,7 @@
 //! - [`workers`]: how each worker is, with the evidence; [`routes`]: who should get a task
 //! - `native`: the same for teammates of Claude Code, which have no heartbeats
 //! - [`messages`]: what was sent and whether it arrived
+//! - [`requests`]: what agents want to do and a person has to decide
 //! - [`teams`]: which teams there are and whether anybody of them lives
 //! - [`status`]: all of it in short, fast enough to be asked every second
 //!
@@ -16,6 +17,7 @@
 pub mod graph;
 pub mod messages;
 mod native;
+pub mod requests;
 pub mod routes;
 pub mod status;
 pub mod tasks;

@@ -175,6 +175,7 @@ mod tests {
         let member = NewMember {
             name: "worker-1".parse().unwrap(),
             provider: "codex".to_owned(),
+            capabilities: None,
         };
         let new = NewTeam {
             name: team.clone(),

@@ -7,6 +7,7 @@
 //! One thread does all that; the [`heart`] beats beside it. Everything that happens, from the agent's lines to a stop
 //! signal, comes through one channel, so that nothing is waited for while something else happens.
 
+mod asked;
 mod attempt;
 mod finish;
 mod heart;
@@ -20,7 +21,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use teamster_agents::{Driver, Permissions};
 use teamster_fs::Dir;
@@ -38,6 +39,7 @@ use crate::record::{self, Record, Wanted};
 use crate::rules::Rules;
 use crate::seat::Seat;
 use crate::workplace::{NoPlace, Workplace};
+use asked::Answered;
 use heart::{Heart, News, Who};
 
 /// Everything that reaches a bridge.
@@ -48,6 +50,10 @@ enum Event {
     /// From the agent of this attempt.
     Agent(u64, Said),
 }
+
+/// Makes the place where a worker works, and says what it does. It is called by whoever has the worker's seat.
+pub type MakePlace =
+    Box<dyn FnOnce(&mut dyn FnMut(&str)) -> Result<Box<dyn Workplace>, NoPlace> + Send>;
 
 /// What a bridge needs.
 pub struct Setup {
@@ -61,12 +67,14 @@ pub struct Setup {
     pub wanted: Wanted,
     /// How often it was started anew since it last ended in order.
     pub restarts: u32,
+    /// What its agent is called.
+    pub provider: String,
     /// The agent.
     pub driver: Box<dyn Driver>,
     /// What it may do.
     pub permissions: Permissions,
     /// Where it works.
-    pub workplace: Box<dyn Workplace>,
+    pub workplace: MakePlace,
     /// How long things may take.
     pub rules: Rules,
     /// The number of this launch.
@@ -132,6 +140,10 @@ pub struct Bridge {
     told: usize,
     /// Messages for the bridge itself that were obeyed. They are read again until they are acknowledged.
     obeyed: HashSet<String>,
+    /// Answers of people that the agent has not got yet.
+    answers: Vec<Answered>,
+    /// Answers that were read, by the ids of their messages: what is not acknowledged is read again.
+    known_answers: HashSet<String>,
     last_told: Option<Instant>,
     lost_lines: u64,
     /// Held for the bridge's life; the kernel frees it at its death.
@@ -139,9 +151,11 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Begins to beat.
-    pub fn open(setup: Setup) -> Result<Self, BridgeError> {
+    /// Makes the workplace ready and begins to beat.
+    pub fn open(mut setup: Setup) -> Result<Self, BridgeError> {
         let Wanted { team, worker, .. } = setup.wanted.clone();
+        // The seat is held: another process of this worker would have its worktree pulled away under its agent.
+        let workplace = (setup.workplace)(&mut setup.say)?;
         tree::adopt_orphans();
         let machine = Arc::new(Machine::read());
         let project = Dir::open_or_create_root(&setup.project)?;
@@ -150,7 +164,7 @@ impl Bridge {
         let who = Who {
             team,
             name: worker,
-            provider: setup.wanted.provider.clone(),
+            provider: setup.provider,
             launch: setup.launch,
         };
         let record = Record {
@@ -177,7 +191,7 @@ impl Bridge {
             driver: Some(setup.driver),
             model: record.wanted.model,
             permissions: setup.permissions,
-            workplace: setup.workplace,
+            workplace,
             rules: setup.rules,
             exported: setup.exported,
             teamster: setup.teamster,
@@ -200,6 +214,8 @@ impl Bridge {
             mail: Vec::new(),
             told: 0,
             obeyed: HashSet::new(),
+            answers: Vec::new(),
+            known_answers: HashSet::new(),
             last_told: None,
             lost_lines: 0,
             _seat: setup.seat,

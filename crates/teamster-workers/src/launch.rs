@@ -31,6 +31,8 @@ pub struct Launcher<'a> {
     pub teamster: &'a Path,
     /// Our own tmux server; needed only for workers that are to run in it.
     pub tmux: Result<Tmux, TmuxError>,
+    /// How long a worker may take to make its worktree usable before its heart beats.
+    pub setup: Duration,
 }
 
 /// Why a worker did not begin.
@@ -141,7 +143,7 @@ impl Launcher<'_> {
         began: u64,
         mut is_over: Box<dyn FnMut() -> bool>,
     ) -> Result<Heartbeat, LaunchError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE + self.setup;
         loop {
             let (beats, _) = self.store.heartbeats(&wanted.team)?;
             let ours = |beat: &Heartbeat| beat.launch.as_deref() == Some(launch);

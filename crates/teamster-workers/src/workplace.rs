@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use teamster_types::task::Task;
 
-pub use worktree::{InWorktree, Opened};
+pub use worktree::{InWorktree, Readying};
 
 /// Something that kept a worker from working, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     completions, config, doctor, flow, hook, install, journal, man, message, party, plugin,
-    shutdown, state_file, status, task, team, uninstall, worker, worktree, zombies,
+    shutdown, state_file, status, task, team, trust, uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -57,6 +57,7 @@ enum Command {
     StateFile(state_file::StateFile),
     Doctor(doctor::Doctor),
     Config(config::Config),
+    Trust(trust::Trust),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -116,6 +117,7 @@ fn dispatch(cli: Cli) -> Result {
         Command::Install(command) => command.run(&Context::find_checked(out)?),
         Command::Uninstall(command) => command.run(&Context::find_checked(out)?),
         Command::Plugin(command) => command.run(&Context::find_checked(out)?),
+        Command::Trust(command) => command.run(&Context::find_checked(out)?),
     }
 }
 

@@ -52,8 +52,16 @@ pub const WORKER_START_LIMIT: &str = "TEAMSTER_WORKER_START_LIMIT";
 pub const WORKER_IDLE_LIMIT: &str = "TEAMSTER_WORKER_IDLE_LIMIT";
 /// Setting `worker.task_limit`.
 pub const WORKER_TASK_LIMIT: &str = "TEAMSTER_WORKER_TASK_LIMIT";
-/// Setting `worker.shell`.
-pub const WORKER_SHELL: &str = "TEAMSTER_WORKER_SHELL";
+/// Setting `permissions.shell`.
+pub const PERMISSIONS_SHELL: &str = "TEAMSTER_PERMISSIONS_SHELL";
+/// Setting `permissions.other`.
+pub const PERMISSIONS_OTHER: &str = "TEAMSTER_PERMISSIONS_OTHER";
+/// Setting `worktree.setup`.
+pub const WORKTREE_SETUP: &str = "TEAMSTER_WORKTREE_SETUP";
+/// Setting `worktree.setup_limit`.
+pub const WORKTREE_SETUP_LIMIT: &str = "TEAMSTER_WORKTREE_SETUP_LIMIT";
+/// Setting `worktree.link`.
+pub const WORKTREE_LINK: &str = "TEAMSTER_WORKTREE_LINK";
 
 /// The number of the launch that a bridge belongs to.
 pub const LAUNCH: &str = teamster_isolate::tree::LAUNCH;

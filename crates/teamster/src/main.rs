@@ -25,6 +25,7 @@ mod output;
 mod plan;
 mod shown;
 mod table;
+mod trust;
 
 use std::process::ExitCode;
 

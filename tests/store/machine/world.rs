@@ -63,6 +63,7 @@ impl World {
         let members = WORKERS.iter().map(|name| NewMember {
             name: name.parse().unwrap(),
             provider: String::new(),
+            capabilities: None,
         });
         let new = NewTeam {
             name: world.team.clone(),

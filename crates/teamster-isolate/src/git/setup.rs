@@ -48,12 +48,14 @@ impl Setup {
 }
 
 impl Worktree {
-    /// Links `links` to the folders of that name in the project, then runs `commands` by `sh -c`, all within `patience`.
+    /// Links `links` to the folders of that name in the project, then runs `commands` by `sh -c`, all within `patience`
+    /// and without the variables `withheld`.
     pub fn set_up(
         &self,
         links: &[String],
         commands: &[String],
         patience: Duration,
+        withheld: &[&str],
     ) -> Result<Setup, GitError> {
         let deadline = Instant::now() + patience;
         let mut setup = Setup::default();
@@ -63,7 +65,7 @@ impl Worktree {
             }
         }
         for command in commands {
-            let step = self.run_step(command, deadline)?;
+            let step = self.run_step(command, deadline, withheld)?;
             setup.steps.push(step);
             if setup.failed().is_some() {
                 break;
@@ -72,11 +74,12 @@ impl Worktree {
         Ok(setup)
     }
 
-    fn run_step(&self, text: &str, deadline: Instant) -> Result<Step, GitError> {
+    fn run_step(&self, text: &str, deadline: Instant, withheld: &[&str]) -> Result<Step, GitError> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", text]).current_dir(self.work_folder());
         for (name, _) in std::env::vars_os() {
-            if name.as_bytes().starts_with(b"GIT_") {
+            let is_withheld = withheld.iter().any(|other| name == **other);
+            if is_withheld || name.as_bytes().starts_with(b"GIT_") {
                 command.env_remove(name);
             }
         }

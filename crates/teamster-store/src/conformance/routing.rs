@@ -14,6 +14,7 @@ fn join(stage: &Stage, name: &str, provider: &str) {
     let member = NewMember {
         name: worker(name),
         provider: provider.to_owned(),
+        capabilities: None,
     };
     stage.step("join", stage.store.join_team(&stage.team, &member));
 }

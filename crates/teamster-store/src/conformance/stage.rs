@@ -95,6 +95,7 @@ impl Stage {
                 .map(|member| NewMember {
                     name: worker(member),
                     provider: String::new(),
+                    capabilities: None,
                 })
                 .collect(),
         }

@@ -66,6 +66,7 @@ pub(super) fn a_member_joins_once_and_may_change_its_provider(stage: &Stage) {
         let member = NewMember {
             name: worker("late"),
             provider: provider.to_owned(),
+            capabilities: None,
         };
         stage.step("join", stage.store.join_team(&stage.team, &member))
     };

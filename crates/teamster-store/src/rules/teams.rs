@@ -38,11 +38,13 @@ pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
     let cwd = config.project().unwrap_or_default().to_owned();
     if config.join(&team, member, &cwd, tx.now()) {
         tx.put_config(config.clone());
-        tx.event(
-            NewEvent::new("member.joined", member.name.as_str())
-                .with("name", &member.name)
-                .with("provider", &member.provider),
-        );
+        let mut event = NewEvent::new("member.joined", member.name.as_str())
+            .with("name", &member.name)
+            .with("provider", &member.provider);
+        if let Some(capabilities) = &member.capabilities {
+            event = event.with("capabilities", capabilities);
+        }
+        tx.event(event);
     }
     Ok(config)
 }

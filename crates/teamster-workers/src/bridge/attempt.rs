@@ -5,13 +5,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentEvent, Driver, Ending, Exit, Input, Interrupt, Job, Launch, Outcome, Polite, Reader,
-    Stopped,
+    AgentEvent, Decision, Driver, Ending, Exit, Input, Interrupt, Job, Launch, Outcome, Polite,
+    Reader, Stopped,
 };
 use teamster_isolate::child::{self, Running, Said, Start, Stream};
 use teamster_isolate::{Signal, tree};
 use teamster_store::Claimed;
 
+use super::asked::Waiting;
 use super::heart::News;
 use super::log::{From, Log};
 use super::{Bridge, Event};
@@ -64,18 +65,20 @@ pub(super) struct NotStarted {
 }
 
 /// A run that goes on.
-struct Watch<'a> {
+pub(super) struct Watch<'a> {
     driver: &'a dyn Driver,
     claimed: &'a Claimed,
-    reader: Box<dyn Reader>,
+    pub(super) reader: Box<dyn Reader>,
     running: Running,
     number: u64,
-    input: Option<Sender<Vec<u8>>>,
-    log: Option<&'a Log>,
+    pub(super) input: Option<Sender<Vec<u8>>>,
+    pub(super) log: Option<&'a Log>,
     last: VecDeque<String>,
     errors: VecDeque<String>,
     began: Instant,
-    spoke: Instant,
+    pub(super) spoke: Instant,
+    /// Requests that a person has to decide, the oldest first.
+    pub(super) waiting: Vec<Waiting>,
     started: bool,
     /// A program of the user's own shows life on either stream.
     hears_errors: bool,
@@ -102,6 +105,8 @@ impl Bridge {
         let command = launch.command_line();
         self.log_line(log, &format!("starts {command}"));
         self.attempts += 1;
+        // Whatever was answered before this run was not an answer to it.
+        self.answers.clear();
         let mut watch = self
             .start(driver, job, claimed, &launch, log)
             .map_err(|error| NotStarted {
@@ -197,6 +202,7 @@ impl Bridge {
             errors: VecDeque::new(),
             began: now,
             spoke: now,
+            waiting: Vec::new(),
             started: false,
             hears_errors: driver.provider() == "command",
             cut: None,
@@ -235,7 +241,9 @@ impl Bridge {
         } else {
             watch.began + self.rules.start
         };
+        let forgotten = watch.patience_ends(self.rules.idle).unwrap_or(silence);
         silence
+            .min(forgotten)
             .min(watch.began + self.rules.task)
             .saturating_duration_since(now)
     }
@@ -250,6 +258,7 @@ impl Bridge {
             }
             return;
         }
+        self.deny_the_forgotten(watch);
         if !watch.started && now >= watch.began + self.rules.start {
             self.cut(watch, Cut::NoStart);
         } else if watch.started && now >= watch.spoke + self.rules.idle {
@@ -279,6 +288,7 @@ impl Bridge {
             Event::Heart(News::NoTeam) => self.cut(watch, Cut::NoTeam),
             Event::Heart(News::Changed) => {
                 self.read_the_news();
+                self.pass_answers_on(watch);
                 if self.stop.as_ref().is_some_and(|stop| !stop.drain) {
                     self.cut(watch, Cut::Asked);
                 }
@@ -335,6 +345,15 @@ impl Bridge {
                 _ => {}
             }
             self.happened(&event);
+            if let AgentEvent::PermissionAsked {
+                request,
+                tool,
+                detail,
+                decision: Decision::Asked,
+            } = &event
+            {
+                self.ask_a_person(watch, request, tool, detail);
+            }
         }
         if let Some(input) = &watch.input {
             for reply in step.replies {

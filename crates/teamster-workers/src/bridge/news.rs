@@ -6,7 +6,7 @@ use teamster_store::{Reader, Signal};
 use teamster_types::event::Event as Recorded;
 use teamster_types::heartbeat::WorkerStatus;
 
-use super::Bridge;
+use super::{Bridge, asked};
 
 /// More than this is not read at once.
 const PAGE: usize = 500;
@@ -77,6 +77,7 @@ impl Bridge {
                     drain: message.as_object().get("drain") == Some(&true.into()),
                 }),
                 "resume" => self.resume(message.from()),
+                asked::ANSWER => self.take_answer(message),
                 _ => {
                     is_only_for_us = false;
                     self.mail.push(message.clone());

@@ -213,6 +213,14 @@ impl Bridge {
             .event("agent.event")
             .with("what", what)
             .with("text", clean(&text, SHORT));
+        if let AgentEvent::PermissionAsked {
+            request,
+            decision: Decision::Asked,
+            ..
+        } = event
+        {
+            recorded = recorded.with("request", request);
+        }
         if let Some(task) = &self.holding {
             recorded = recorded.task(task);
         }

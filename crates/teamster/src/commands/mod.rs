@@ -17,6 +17,7 @@ pub mod state_file;
 pub mod status;
 pub mod task;
 pub mod team;
+pub mod trust;
 pub mod uninstall;
 pub mod worker;
 pub mod worktree;

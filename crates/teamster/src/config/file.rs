@@ -9,6 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Problem, at};
 
+/// The table of the providers.
+const PROVIDERS: &str = "providers";
+
 /// A value as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Raw {
@@ -16,6 +19,8 @@ pub(super) enum Raw {
     Text(String),
     /// `true` or `false`.
     Flag(bool),
+    /// Texts in a row.
+    List(Vec<String>),
     /// Anything else, by the name of its type.
     Other(&'static str),
 }
@@ -25,9 +30,19 @@ impl fmt::Display for Raw {
         match self {
             Self::Text(text) => write!(f, "{text:?}"),
             Self::Flag(flag) => write!(f, "{flag}"),
+            Self::List(list) => write!(f, "{list:?}"),
             Self::Other(kind) => f.write_str(kind),
         }
     }
+}
+
+/// A table `[providers.NAME]`.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) line: usize,
+    /// Each key with its value and its line.
+    pub(super) fields: Vec<(String, Raw, usize)>,
 }
 
 /// What a settings file says. One that is not there says nothing.
@@ -37,6 +52,10 @@ pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
     /// Why it cannot be understood.
     pub(super) problems: Vec<Problem>,
+    /// Providers, in the order of their names.
+    pub(super) providers: Vec<Section>,
+    /// The file as it was read.
+    pub(super) bytes: Option<Vec<u8>>,
     values: BTreeMap<String, (Raw, usize)>,
 }
 
@@ -46,12 +65,17 @@ impl SettingsFile {
         let mut file = Self {
             path: path.to_owned(),
             problems: Vec::new(),
+            providers: Vec::new(),
+            bytes: None,
             values: BTreeMap::new(),
         };
         let real = follow.then(|| path.canonicalize().ok()).flatten();
         match content(real.as_deref().unwrap_or(path)) {
             Ok(None) => {}
-            Ok(Some(text)) => file.parse(&text),
+            Ok(Some(text)) => {
+                file.parse(&text);
+                file.bytes = Some(text.into_bytes());
+            }
             Err(error) => file.problems.push(Problem {
                 place: path.display().to_string(),
                 error,
@@ -80,19 +104,48 @@ impl SettingsFile {
         for (key, value) in table {
             let line = line_of(text, key.span().start);
             let raw = match value.get_ref() {
+                DeValue::Table(inner) if section.is_empty() && key.get_ref() == PROVIDERS => {
+                    self.take_providers(text, inner);
+                    continue;
+                }
                 DeValue::Table(inner) if section.is_empty() => {
                     self.take(text, key.get_ref(), inner);
                     continue;
                 }
-                DeValue::String(text) => Raw::Text(text.to_string()),
-                DeValue::Boolean(flag) => Raw::Flag(*flag),
-                other => Raw::Other(other.type_str()),
+                other => raw(other),
             };
             let name = match section {
                 "" => key.get_ref().to_string(),
                 section => format!("{section}.{}", key.get_ref()),
             };
             self.values.insert(name, (raw, line));
+        }
+    }
+
+    fn take_providers(&mut self, text: &str, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let line = line_of(text, name.span().start);
+            let DeValue::Table(inner) = value.get_ref() else {
+                self.problems.push(Problem {
+                    place: at(&self.path, line),
+                    error: format!(
+                        "`providers.{}` is {}, expected a section with `kind` and what that needs",
+                        name.get_ref(),
+                        raw(value.get_ref())
+                    ),
+                    fatal: true,
+                });
+                continue;
+            };
+            let fields = inner.iter().map(|(key, value)| {
+                let line = line_of(text, key.span().start);
+                (key.get_ref().to_string(), raw(value.get_ref()), line)
+            });
+            self.providers.push(Section {
+                name: name.get_ref().to_string(),
+                line,
+                fields: fields.collect(),
+            });
         }
     }
 
@@ -106,6 +159,36 @@ impl SettingsFile {
     /// The value of a key, and its line.
     pub(super) fn get(&self, name: &str) -> Option<(Raw, usize)> {
         self.values.get(name).cloned()
+    }
+}
+
+fn raw(value: &DeValue<'_>) -> Raw {
+    match value {
+        DeValue::String(text) => Raw::Text(text.to_string()),
+        DeValue::Boolean(flag) => Raw::Flag(*flag),
+        DeValue::Array(list) => {
+            let texts = list.iter().map(|item| match item.get_ref() {
+                DeValue::String(text) => Some(text.to_string()),
+                _ => None,
+            });
+            texts
+                .collect::<Option<Vec<_>>>()
+                .map_or(Raw::Other("an array of more than texts"), Raw::List)
+        }
+        other => Raw::Other(other.type_str()),
+    }
+}
+
+/// The list that a text holds, as it would stand in a file.
+pub(super) fn list_of(text: &str) -> Option<Vec<String>> {
+    let line = format!("list = {text}");
+    let table = DeTable::parse(&line).ok()?;
+    match table.get_ref().iter().next() {
+        Some((_, value)) if table.get_ref().len() == 1 => match raw(value.get_ref()) {
+            Raw::List(list) => Some(list),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -142,6 +225,8 @@ mod tests {
         let mut file = SettingsFile {
             path: "config.toml".into(),
             problems: Vec::new(),
+            providers: Vec::new(),
+            bytes: None,
             values: BTreeMap::new(),
         };
         file.parse(text);

@@ -4,24 +4,29 @@
 //! nobody knows is only remarked on, because a newer teamster may know it.
 
 mod file;
+mod layers;
+mod providers;
+mod value;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use teamster_agents::{Permissions, Rule};
 use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
 use teamster_store::Settings;
 use teamster_types::health::Limits;
 use teamster_types::paths::Reservations;
 use teamster_types::steps::LEASE;
-use teamster_types::time::parse_span;
 use teamster_workers::rules::Rules;
 
 use crate::env_vars;
 use crate::error::{CommandError, Result};
-use file::{Raw, SettingsFile};
+use layers::Layers;
+pub use providers::ProviderSetting;
+use value::{flag, list, reservations, rule, say, span};
 
 /// A setting's name in files and the variable that overrides it.
 #[derive(Clone, Copy, Debug)]
@@ -63,15 +68,31 @@ const WORKER_TASK: Key = Key {
     name: "worker.task_limit",
     variable: env_vars::WORKER_TASK_LIMIT,
 };
-const WORKER_SHELL: Key = Key {
-    name: "worker.shell",
-    variable: env_vars::WORKER_SHELL,
+const PERMISSIONS_SHELL: Key = Key {
+    name: "permissions.shell",
+    variable: env_vars::PERMISSIONS_SHELL,
+};
+const PERMISSIONS_OTHER: Key = Key {
+    name: "permissions.other",
+    variable: env_vars::PERMISSIONS_OTHER,
+};
+const WORKTREE_SETUP: Key = Key {
+    name: "worktree.setup",
+    variable: env_vars::WORKTREE_SETUP,
+};
+const WORKTREE_SETUP_LIMIT: Key = Key {
+    name: "worktree.setup_limit",
+    variable: env_vars::WORKTREE_SETUP_LIMIT,
+};
+const WORKTREE_LINK: Key = Key {
+    name: "worktree.link",
+    variable: env_vars::WORKTREE_LINK,
 };
 const RESERVATIONS: Key = Key {
     name: "reservations",
     variable: env_vars::RESERVATIONS,
 };
-const KEYS: [Key; 10] = [
+const KEYS: [Key; 14] = [
     CLAIM_LEASE,
     RESERVATIONS,
     STORE_DURABLE,
@@ -81,8 +102,15 @@ const KEYS: [Key; 10] = [
     WORKER_START,
     WORKER_IDLE,
     WORKER_TASK,
-    WORKER_SHELL,
+    PERMISSIONS_SHELL,
+    PERMISSIONS_OTHER,
+    WORKTREE_SETUP,
+    WORKTREE_SETUP_LIMIT,
+    WORKTREE_LINK,
 ];
+
+/// `npm ci` and the like take minutes.
+const SETUP_LIMIT: Duration = Duration::from_secs(10 * 60);
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,8 +196,20 @@ pub struct Config {
     pub worker_idle: Setting<Duration>,
     /// How long a task may take in all.
     pub worker_task: Setting<Duration>,
-    /// Whether agents may run commands.
-    pub worker_shell: Setting<bool>,
+    /// What happens when an agent wants to run a command,
+    pub permissions_shell: Setting<Rule>,
+    /// and when it wants something that is neither a command nor a file of its worktree.
+    pub permissions_other: Setting<Rule>,
+    /// Commands that make a new worktree usable,
+    pub worktree_setup: Setting<Vec<String>>,
+    /// how long all of them may take,
+    pub worktree_setup_limit: Setting<Duration>,
+    /// and folders of the project that are linked into it.
+    pub worktree_link: Setting<Vec<String>>,
+    /// Providers that were named in the files.
+    pub providers: Vec<ProviderSetting>,
+    /// The project's file as it was read, so that nothing else is trusted than what counts here.
+    pub project_file: Option<Vec<u8>>,
     /// What is wrong with the files and variables.
     pub problems: Vec<Problem>,
 }
@@ -185,8 +225,10 @@ impl Config {
     pub fn load(layout: &Layout) -> Self {
         let mut layers = Layers::read(layout);
         layers.name_unknown_keys();
+        let providers = layers.providers(layout);
         let defaults = Settings::default();
         let rules = Rules::default();
+        let permissions = Permissions::default();
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
             reservations: layers.find(RESERVATIONS, Reservations::default(), reservations),
@@ -197,7 +239,13 @@ impl Config {
             worker_start: layers.find(WORKER_START, rules.start, span),
             worker_idle: layers.find(WORKER_IDLE, rules.idle, span),
             worker_task: layers.find(WORKER_TASK, rules.task, span),
-            worker_shell: layers.find(WORKER_SHELL, true, flag),
+            permissions_shell: layers.find(PERMISSIONS_SHELL, permissions.shell, rule),
+            permissions_other: layers.find(PERMISSIONS_OTHER, permissions.other, rule),
+            worktree_setup: layers.find(WORKTREE_SETUP, Vec::new(), list),
+            worktree_setup_limit: layers.find(WORKTREE_SETUP_LIMIT, SETUP_LIMIT, span),
+            worktree_link: layers.find(WORKTREE_LINK, Vec::new(), list),
+            providers,
+            project_file: layers.project.bytes,
             problems: layers.problems,
         }
     }
@@ -245,60 +293,45 @@ impl Config {
         }
     }
 
+    /// What an agent may do.
+    pub fn permissions(&self) -> Permissions {
+        Permissions {
+            shell: self.permissions_shell.value,
+            other: self.permissions_other.value,
+            ..Permissions::default()
+        }
+    }
+
     /// Every setting with its value as it would be written, and its source.
     pub fn rows(&self) -> [(Key, Value, &Source); KEYS.len()] {
-        let span = |setting: &Setting<Duration>| json!(say(setting.value));
+        fn row<T>(
+            key: Key,
+            setting: &Setting<T>,
+            show: impl Fn(&T) -> Value,
+        ) -> (Key, Value, &Source) {
+            (key, show(&setting.value), &setting.source)
+        }
+        let span = |value: &Duration| json!(say(*value));
+        let flag = |value: &bool| json!(value);
+        let rule = |value: &Rule| json!(value.word());
+        let list = |value: &Vec<String>| json!(value);
         [
-            (
-                CLAIM_LEASE,
-                span(&self.claim_lease),
-                &self.claim_lease.source,
-            ),
-            (
-                RESERVATIONS,
-                json!(self.reservations.value.word()),
-                &self.reservations.source,
-            ),
-            (
-                STORE_DURABLE,
-                json!(self.store_durable.value),
-                &self.store_durable.source,
-            ),
-            (
-                STORE_PATIENCE,
-                span(&self.store_patience),
-                &self.store_patience.source,
-            ),
-            (
-                SILENT_AFTER,
-                span(&self.silent_after),
-                &self.silent_after.source,
-            ),
-            (
-                TEAM_ENABLED,
-                json!(self.team_enabled.value),
-                &self.team_enabled.source,
-            ),
-            (
-                WORKER_START,
-                span(&self.worker_start),
-                &self.worker_start.source,
-            ),
-            (
-                WORKER_IDLE,
-                span(&self.worker_idle),
-                &self.worker_idle.source,
-            ),
-            (
-                WORKER_TASK,
-                span(&self.worker_task),
-                &self.worker_task.source,
-            ),
-            (
-                WORKER_SHELL,
-                json!(self.worker_shell.value),
-                &self.worker_shell.source,
-            ),
+            row(CLAIM_LEASE, &self.claim_lease, span),
+            row(RESERVATIONS, &self.reservations, |value| {
+                json!(value.word())
+            }),
+            row(STORE_DURABLE, &self.store_durable, flag),
+            row(STORE_PATIENCE, &self.store_patience, span),
+            row(SILENT_AFTER, &self.silent_after, span),
+            row(TEAM_ENABLED, &self.team_enabled, flag),
+            row(WORKER_START, &self.worker_start, span),
+            row(WORKER_IDLE, &self.worker_idle, span),
+            row(WORKER_TASK, &self.worker_task, span),
+            row(PERMISSIONS_SHELL, &self.permissions_shell, rule),
+            row(PERMISSIONS_OTHER, &self.permissions_other, rule),
+            row(WORKTREE_SETUP, &self.worktree_setup, list),
+            row(WORKTREE_SETUP_LIMIT, &self.worktree_setup_limit, span),
+            row(WORKTREE_LINK, &self.worktree_link, list),
         ]
     }
 }
@@ -310,121 +343,6 @@ impl Key {
     }
 }
 
-struct Layers {
-    project: SettingsFile,
-    user: SettingsFile,
-    problems: Vec<Problem>,
-}
-
-impl Layers {
-    fn read(layout: &Layout) -> Self {
-        Self {
-            project: SettingsFile::read(&layout.project_config, false),
-            user: SettingsFile::read(&layout.user_config, true),
-            problems: Vec::new(),
-        }
-    }
-
-    fn name_unknown_keys(&mut self) {
-        for file in [&self.project, &self.user] {
-            self.problems.extend(file.problems.iter().cloned());
-            for (name, line) in file.names() {
-                let section = name.split('.').next();
-                let is_ours = KEYS.iter().any(|key| key.name == name);
-                let near = KEYS
-                    .iter()
-                    .find(|key| key.name.split('.').next() == section)
-                    .map_or_else(String::new, |key| format!("; did you mean `{}`?", key.name));
-                if !is_ours {
-                    self.problems.push(Problem {
-                        place: at(&file.path, line),
-                        error: format!("nobody knows the setting `{name}`{near}"),
-                        fatal: false,
-                    });
-                }
-            }
-        }
-    }
-
-    /// The value of the highest layer that has one.
-    fn find<T>(
-        &mut self,
-        key: Key,
-        default: T,
-        parse: fn(&Raw) -> std::result::Result<T, &'static str>,
-    ) -> Setting<T> {
-        let variable = env_vars::text(key.variable)
-            .map(|text| (Raw::Text(text), Source::Variable(key.variable)));
-        let project = self
-            .project
-            .get(key.name)
-            .map(|(raw, line)| (raw, Source::Project(self.project.path.clone(), line)));
-        let user = self
-            .user
-            .get(key.name)
-            .map(|(raw, line)| (raw, Source::User(self.user.path.clone(), line)));
-        if let Some((raw, source)) = variable.or(project).or(user) {
-            match parse(&raw) {
-                Ok(value) => return Setting { value, source },
-                Err(expected) => self.problems.push(Problem {
-                    place: source.to_string(),
-                    error: format!("`{}` is {raw}, expected {expected}", key.name),
-                    fatal: true,
-                }),
-            }
-        }
-        Setting {
-            value: default,
-            source: Source::Default,
-        }
-    }
-}
-
 fn at(file: &Path, line: usize) -> String {
     format!("{}, line {line}", file.display())
-}
-
-fn reservations(raw: &Raw) -> std::result::Result<Reservations, &'static str> {
-    let word = match raw {
-        Raw::Text(text) => Reservations::of(text),
-        _ => None,
-    };
-    word.ok_or("\"enforce\", \"warn\" or \"off\"")
-}
-
-fn span(raw: &Raw) -> std::result::Result<Duration, &'static str> {
-    let parsed = match raw {
-        Raw::Text(text) => parse_span(text),
-        _ => None,
-    };
-    parsed
-        .filter(|span| !span.is_zero())
-        .ok_or("a time such as \"5s\", \"10m\" or \"24h\"")
-}
-
-fn flag(raw: &Raw) -> std::result::Result<bool, &'static str> {
-    match raw {
-        Raw::Flag(flag) => Ok(*flag),
-        Raw::Text(text) if text == "true" || text == "1" => Ok(true),
-        Raw::Text(text) if text == "false" || text == "0" => Ok(false),
-        _ => Err("true or false"),
-    }
-}
-
-/// A span in the form that is read back: the largest unit that divides it.
-fn say(span: Duration) -> String {
-    let millis = span.as_millis();
-    let units = [
-        (86_400_000, "d"),
-        (3_600_000, "h"),
-        (60_000, "m"),
-        (1_000, "s"),
-    ];
-    units
-        .iter()
-        .find(|(unit, _)| millis.is_multiple_of(*unit))
-        .map_or_else(
-            || format!("{millis}ms"),
-            |(unit, word)| format!("{}{word}", millis / unit),
-        )
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::line;
+use crate::shown::{line, redacted, viewed_line};
 use crate::table::{Cell, Table, Tone};
 
 /// Show every setting, its value and where that comes from
@@ -18,6 +18,13 @@ A variable counts more than the project's .teamster/config.toml, which counts mo
 
   [claim]
   lease = \"120s\"
+
+and a provider of one's own as
+
+  [providers.checks]
+  kind = \"command\"
+  command = \"make check\"
+  capabilities = [\"testing\"]
 
 Examples:
   teamster config show
@@ -49,8 +56,10 @@ impl Show {
                         json!({ "place": problem.place, "error": problem.error, "fatal": problem.fatal })
                     })
                     .collect();
+                let providers = config.providers.iter().map(|provider| redacted(provider.json()));
                 json!({
                     "settings": settings,
+                    "providers": providers.collect::<Vec<_>>(),
                     "problems": problems,
                     "files": [context.layout.project_config, context.layout.user_config],
                 })
@@ -70,9 +79,17 @@ fn text(context: &Context) -> String {
         };
         table.row([
             key.name.into(),
-            value.into(),
+            viewed_line(&value).into(),
             line(&source.to_string()).into(),
             Cell::new(key.variable(), Tone::Faint),
+        ]);
+    }
+    for provider in &context.config.providers {
+        table.row([
+            format!("providers.{}", line(&provider.name)).into(),
+            viewed_line(&provider.words()).into(),
+            line(&provider.source.to_string()).into(),
+            Cell::new("", Tone::Faint),
         ]);
     }
     let mut text = table.render(colour);

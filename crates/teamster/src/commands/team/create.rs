@@ -49,6 +49,7 @@ impl Create {
             members.push(NewMember {
                 name,
                 provider: String::new(),
+                capabilities: None,
             });
         }
         let project = self.project_folder(context)?;

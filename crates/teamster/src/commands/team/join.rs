@@ -31,6 +31,7 @@ impl Join {
         let member = NewMember {
             name: self.worker.parse()?,
             provider: self.provider,
+            capabilities: None,
         };
         let config = context.store()?.join_team(&team, &member)?;
         context.out.answer(

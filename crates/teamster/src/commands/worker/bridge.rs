@@ -1,27 +1,27 @@
 //! `teamster worker bridge`: the worker's own process, started by `worker start`
 
+use std::ffi::OsString;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use teamster_agents::{Permissions, Rule};
-use teamster_fs::Dir;
+use teamster_agents::{Claude, Kind, Provider};
 use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, layout};
 use teamster_isolate::detached;
-use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
-use teamster_store::{FileStore, Store, SystemClock};
+use teamster_store::{Clock as _, FileStore, Store, SystemClock};
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::bridge::{self as worker, BridgeError, Setup};
 use teamster_workers::record::{Backend, Wanted};
 use teamster_workers::seat::Seat;
-use teamster_workers::workplace::{InPlace, InWorktree, Workplace};
 use teamster_workers::{dead, launch};
 
-use super::wanted as known;
+use super::{place, wanted as known};
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, ErrorKind, Result};
+use crate::trust::{self, Plan, Unknown};
 
 /// Be a worker's own process
 #[derive(Args, Debug)]
@@ -72,7 +72,7 @@ impl Bridge {
 }
 
 /// In a pane the environment is the terminal server's. Ours is in a file; with it we begin once more.
-fn begin_anew(file: &std::path::Path) -> CommandError {
+fn begin_anew(file: &Path) -> CommandError {
     let environment = match launch::take_environment(file) {
         Ok(environment) => environment,
         Err(error) => return error.into(),
@@ -103,37 +103,29 @@ fn begin_anew(file: &std::path::Path) -> CommandError {
 
 /// Is the worker until it is told to stop.
 pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> Result {
-    let provider = known::providers(context)
-        .find(&wanted.provider)
-        .map_err(|error| {
-            CommandError::usage(error.to_string())
-                .hint("`teamster worker start --help` shows what can be named")
-        })?;
     let project = known::project(context, &wanted.team)?;
-    let settings = context.config.store_settings();
-    let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
+    let settings = known::settings(context, &project)?;
+    let config = &settings.config;
+    let provider = settings.provider(&wanted.provider)?;
+    // Whoever started this has asked; but what was read then need not be what is read now.
+    let plan = Plan {
+        provider: &provider,
+        has_worktree: !wanted.in_place,
+    };
+    trust::require(context, &settings.layout, config, &plan, Unknown::Refuse)?;
+    let store = FileStore::open(
+        &context.layout,
+        Arc::new(SystemClock),
+        config.store_settings(),
+    )?;
     let store: Arc<dyn Store> = Arc::new(store);
     // The seat first: the worktree of a worker that runs is nobody else's to make ready.
     let team_folder = known::team_folder(context, &wanted.team)?;
     let seat = Seat::take(&team_folder, &wanted.worker)?
         .ok_or_else(|| known::runs_already(&wanted.team, &wanted.worker))?;
     clear_away(store.as_ref(), &wanted, &project)?;
-    let workplace = place(context, &wanted, &project)?;
-    let permissions = Permissions {
-        shell: if context.config.worker_shell.value {
-            Rule::Allow
-        } else {
-            Rule::Deny
-        },
-        ..Permissions::default()
-    };
-    let exported = vec![
-        (
-            "TEAMSTER_CLAUDE_DIR".into(),
-            context.layout.claude.clone().into_os_string(),
-        ),
-        ("TEAMSTER_PROJECT".into(), project.clone().into_os_string()),
-    ];
+    let workplace = place::plan(context, &wanted, &project, config)?;
+    let exported = exported(context, &wanted, &project, &provider)?;
     let wanted = Wanted {
         model: wanted.model.or(provider.model.clone()),
         ..wanted
@@ -144,17 +136,17 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
         project,
         wanted,
         restarts,
+        provider: provider.name.clone(),
         driver: provider.driver(),
-        permissions,
+        permissions: config.permissions(),
         workplace,
-        rules: context.config.rules(),
+        rules: config.rules(),
         launch,
         exported,
         teamster: launch::own_program(),
         say: Box::new(|text| {
-            let now = teamster_types::Time::from_millis(now());
-            let text = teamster_types::redact::redact(text);
-            let text = crate::shown::plain(&text);
+            let now = SystemClock.now();
+            let text = crate::shown::viewed(text);
             let _ = writeln!(std::io::stdout().lock(), "{now} {text}");
         }),
     });
@@ -168,7 +160,7 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
 }
 
 /// Ends what an earlier process of this worker left behind. An agent that lives on would change files under the next one.
-fn clear_away(store: &dyn Store, wanted: &Wanted, project: &std::path::Path) -> Result {
+fn clear_away(store: &dyn Store, wanted: &Wanted, project: &Path) -> Result {
     let dir = Dir::open_or_create_root(project)?;
     let machine = Machine::read();
     let buried = dead::succeed(store, &machine, &dir, &wanted.team, &wanted.worker)?;
@@ -182,58 +174,28 @@ fn clear_away(store: &dyn Store, wanted: &Wanted, project: &std::path::Path) -> 
     }
 }
 
-fn now() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.ok()
-        .and_then(|now| i64::try_from(now.as_millis()).ok())
-        .unwrap_or_default()
-}
-
-/// Where the worker works.
-fn place(
+/// Variables of the agent that its driver cannot know.
+fn exported(
     context: &Context,
     wanted: &Wanted,
-    project: &std::path::Path,
-) -> Result<Box<dyn Workplace>> {
-    if wanted.in_place {
-        return Ok(Box::new(InPlace::new(project.to_owned())));
-    }
-    let path = env_vars::get(env_vars::PATH).unwrap_or_default();
-    let git = Git::find(&path).map_err(no_worktree)?;
-    let found = Repo::find(&git, project).map_err(no_worktree)?;
-    let config = context.read()?.team(&wanted.team)?;
-    let base = config
-        .as_object()
-        .get("teamster")
-        .and_then(|ours| ours.get("base")?.as_str()?.parse::<CommitId>().ok());
-    let start = match base {
-        // A base that the repository does not have any more is no place to begin at.
-        Some(base) => found
-            .repo
-            .resolve(base.as_str())
-            .map_err(no_worktree)?
-            .unwrap_or(found.head),
-        None => found.head,
-    };
-    let opened = InWorktree::open(found.repo, &wanted.team, &wanted.worker, start);
-    let opened = opened.map_err(no_worktree)?;
-    for kept in &opened.kept {
-        let kept = crate::shown::plain(kept);
-        let _ = writeln!(std::io::stdout().lock(), "{kept}");
-    }
-    Ok(Box::new(opened.place))
-}
-
-fn no_worktree(error: GitError) -> CommandError {
-    let hint = match error.problem {
-        GitProblem::NoProgram
-        | GitProblem::NotRepository
-        | GitProblem::Bare
-        | GitProblem::NoCommits => format!(
-            "{}; or let the worker work in the project's own folder with --in-place",
-            error.hint
+    project: &Path,
+    provider: &Provider,
+) -> Result<Vec<(OsString, OsString)>> {
+    let mut exported: Vec<(OsString, OsString)> = vec![
+        (
+            "TEAMSTER_CLAUDE_DIR".into(),
+            context.layout.claude.clone().into_os_string(),
         ),
-        _ => error.hint,
-    };
-    CommandError::refused(error.message).hint(hint)
+        ("TEAMSTER_PROJECT".into(), project.into()),
+    ];
+    // A login lives in the user's own folder; a copy of it would end as soon as one of the two is renewed.
+    if provider.kind == Kind::Claude && Claude::has_credentials(env_vars::get) {
+        let mut folder = Dir::open_or_create_root(project)?.child_or_create(layout::OMC)?;
+        for name in layout::agent_folders(&wanted.team, &wanted.worker) {
+            folder = folder.child_or_create(name)?;
+        }
+        let folder = folder.child_or_create(layout::AGENT_CLAUDE)?;
+        exported.push(("CLAUDE_CONFIG_DIR".into(), folder.path().into()));
+    }
+    Ok(exported)
 }

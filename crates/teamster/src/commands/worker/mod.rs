@@ -1,9 +1,11 @@
 //! `teamster worker …`
 
+mod answer;
 mod attach;
 mod bridge;
 mod list;
 mod logs;
+mod place;
 mod restart;
 mod resume;
 mod show;
@@ -42,6 +44,7 @@ enum Command {
     Stop(stop::Stop),
     Restart(restart::Restart),
     Resume(resume::Resume),
+    Answer(answer::Answer),
     Supervise(supervise::Supervise),
     Bridge(bridge::Bridge),
 }
@@ -57,6 +60,7 @@ impl Worker {
             Command::Stop(command) => command.run(context),
             Command::Restart(command) => command.run(context),
             Command::Resume(command) => command.run(context),
+            Command::Answer(command) => command.run(context),
             Command::Supervise(command) => command.run(context),
             Command::Bridge(command) => command.run(context),
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::json;
-use teamster_view::workers;
+use teamster_view::{requests, workers};
 
 use super::wanted::WorkerArg;
 use crate::context::Context;
@@ -46,8 +46,9 @@ impl Show {
         };
         let mut events: Vec<_> = events.iter().filter(of_worker).rev().take(SHOWN).collect();
         events.reverse();
+        let waiting = requests::waiting(read, &named.team, name)?;
         context.out.answer(
-            || redacted(json!({ "worker": row, "launch": record, "events": events })),
+            || redacted(json!({ "worker": row, "launch": record, "waiting": waiting, "events": events })),
             || {
                 let mut text = String::new();
                 if let Some(row) = &row {
@@ -69,6 +70,15 @@ impl Show {
                     let _ = writeln!(text, "  started   {}", record.started_at);
                     let _ = writeln!(text, "  backend   {}", record.wanted.backend.as_str());
                     let _ = writeln!(text, "  restarts  {}", record.restarts);
+                }
+                for open in &waiting {
+                    let what = viewed_line(&open.what);
+                    let _ = writeln!(text, "  asks      {what}");
+                    let _ = writeln!(
+                        text,
+                        "            `teamster worker answer {name} {} allow` or `deny`",
+                        viewed_line(&open.request)
+                    );
                 }
                 for event in &events {
                     let task = event

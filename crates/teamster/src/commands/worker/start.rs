@@ -10,7 +10,8 @@ use teamster_workers::seat::Seat;
 use super::{bridge, wanted};
 use crate::cli::TeamArg;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::Result;
+use crate::trust::{self, Plan, Unknown};
 
 /// Start a worker: a process of its own that claims tasks and has its agent do them
 ///
@@ -22,12 +23,18 @@ Examples:
   teamster worker start --name worker-1 --provider claude
   teamster worker start --name worker-2 --provider codex --tmux
   teamster worker start --name tests --provider 'command:make test'
+  teamster worker start --name tests --provider 'tests=command:make test'
   teamster worker start --name w --provider codex --foreground   # until told")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct Start {
     /// The worker's name; it joins the team if it is no member yet
     #[arg(long)]
     name: String,
-    /// Its agent: claude, codex, gemini, command:SHELL COMMAND, scripted:FILE
+    /// Its agent: claude, codex, gemini, command:SHELL COMMAND, scripted:FILE, a name of the
+    /// configuration, or NAME=KIND:ARGUMENT, which gives it that name
     #[arg(long)]
     provider: String,
     /// The model its agent is to use [default: the client's own]
@@ -39,6 +46,9 @@ pub struct Start {
     /// Work in the project's own folder: no worktree, no commits
     #[arg(long)]
     in_place: bool,
+    /// Accept the commands that come with the project; `teamster trust --show` shows them
+    #[arg(long)]
+    trust_project: bool,
     /// Be the worker: stay here, say what happens, stop with Ctrl-C
     #[arg(long)]
     foreground: bool,
@@ -53,21 +63,28 @@ impl Start {
         let team = context.team(self.team.team.as_deref())?;
         let worker: WorkerName = self.name.parse()?;
         // What cannot be started is said before anything is changed.
-        wanted::providers(context)
-            .find(&self.provider)
-            .map_err(|error| {
-                CommandError::usage(error.to_string())
-                    .hint("`teamster worker start --help` shows what can be named")
-            })?;
         if Seat::is_taken(&wanted::team_folder(context, &team)?, &worker)? {
             return Err(wanted::runs_already(&team, &worker));
         }
         let project = wanted::project(context, &team)?;
+        let settings = wanted::settings(context, &project)?;
+        let provider = settings.provider(&self.provider)?;
+        let unknown = if self.trust_project {
+            Unknown::Accept
+        } else {
+            Unknown::Ask
+        };
+        let plan = Plan {
+            provider: &provider,
+            has_worktree: !self.in_place,
+        };
+        trust::require(context, &settings.layout, &settings.config, &plan, unknown)?;
         context.store()?.join_team(
             &team,
             &NewMember {
                 name: worker.clone(),
-                provider: self.provider.clone(),
+                provider: provider.name.clone(),
+                capabilities: Some(provider.capabilities.clone()),
             },
         )?;
         let wanted = Wanted {
@@ -91,7 +108,7 @@ impl Start {
                 json!({
                     "worker": wanted.worker,
                     "team": wanted.team,
-                    "provider": wanted.provider,
+                    "provider": provider.name,
                     "backend": wanted.backend.as_str(),
                     "pid": beat.pid,
                 })

@@ -1,17 +1,20 @@
 //! What several commands need to know about a worker: who it is, how it was started, how to start it.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
-use teamster_agents::Providers;
+use teamster_agents::Provider;
 use teamster_fs::Dir;
-use teamster_fs::layout;
+use teamster_fs::layout::{self, Layout};
 use teamster_isolate::tmux::{Tmux, TmuxError};
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record::{self, Record};
 
 use crate::cli::TeamArg;
+use crate::config::Config;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -96,23 +99,58 @@ pub fn runs_already(team: &TeamName, worker: &WorkerName) -> CommandError {
     .hint("`teamster worker list` shows it; `teamster worker stop` stops it")
 }
 
-/// Every provider that can be named.
-pub fn providers(context: &Context) -> Providers {
-    Providers::new(&context.layout.project)
+/// The settings that hold for a team's project, which need not be the one of the current folder.
+pub struct Settings<'a> {
+    pub layout: Layout,
+    pub config: Cow<'a, Config>,
+}
+
+/// Reads them.
+pub fn settings<'a>(context: &'a Context, project: &Path) -> Result<Settings<'a>> {
+    let layout = context.layout.of_project(project);
+    let config = if project == context.layout.project {
+        Cow::Borrowed(&context.config)
+    } else {
+        let config = Config::load(&layout);
+        config.check()?;
+        Cow::Owned(config)
+    };
+    Ok(Settings { layout, config })
+}
+
+impl Settings<'_> {
+    /// The provider that a word stands for.
+    pub fn provider(&self, word: &str) -> Result<Provider> {
+        let mut providers = self.config.providers(&self.layout.project);
+        providers.named(word).map_err(|error| {
+            CommandError::usage(error.to_string())
+                .hint("`teamster config show` lists providers of your own; `teamster worker start --help` the others")
+        })
+    }
 }
 
 /// Our own tmux server for a project.
-pub fn tmux(project: &std::path::Path) -> std::result::Result<Tmux, TmuxError> {
+pub fn tmux(project: &Path) -> std::result::Result<Tmux, TmuxError> {
     let run_folder = env_vars::get(env_vars::RUN_FOLDER).map(PathBuf::from);
     let socket = layout::tmux_socket(project, run_folder.as_deref());
     Tmux::find(&env_vars::get(env_vars::PATH).unwrap_or_default(), &socket)
+}
+
+/// How long a worker may take to make its worktree usable before its heart beats.
+pub fn setup_time(context: &Context, project: &Path) -> Result<Duration> {
+    let settings = settings(context, project)?;
+    Ok(if settings.config.worktree_setup.value.is_empty() {
+        Duration::ZERO
+    } else {
+        settings.config.worktree_setup_limit.value
+    })
 }
 
 /// Starts a worker; what to say when it did not begin.
 pub fn start(
     context: &Context,
     wanted: &record::Wanted,
-    project: &std::path::Path,
+    project: &Path,
     restarts: u32,
 ) -> Result<teamster_types::heartbeat::Heartbeat> {
     let teamster = launch::own_program();
@@ -121,6 +159,7 @@ pub fn start(
         project,
         teamster: &teamster,
         tmux: tmux(project),
+        setup: setup_time(context, project)?,
     };
     launcher.start(wanted, restarts).map_err(|error| {
         let kind = match &error {

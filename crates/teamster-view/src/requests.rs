@@ -1,0 +1,107 @@
+//! What agents want to do and a person has to decide.
+
+use serde::Serialize;
+use teamster_store::{Read, Result};
+use teamster_types::event::Event;
+use teamster_types::{TaskId, TeamName, Time};
+
+/// A request is denied after minutes without an answer, and in that time no team records more events than this.
+const LOOKED_THROUGH: usize = 20_000;
+
+/// A request that waits for an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Its name, for the answer.
+    pub request: String,
+    /// What the agent wants to do.
+    pub what: String,
+    /// For which task.
+    pub task_id: Option<TaskId>,
+    /// Since when it waits.
+    pub asked_at: Time,
+}
+
+/// The requests of a worker's agent that wait for an answer, the oldest first.
+pub fn waiting(read: &dyn Read, team: &TeamName, worker: &str) -> Result<Vec<Request>> {
+    Ok(still_open(
+        &read.last_events(team, LOOKED_THROUGH)?.events,
+        worker,
+    ))
+}
+
+fn still_open(events: &[Event], worker: &str) -> Vec<Request> {
+    let mut open: Vec<Request> = Vec::new();
+    for event in events {
+        let text = |key: &str| event.data.get(key).and_then(|value| value.as_str());
+        let is_own = event.actor == worker;
+        match (event.kind.as_str(), text("what"), text("request")) {
+            ("agent.event", Some("asked"), Some(request)) if is_own => open.push(Request {
+                request: request.to_owned(),
+                what: text("text").unwrap_or_default().to_owned(),
+                task_id: event.task_id.clone(),
+                asked_at: event.ts,
+            }),
+            ("agent.event", Some("answered"), Some(request)) if is_own => {
+                open.retain(|waiting| waiting.request != request);
+            }
+            // Another run of the agent, or none any more.
+            ("worker.spawned" | "worker.started" | "worker.stopped", ..) if is_own => open.clear(),
+            ("task.completed" | "task.failed" | "task.released" | "task.requeued", ..) => {
+                open.retain(|waiting| waiting.task_id != event.task_id);
+            }
+            ("worker.dead", ..) if text("worker") == Some(worker) => open.clear(),
+            _ => {}
+        }
+    }
+    open
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(kind: &str, actor: &str, task: Option<&str>, data: &serde_json::Value) -> Event {
+        let mut event = json!({
+            "seq": 1, "id": "e", "ts": "2026-02-07T12:00:00.000Z", "team": "crew", "type": kind, "actor": actor,
+            "data": data,
+        });
+        if let Some(task) = task {
+            event["taskId"] = json!(task);
+        }
+        serde_json::from_value(event).unwrap()
+    }
+
+    fn asked(actor: &str, request: &str) -> Event {
+        let data = json!({ "what": "asked", "request": request, "text": "Bash ls" });
+        event("agent.event", actor, Some("7"), &data)
+    }
+
+    #[test]
+    fn a_request_waits_until_it_is_answered_or_its_run_is_over() {
+        let names = |events: &[Event]| {
+            let open = still_open(events, "ann");
+            open.into_iter()
+                .map(|open| open.request)
+                .collect::<Vec<_>>()
+        };
+        let mut events = vec![asked("ann", "r1"), asked("ben", "r2"), asked("ann", "r3")];
+        assert_eq!(names(&events), ["r1", "r3"]);
+        let answer = json!({ "what": "answered", "request": "r1" });
+        events.push(event("agent.event", "ann", Some("7"), &answer));
+        assert_eq!(names(&events), ["r3"]);
+        for (kind, actor, data) in [
+            ("worker.started", "ann", json!({})),
+            ("task.failed", "ann", json!({})),
+            ("worker.dead", "system", json!({ "worker": "ann" })),
+        ] {
+            let mut over = events.clone();
+            over.push(event(kind, actor, Some("7"), &data));
+            assert!(names(&over).is_empty(), "{kind}");
+        }
+        events.push(event("worker.started", "ben", None, &json!({})));
+        assert_eq!(names(&events), ["r3"], "somebody else's run");
+    }
+}

@@ -1,0 +1,92 @@
+//! `teamster trust`
+
+use clap::Args;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+use crate::shown::line;
+use crate::trust::{self, Project, State};
+
+/// Accept the commands that come with this project's .teamster folder, or take that back
+///
+/// A project can bring providers, commands for new worktrees and permissions for agents. None of it counts before it was
+/// shown to you and accepted, and every change of the files is asked about again. What those commands call in turn is
+/// part of the project like any other file, and is not looked at.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster trust --show
+  teamster trust --yes
+  teamster trust --revoke --json")]
+pub struct Trust {
+    /// Show what the project asks for and whether it is accepted; change nothing
+    #[arg(long, conflicts_with_all = ["revoke", "yes"])]
+    show: bool,
+    /// Take back what was accepted
+    #[arg(long, conflicts_with = "yes")]
+    revoke: bool,
+    /// Accept it without being asked
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Trust {
+    pub fn run(self, context: &Context) -> Result {
+        if self.revoke {
+            trust::must_be_a_person(context, "taking trust back")?;
+            let was_there = trust::revoke(&context.layout)?;
+            return context.out.answer(
+                || json!({ "project": context.layout.project, "revoked": was_there }),
+                || {
+                    let what = if was_there {
+                        "is not trusted any more"
+                    } else {
+                        "was not trusted"
+                    };
+                    format!(
+                        "{} {what}",
+                        line(&context.layout.project.display().to_string())
+                    )
+                },
+            );
+        }
+        let mut project = Project::look(&context.layout, &context.config)?;
+        let is_open = matches!(project.state(), State::New | State::Changed);
+        if !self.show && is_open {
+            let accepted = if self.yes {
+                project.accept(context)?;
+                true
+            } else if trust::is_terminal(context) {
+                project.ask(context)?
+            } else {
+                return Err(CommandError::refused("there is no terminal to ask at")
+                    .hint("`teamster trust --show` shows what the project asks for, `--yes` accepts it"));
+            };
+            if !accepted {
+                return Err(CommandError::refused("nothing was accepted")
+                    .hint("what comes with the project does not run"));
+            }
+            project = Project::look(&context.layout, &context.config)?;
+        }
+        context.out.answer(
+            || {
+                json!({
+                    "project": context.layout.project,
+                    "state": project.state().word(),
+                    "asksFor": project.wishes,
+                    "files": project.snapshot.files,
+                    "digest": project.snapshot.digest,
+                    "acceptedAt": project.accepted.as_ref().map(|accepted| accepted.at),
+                })
+            },
+            || match project.state() {
+                State::Nothing => {
+                    "the project asks for nothing that would need your trust".to_owned()
+                }
+                State::Accepted if !self.show => "accepted".to_owned(),
+                _ => project.words(),
+            },
+        )
+    }
+}

@@ -1,0 +1,77 @@
+//! Who says what: the variables, the project's file and the user's file, one over the other.
+
+use teamster_fs::layout::Layout;
+
+use super::file::{Raw, SettingsFile};
+use super::{KEYS, Key, Problem, Setting, Source, at};
+use crate::env_vars;
+
+pub(super) struct Layers {
+    pub(super) project: SettingsFile,
+    pub(super) user: SettingsFile,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Layers {
+    pub(super) fn read(layout: &Layout) -> Self {
+        Self {
+            project: SettingsFile::read(&layout.project_config, false),
+            user: SettingsFile::read(&layout.user_config, true),
+            problems: Vec::new(),
+        }
+    }
+
+    pub(super) fn name_unknown_keys(&mut self) {
+        for file in [&self.project, &self.user] {
+            self.problems.extend(file.problems.iter().cloned());
+            for (name, line) in file.names() {
+                let section = name.split('.').next();
+                let is_ours = KEYS.iter().any(|key| key.name == name);
+                let near = KEYS
+                    .iter()
+                    .find(|key| key.name.split('.').next() == section)
+                    .map_or_else(String::new, |key| format!("; did you mean `{}`?", key.name));
+                if !is_ours {
+                    self.problems.push(Problem {
+                        place: at(&file.path, line),
+                        error: format!("nobody knows the setting `{name}`{near}"),
+                        fatal: false,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The value of the highest layer that has one.
+    pub(super) fn find<T>(
+        &mut self,
+        key: Key,
+        default: T,
+        parse: fn(&Raw) -> Result<T, &'static str>,
+    ) -> Setting<T> {
+        let variable = env_vars::text(key.variable)
+            .map(|text| (Raw::Text(text), Source::Variable(key.variable)));
+        let project = self
+            .project
+            .get(key.name)
+            .map(|(raw, line)| (raw, Source::Project(self.project.path.clone(), line)));
+        let user = self
+            .user
+            .get(key.name)
+            .map(|(raw, line)| (raw, Source::User(self.user.path.clone(), line)));
+        if let Some((raw, source)) = variable.or(project).or(user) {
+            match parse(&raw) {
+                Ok(value) => return Setting { value, source },
+                Err(expected) => self.problems.push(Problem {
+                    place: source.to_string(),
+                    error: format!("`{}` is {raw}, expected {expected}", key.name),
+                    fatal: true,
+                }),
+            }
+        }
+        Setting {
+            value: default,
+            source: Source::Default,
+        }
+    }
+}

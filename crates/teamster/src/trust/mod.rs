@@ -1,0 +1,311 @@
+//! Whether commands that come with a project may run.
+//!
+//! A repository can be anybody's. What its `.teamster` folder would make us run, or let agents do, counts only after
+//! the user saw it and accepted it. Any change of these files is seen and asked about again. The bridge looks once
+//! more at what it really read, so nothing slips in between the answer and the run.
+
+mod accepted;
+mod snapshot;
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use serde::Serialize;
+use teamster_agents::{Provider, Rule};
+use teamster_fs::layout::Layout;
+use teamster_store::{Clock as _, SystemClock};
+
+use crate::config::{Config, Source};
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::{CommandError, Result};
+use crate::shown::{line, plain};
+pub use accepted::{Accepted, revoke};
+pub use snapshot::Snapshot;
+
+/// Something that the project's files would have us do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wish {
+    /// The setting it stands in.
+    pub setting: String,
+    /// The command, or what is allowed.
+    pub text: String,
+    /// The file and its line.
+    pub from: String,
+    #[serde(skip)]
+    provider: Option<String>,
+    #[serde(skip)]
+    is_setup: bool,
+}
+
+/// How far a project is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It asks for nothing.
+    Nothing,
+    /// What it asks for was accepted.
+    Accepted,
+    /// It was never asked about.
+    New,
+    /// It has changed since.
+    Changed,
+}
+
+impl State {
+    /// The word in `--json`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Accepted => "accepted",
+            Self::New => "new",
+            Self::Changed => "changed",
+        }
+    }
+}
+
+/// What a project asks for, and what was said to it.
+#[derive(Clone, Debug)]
+pub struct Project {
+    layout: Layout,
+    /// Everything it asks for.
+    pub wishes: Vec<Wish>,
+    /// Its files as they are.
+    pub snapshot: Snapshot,
+    /// What was accepted, if ever.
+    pub accepted: Option<Accepted>,
+}
+
+/// What to do with a project that is not trusted yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// Say no.
+    Refuse,
+    /// Ask whoever sits at the terminal.
+    Ask,
+    /// The user said yes by a flag.
+    Accept,
+}
+
+/// What is about to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// The agent.
+    pub provider: &'a Provider,
+    /// Whether it gets a worktree, which has to be made usable.
+    pub has_worktree: bool,
+}
+
+impl Project {
+    /// Looks at a project with the settings that were read from it.
+    pub fn look(layout: &Layout, config: &Config) -> Result<Self> {
+        Ok(Self {
+            layout: layout.clone(),
+            wishes: wishes(config),
+            snapshot: Snapshot::take(&layout.project, config)?,
+            accepted: accepted::find(layout)?,
+        })
+    }
+
+    /// How far it is trusted.
+    pub fn state(&self) -> State {
+        match &self.accepted {
+            _ if self.wishes.is_empty() => State::Nothing,
+            None => State::New,
+            Some(accepted) if accepted.digest == self.snapshot.digest => State::Accepted,
+            Some(_) => State::Changed,
+        }
+    }
+
+    /// Writes down that the user accepts it as it is.
+    pub fn accept(&self, context: &Context) -> Result {
+        must_be_a_person(context, "trusting a project")?;
+        accepted::put(
+            &self.layout,
+            &Accepted {
+                digest: self.snapshot.digest.clone(),
+                at: SystemClock.now(),
+                files: self.snapshot.files.clone(),
+            },
+        )
+    }
+
+    /// Everything it asks for, for a person to read.
+    pub fn words(&self) -> String {
+        let mut text = format!(
+            "{} comes with settings that {}:\n",
+            line(&self.layout.project.display().to_string()),
+            match self.state() {
+                State::Changed => "have changed since you accepted them",
+                State::Accepted => "you accepted",
+                _ => "run commands or allow agents more",
+            }
+        );
+        for wish in &self.wishes {
+            let lines = plain(&wish.text).replace('\n', "\n      ");
+            let (setting, from) = (line(&wish.setting), line(&wish.from));
+            let _ = writeln!(text, "  {setting}: {lines}\n    ({from})");
+        }
+        text
+    }
+
+    /// Shows it and asks; whether it was accepted.
+    pub fn ask(&self, context: &Context) -> Result<bool> {
+        must_be_a_person(context, "trusting a project")?;
+        let mut stderr = std::io::stderr().lock();
+        let _ = write!(stderr, "{}Run them? [y/N] ", self.words());
+        let _ = stderr.flush();
+        drop(stderr);
+        let mut answer = String::new();
+        let read = std::io::stdin().lock().read_line(&mut answer);
+        let said_yes = matches!(answer.trim(), "y" | "Y" | "yes" | "Yes");
+        if read.is_ok() && said_yes {
+            self.accept(context)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Those of its wishes that this plan would fulfil.
+    fn needed(&self, plan: &Plan<'_>) -> Vec<&Wish> {
+        self.wishes
+            .iter()
+            .filter(|wish| match &wish.provider {
+                // What is said about a kind holds for every provider of that kind.
+                Some(name) => *name == plan.provider.name || name == plan.provider.kind.word(),
+                None => plan.has_worktree || !wish.is_setup,
+            })
+            .collect()
+    }
+}
+
+/// Makes sure that nothing of a project runs which was not accepted.
+pub fn require(
+    context: &Context,
+    layout: &Layout,
+    config: &Config,
+    plan: &Plan<'_>,
+    unknown: Unknown,
+) -> Result {
+    let project = Project::look(layout, config)?;
+    if unknown == Unknown::Accept && !project.wishes.is_empty() {
+        return project.accept(context);
+    }
+    let needed = project.needed(plan);
+    if needed.is_empty() || project.state() == State::Accepted {
+        return Ok(());
+    }
+    if unknown == Unknown::Ask && is_terminal(context) && project.ask(context)? {
+        return Ok(());
+    }
+    let named: Vec<String> = needed
+        .iter()
+        .map(|wish| format!("{}: {} ({})", wish.setting, wish.text, wish.from))
+        .collect();
+    let why = match project.state() {
+        State::Changed => "has changed since it was trusted",
+        _ => "is not trusted",
+    };
+    Err(CommandError::refused(format!(
+        "the project {} {why}, and would run: {}",
+        layout.project.display(),
+        named.join("; ")
+    ))
+    .hint("`teamster trust` shows all of it and asks; `worker start --trust-project` accepts it"))
+}
+
+/// Whether somebody can be shown something and asked.
+pub fn is_terminal(context: &Context) -> bool {
+    !context.out.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// The variable alone can be unset by any agent, but not what its bridge and the agent itself were started with.
+pub fn must_be_a_person(context: &Context, what: &str) -> Result {
+    context.identity.must_be_person(what)?;
+    if teamster_fs::processes::is_below_carrier(std::process::id(), env_vars::LAUNCH) {
+        return Err(CommandError::refused(format!(
+            "{what} is for people, and this runs below a worker"
+        ))
+        .hint("call it from a terminal of your own"));
+    }
+    Ok(())
+}
+
+fn wishes(config: &Config) -> Vec<Wish> {
+    let mut wishes = Vec::new();
+    for provider in &config.providers {
+        let runs = matches!(provider.kind(), "command" | "scripted");
+        if matches!(provider.source, Source::Project(..))
+            && (runs || !provider.section.secrets.is_empty())
+        {
+            wishes.push(Wish {
+                setting: format!("providers.{}", provider.name),
+                text: provider.words(),
+                from: provider.source.to_string(),
+                provider: Some(provider.name.clone()),
+                is_setup: false,
+            });
+        }
+    }
+    let wish = |setting: &str, text: &str, source: &Source, is_setup: bool| Wish {
+        setting: setting.to_owned(),
+        text: text.to_owned(),
+        from: source.to_string(),
+        provider: None,
+        is_setup,
+    };
+    let setup = &config.worktree_setup;
+    if matches!(setup.source, Source::Project(..)) {
+        let commands = setup.value.iter();
+        wishes.extend(commands.map(|command| wish("worktree.setup", command, &setup.source, true)));
+    }
+    let permissions = [
+        ("permissions.shell", &config.permissions_shell),
+        ("permissions.other", &config.permissions_other),
+    ];
+    for (name, setting) in permissions {
+        if setting.value == Rule::Allow && matches!(setting.source, Source::Project(..)) {
+            wishes.push(wish(name, setting.value.word(), &setting.source, false));
+        }
+    }
+    wishes
+}
+
+/// A project's path as a text that stands for no other path.
+fn key(project: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    let real = project
+        .canonicalize()
+        .unwrap_or_else(|_| project.to_owned());
+    let mut key = String::new();
+    for chunk in real.as_os_str().as_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character == '%' || character.is_control() {
+                let _ = write!(key, "%{:02X}", u32::from(character));
+            } else {
+                key.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(key, "%{byte:02X}");
+        }
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn no_two_paths_have_one_key() {
+        let of = |bytes: &[u8]| key(Path::new(OsStr::from_bytes(bytes)));
+        assert_eq!(of("/no/such/프로젝트 x".as_bytes()), "/no/such/프로젝트 x");
+        let odd: [&[u8]; 5] = [b"/n/\xff", b"/n/%FF", b"/n/\xfe", b"/n/\n", b"/n/%0A"];
+        let keys: std::collections::BTreeSet<String> = odd.iter().map(|path| of(path)).collect();
+        assert_eq!(keys.len(), odd.len(), "{keys:?}");
+    }
+}

@@ -1,0 +1,140 @@
+//! A project's own settings as they are now, in one number.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+use teamster_fs::layout::PROJECT_SETTINGS;
+use teamster_fs::{Dir, FileKind};
+
+use crate::config::{Config, Source};
+use crate::error::{CommandError, Result};
+
+/// More than this is no settings.
+const MOST_FILES: usize = 2_000;
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+const DEEPEST: usize = 16;
+
+/// What a project's files hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// A number that no other content has.
+    pub digest: String,
+    /// The files it was made from.
+    pub files: Vec<String>,
+}
+
+struct Taking<'a> {
+    hash: Sha256,
+    files: Vec<String>,
+    bytes: usize,
+    /// The settings as they were read. What is trusted must be what counts.
+    settings: Option<&'a [u8]>,
+}
+
+impl Snapshot {
+    /// Everything below `.teamster`, and the scripts that its providers play, wherever these lie.
+    pub fn take(project: &Path, config: &Config) -> Result<Self> {
+        let mut taking = Taking {
+            hash: Sha256::new(),
+            files: Vec::new(),
+            bytes: 0,
+            settings: config.project_file.as_deref(),
+        };
+        let root = Dir::open_root(project)?;
+        if let Some(root) = &root
+            // Something else in that place: then there are no settings of the project.
+            && let Ok(Some(folder)) = root.child(PROJECT_SETTINGS)
+        {
+            taking.folder(&folder, PROJECT_SETTINGS, 0)?;
+        }
+        for provider in &config.providers {
+            if let (Source::Project(..), Some(file)) = (&provider.source, &provider.section.file) {
+                taking.script(file)?;
+            }
+        }
+        let mut digest = String::new();
+        for byte in taking.hash.finalize() {
+            let _ = write!(digest, "{byte:02x}");
+        }
+        Ok(Self {
+            digest,
+            files: taking.files,
+        })
+    }
+}
+
+impl Taking<'_> {
+    fn folder(&mut self, folder: &Dir, path: &str, depth: usize) -> Result {
+        let mut names: Vec<String> = folder.entries()?.into_iter().map(|e| e.name).collect();
+        names.sort_unstable();
+        for name in names {
+            let inner = format!("{path}/{name}");
+            let kind = folder.stamp(&name)?.map(|stamp| stamp.kind);
+            match kind {
+                Some(FileKind::File) => {
+                    let is_settings = inner == ".teamster/config.toml";
+                    let read = match self.settings {
+                        Some(settings) if is_settings => Some(settings.to_vec()),
+                        _ => folder.read(&name)?.map(|(bytes, _)| bytes),
+                    };
+                    self.add("file", &inner, read.as_deref().unwrap_or_default())?;
+                }
+                Some(FileKind::Folder) if depth < DEEPEST => {
+                    if let Some(child) = folder.child(&name)? {
+                        self.folder(&child, &inner, depth + 1)?;
+                    }
+                }
+                Some(FileKind::Folder) => return Err(too_much()),
+                // Nobody follows a link or reads a pipe there, so that it is there is all there is to know.
+                Some(FileKind::Link | FileKind::Other) => self.add("other", &inner, &[])?,
+                None => {}
+            }
+        }
+        for odd in folder.odd_names()? {
+            self.add("odd", &format!("{path}/{}", odd.display()), &[])?;
+        }
+        Ok(())
+    }
+
+    fn script(&mut self, file: &Path) -> Result {
+        let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
+            return Ok(());
+        };
+        let read = match Dir::open_root(folder)? {
+            Some(dir) => dir.read(&name.to_string_lossy())?,
+            None => None,
+        };
+        let bytes = read.map(|(bytes, _)| bytes);
+        let kind = if bytes.is_some() { "script" } else { "missing" };
+        self.add(
+            kind,
+            &file.display().to_string(),
+            bytes.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// Lengths stand before texts, so that no two contents run together into the same bytes.
+    fn add(&mut self, kind: &str, path: &str, bytes: &[u8]) -> Result {
+        self.bytes += bytes.len();
+        if self.files.len() >= MOST_FILES || self.bytes > MOST_BYTES {
+            return Err(too_much());
+        }
+        for part in [kind.as_bytes(), path.as_bytes(), bytes] {
+            let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
+            self.hash.update(length.to_le_bytes());
+            self.hash.update(part);
+        }
+        self.files.push(path.to_owned());
+        Ok(())
+    }
+}
+
+fn too_much() -> CommandError {
+    CommandError::refused(format!(
+        "the project's {PROJECT_SETTINGS} folder holds more than settings: at most {MOST_FILES} files, {} MiB, \
+         {DEEPEST} folders deep",
+        MOST_BYTES / 1024 / 1024
+    ))
+    .hint("keep settings, presets and scripts there, and nothing else")
+}
