@@ -179,6 +179,48 @@ fn a_hung_worker_is_ended_and_started_anew() {
 }
 
 #[test]
+fn a_clock_that_jumped_makes_nobody_hung() {
+    let crew = Crew::new();
+    let id = crew.task("long");
+    crew.start("ann", "echo up; test -e ../../../go || sleep 600; echo ok");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let before = crew.heartbeat("ann").unwrap();
+    // A machine that slept for a minute: the last heartbeat is old, and the next one is on its way.
+    crew.age_heartbeat("ann");
+    assert_eq!(crew.worker("ann")["verdict"], "hung");
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert_eq!(looked.stdout, "");
+    assert_eq!(crew.heartbeat("ann").unwrap()["pid"], before["pid"]);
+    assert_eq!(crew.shown(&id)["status"], "in_progress");
+}
+
+#[test]
+fn a_worker_that_ran_long_may_die_as_often_as_anybody() {
+    let crew = Crew::new();
+    crew.start("ann", "echo ok");
+    let file = crew.project.folder();
+    let file = file.join(".omc/state/team-bridge/crew/ann.launch.json");
+    let kill = |started: i64| {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let then = crate::kit::now().as_millis() - started;
+        record["restarts"] = 3.into();
+        record["startedAt"] = serde_json::json!(teamster_types::Time::from_millis(then));
+        std::fs::write(&file, record.to_string()).unwrap();
+        kill_9(&crew.heartbeat("ann").unwrap()["pid"]);
+        crew.age_heartbeat("ann");
+    };
+    kill(3_600_000);
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert!(looked.stdout.contains("1 of 3"), "{}", looked.stdout);
+    kill(100_000);
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert!(looked.stdout.contains("3 times"), "{}", looked.stdout);
+}
+
+#[test]
 fn only_one_looks_after_a_team() {
     let crew = Crew::new();
     let mut first = crew.project.call(["worker", "supervise"]).spawn();

@@ -94,7 +94,7 @@ fn a_worker_runs_once_and_an_unknown_provider_changes_nothing() {
     crew.start("ann", "echo hi");
     let second = crew
         .start_provider("ann", "command:echo hi", &[], &[])
-        .fails(1);
+        .fails(4);
     assert!(second.stderr.contains("runs already"), "{}", second.stderr);
     let unknown = crew.start_provider("ben", "cloud", &[], &[]).fails(2);
     assert!(unknown.stderr.contains("cloud"), "{}", unknown.stderr);

@@ -10,7 +10,8 @@ use teamster_isolate::tree::Tree;
 use teamster_store::{Store, StoreError};
 use teamster_types::event::NewEvent;
 use teamster_types::health::{Limits, Verdict};
-use teamster_types::{TeamName, WorkerName};
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::{TeamName, Time, WorkerName};
 
 use crate::dead;
 use crate::launch::{LaunchError, Launcher};
@@ -22,6 +23,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Who has run so long is no longer counted among those that end again and again.
 const STEADY: Duration = Duration::from_secs(10 * 60);
+
+/// A heartbeat that is old and does not change for this long, by our own clock, is really old. A machine that slept, or
+/// whose time was set, makes every heartbeat look old for a moment; who lives beats again within 5 seconds.
+const DOUBT: Duration = Duration::from_secs(7);
 
 /// What a look at the team found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,14 +56,46 @@ pub struct Supervisor<'a> {
     /// Their team.
     pub team: TeamName,
     known: HashMap<WorkerName, State>,
+    in_doubt: bool,
 }
 
+/// What is known about one launch of a worker. A later launch, whoever made it, begins anew.
 #[derive(Debug, Default)]
 struct State {
+    launch: String,
     told: Option<Verdict>,
+    /// The last heartbeat, and since when it is the last one.
+    last: Option<(Time, Instant)>,
     restarts: u32,
     next: Option<Instant>,
     given_up: bool,
+}
+
+impl State {
+    fn of(record: &Record, beat: Option<&Heartbeat>) -> Self {
+        let ran = beat.map(|beat| beat.last_poll_at.since(record.started_at));
+        Self {
+            launch: record.launch.clone(),
+            restarts: if ran.is_some_and(|ran| ran >= STEADY) {
+                0
+            } else {
+                record.restarts
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Whether a heartbeat that looks old may still be followed by another.
+    fn is_in_doubt(&mut self, beat: Option<&Heartbeat>) -> bool {
+        let Some(beat) = beat else { return false };
+        match self.last {
+            Some((at, since)) if at == beat.last_poll_at => since.elapsed() < DOUBT,
+            _ => {
+                self.last = Some((beat.last_poll_at, Instant::now()));
+                true
+            }
+        }
+    }
 }
 
 impl<'a> Supervisor<'a> {
@@ -79,12 +116,19 @@ impl<'a> Supervisor<'a> {
             limits,
             team,
             known: HashMap::new(),
+            in_doubt: false,
         }
+    }
+
+    /// Whether the last look left something to be seen by another one soon.
+    pub fn is_in_doubt(&self) -> bool {
+        self.in_doubt
     }
 
     /// Looks at everyone once, and does what is to be done.
     pub fn look(&mut self) -> Result<Vec<Found>, StoreError> {
         let mut found = Vec::new();
+        self.in_doubt = false;
         let (beats, _) = self.store.heartbeats(&self.team)?;
         for record in record::all(self.project, &self.team)? {
             let worker = record.wanted.worker.clone();
@@ -97,7 +141,13 @@ impl<'a> Supervisor<'a> {
             let verdict = assessment.verdict;
             let why = assessment.evidence.join(", ");
             let state = self.known.entry(worker.clone()).or_default();
-            state.restarts = state.restarts.max(record.restarts);
+            if state.launch != record.launch {
+                *state = State::of(&record, beat);
+            }
+            if verdict == Verdict::Hung && state.is_in_doubt(beat) {
+                self.in_doubt = true;
+                continue;
+            }
             if state.told != Some(verdict) {
                 state.told = Some(verdict);
                 if let Some(kind) = kind(verdict) {
@@ -144,6 +194,10 @@ impl<'a> Supervisor<'a> {
             launch,
             "system",
         )?;
+        // Who was asked to stop is gone for good.
+        if !self.store.signals(&self.team, worker)?.is_empty() {
+            return Ok(None);
+        }
         let state = self.known.entry(worker.clone()).or_default();
         if state.given_up {
             return Ok(None);

@@ -30,10 +30,10 @@ fn all(said: &std::sync::mpsc::Receiver<Said>) -> (Vec<String>, Vec<String>, End
     while ending.is_none() || open > 0 {
         match said.recv_timeout(LONG).unwrap() {
             Said::Line(Stream::Output, line) => {
-                output.push(String::from_utf8(line.to_vec()).unwrap())
+                output.push(String::from_utf8(line.to_vec()).unwrap());
             }
             Said::Line(Stream::Error, line) => {
-                errors.push(String::from_utf8(line.to_vec()).unwrap())
+                errors.push(String::from_utf8(line.to_vec()).unwrap());
             }
             Said::Closed(_) => open -= 1,
             Said::Ended(how) => ending = Some(how),

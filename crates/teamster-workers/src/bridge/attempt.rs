@@ -124,7 +124,7 @@ impl Bridge {
         let tail: Vec<String> = watch.errors.into_iter().collect();
         let outcome = watch.reader.end(Ending { exit, stopped }, &tail.join("\n"));
         // One that said nothing and ended shows by its end that it was there.
-        if outcome.started && !watch.started {
+        if outcome.started && !watch.started && watch.cut.is_none() {
             self.agent_is_there(&watch.running, None);
         }
         Ok(Ran {

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, Lock, Waited, layout};
+use teamster_store::Kind;
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record;
@@ -71,14 +72,23 @@ impl Supervise {
                 .answer(|| json!({ "workers": known }), || format!("{text}\n"))?;
         }
         loop {
-            for found in supervisor.look()? {
+            let found = match supervisor.look() {
+                Ok(found) => found,
+                // A disk that is full or a store that is busy now may be well at the next look; a team that is gone is not.
+                Err(error) if !self.once && error.kind != Kind::NotFound => {
+                    context.out.remark(&format!("cannot look: {error}"));
+                    Vec::new()
+                }
+                Err(error) => return Err(error.into()),
+            };
+            for found in found {
                 let (worker, what) = say(&found);
                 context.out.answer(
                     || json!({ "worker": worker, "what": what }),
                     || format!("{worker}: {}\n", viewed_line(&what)),
                 )?;
             }
-            if self.once {
+            if self.once && !supervisor.is_in_doubt() {
                 return Ok(());
             }
             std::thread::sleep(LOOK_AGAIN);
