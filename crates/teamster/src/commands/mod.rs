@@ -8,6 +8,7 @@ pub mod install;
 pub mod journal;
 pub mod man;
 pub mod message;
+pub mod plan;
 pub mod play;
 pub mod plugin;
 pub mod shutdown;
