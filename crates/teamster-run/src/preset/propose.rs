@@ -71,7 +71,7 @@ pub fn propose(choice: &Choice<'_>, available: &[Available]) -> Result<Proposal,
     };
     let why = match choice {
         Choice::Tie { between, count } => format!(
-            "{} fit alike ({count} of their words are in the task)",
+            "{} fit alike (each has {count} of its words in the task)",
             between.join(" and ")
         ),
         Choice::Preset { preset, .. } => format!("{} fits, but was not wanted", preset.name),
