@@ -1,6 +1,6 @@
 //! Importing a plan makes all of it or nothing.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kit::TestProject;
 
@@ -78,18 +78,15 @@ fn a_plan_with_a_mistake_makes_nothing() {
         ),
         (String::new(), "no tasks"),
         ("tasks = []".to_owned(), "no tasks"),
-        ("tasks = ".to_owned(), "not valid TOML: line 1"),
+        ("tasks = ".to_owned(), "plan.toml:1: not valid TOML"),
     ] {
         project.write("plan.toml", &plan);
         let ran = project.run(["task", "import", "plan.toml"]).fails(6);
         assert!(ran.stderr.contains(named), "{plan}\n{}", ran.stderr);
     }
-    project.write("plan.yaml", "tasks:\n  - id: a\n    subject: A\n");
+    project.write("plan.yaml", "tasks:\n  - id: a\n    subjct: A\n");
     let yaml = project.run(["task", "import", "plan.yaml"]).fails(6);
-    insta::assert_snapshot!(yaml.shown(), @r"
-    error: plan.yaml: plans in YAML are not read yet; write it as TOML or JSON
-    hint: `teamster task import --help` shows what a plan looks like; nothing was made
-    ");
+    insta::assert_snapshot!(yaml.shown(), @r"");
     assert_eq!(
         project.run(["task", "list", "--json"]).json()["tasks"],
         json!([])
@@ -100,4 +97,110 @@ fn a_plan_with_a_mistake_makes_nothing() {
         1,
         "only the team was made"
     );
+}
+
+#[test]
+fn checking_a_plan_shows_it_and_makes_nothing() {
+    let project = TestProject::new();
+    project.write("plan.toml", PLAN);
+    let ran = project.run(["plan", "check", "plan.toml"]).succeeds();
+    insta::assert_snapshot!(ran.shown(), @r"");
+    let json = project
+        .run(["plan", "check", "plan.toml", "--json"])
+        .succeeds()
+        .json();
+    assert_eq!(json["ok"], true);
+    assert_eq!(json["file"], "plan.toml");
+    assert_eq!(json["faults"], json!([]));
+    assert_eq!(json["verify"], json!(["cargo test"]));
+    assert_eq!(json["tasks"][1]["id"], "test");
+    assert_eq!(json["tasks"][1]["line"], 9);
+    assert_eq!(json["tasks"][1]["blockedBy"], json!(["form"]));
+    assert_eq!(json["tasks"][1]["owner"], "worker-2");
+    assert_eq!(json["tasks"][0]["paths"], json!(["src/login/**"]));
+}
+
+#[test]
+fn checking_a_plan_names_every_mistake_by_file_and_line() {
+    let project = TestProject::new();
+    project.write(
+        "plan.yaml",
+        "tasks:\n- id: a\n  subjct: A\n- id: b\n  subject: B\n  blockedBy: [c]\n  owner: all\n",
+    );
+    let ran = project.run(["plan", "check", "plan.yaml"]).fails(6);
+    insta::assert_snapshot!(ran.shown(), @r"");
+    let ran = project
+        .run(["plan", "check", "plan.yaml", "--json"])
+        .fails(6);
+    let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(said["ok"], false);
+    let lines: Vec<u64> = said["faults"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|fault| fault["line"].as_u64().unwrap())
+        .collect();
+    assert_eq!(lines, [2, 3, 6, 7]);
+    let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!(error["error"]["kind"], "refused");
+    assert_eq!(error["error"]["message"], "plan.yaml has 4 mistakes");
+    project.run(["plan", "check", "nowhere.toml"]).fails(3);
+    // A plan from anywhere may say anything; a terminal does not get to hear it.
+    project.write("evil.json", "{\"\\u001b[2Jtasks\":[]}");
+    let ran = project.run(["plan", "check", "evil.json"]).fails(6);
+    assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'));
+}
+
+fn document(name: &str) -> String {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    std::fs::read_to_string(docs.join(name)).unwrap()
+}
+
+#[test]
+fn the_published_schema_is_the_one_that_plans_are_read_by() {
+    assert_eq!(
+        document("plan.schema.json"),
+        teamster_run::plan::schema_text(),
+        "`cargo xtask docs` writes it anew"
+    );
+}
+
+#[test]
+fn the_plans_in_the_documentation_are_plans_and_say_the_same() {
+    let text = document("plan.md");
+    let project = TestProject::with_team();
+    let mut seen = Vec::new();
+    for format in ["toml", "yaml", "json"] {
+        let fence = format!("```{format}\n");
+        let (_, rest) = text.split_once(&fence).unwrap();
+        let (plan, _) = rest.split_once("```").unwrap();
+        let file = format!("plan.{format}");
+        project.write(&file, plan);
+        let mut said = project
+            .run(["plan", "check", &file, "--json"])
+            .succeeds()
+            .json();
+        for task in said["tasks"].as_array_mut().unwrap() {
+            task["line"] = json!(null);
+        }
+        seen.push((said["tasks"].clone(), said["verify"].clone()));
+        project.run(["task", "import", &file]).succeeds();
+    }
+    assert_eq!(seen[0], seen[1]);
+    assert_eq!(seen[0], seen[2]);
+    assert_eq!(seen[0].0.as_array().unwrap().len(), 3);
+    // Every key that a plan may have is explained.
+    let schema = teamster_run::plan::schema();
+    let task = &schema["properties"]["tasks"]["items"]["properties"];
+    for key in task.as_object().unwrap().keys() {
+        assert!(text.contains(&format!("| `{key}` |")), "{key}");
+    }
+    // The mistakes that are shown are those that are found.
+    let (_, rest) = text.split_once("```text\n").unwrap();
+    let (shown, _) = rest.split_once("```").unwrap();
+    let (_, wrong) = text.split_once("```toml\n# wrong.toml\n").unwrap();
+    let (wrong, _) = wrong.split_once("```").unwrap();
+    project.write("wrong.toml", &format!("# wrong.toml\n{wrong}"));
+    let ran = project.run(["plan", "check", "wrong.toml"]).fails(6);
+    assert_eq!(ran.stdout, shown);
 }

@@ -3,8 +3,11 @@
 mod changes;
 mod command;
 mod find;
+mod integration;
 mod keeping;
+mod landing;
 mod listing;
+mod merging;
 mod moving;
 mod panes;
 mod planted;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use teamster_run::plan;
 
 use crate::product::{Answer, Place, Product, workspace};
 
@@ -13,17 +14,19 @@ const HEAD: &str = "\
 Written by `cargo xtask docs` from what `--help` prints. Do not edit it by hand: `cargo xtask ci` compares.
 ";
 
-/// Writes `docs/cli.md`, or only says whether it is fresh.
+/// Writes `docs/cli.md` and the schema of plans, or only says whether they are fresh.
 pub(crate) fn run(product: &Product, check: bool) -> Result<()> {
-    let file = workspace().join("docs").join("cli.md");
-    let text = command_line(product)?;
-    if !check {
-        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
-        return Ok(());
-    }
-    let there = std::fs::read_to_string(&file).unwrap_or_default();
-    if there != text {
-        bail!("docs/cli.md is not what the command says; `cargo xtask docs` writes it anew");
+    for (name, text) in [
+        ("docs/cli.md", command_line(product)?),
+        (plan::SCHEMA_FILE, plan::schema_text()),
+    ] {
+        let file = workspace().join(name);
+        if !check {
+            std::fs::write(&file, text)
+                .with_context(|| format!("cannot write {}", file.display()))?;
+        } else if std::fs::read_to_string(&file).unwrap_or_default() != text {
+            bail!("{name} is not what the command says; `cargo xtask docs` writes it anew");
+        }
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, doctor, flow, hook, install, journal, man, message, party, plugin,
+    completions, config, doctor, flow, hook, install, journal, man, message, party, plan, plugin,
     shutdown, state_file, status, task, team, trust, uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
@@ -39,6 +39,7 @@ enum Command {
     Status(status::Status),
     Team(team::Team),
     Task(task::Task),
+    Plan(plan::Plan),
     Message(message::Message),
     Worker(worker::Worker),
     Shutdown(shutdown::Shutdown),
@@ -97,6 +98,8 @@ fn dispatch(cli: Cli) -> Result {
             Ok(())
         }
         Command::StateFile(command) => command.run(&Context::find(out)?),
+        // A file is looked at, and nothing else: a broken store or setting is no reason not to.
+        Command::Plan(command) => command.run(out),
         // These two are for finding out what is wrong, so nothing wrong may stop them.
         Command::Doctor(command) => command.run(out),
         Command::Config(command) => command.run(&Context::find(out)?),

@@ -22,7 +22,6 @@ mod exit_codes;
 mod files;
 mod identity;
 mod output;
-mod plan;
 mod shown;
 mod table;
 mod trust;

@@ -38,13 +38,13 @@ pub(super) fn clear_place(
     match (entry, stamp.map(|stamp| stamp.kind)) {
         (None, None) => Ok(()),
         (_, Some(kind)) if kind != FileKind::Folder => Err(foreign(&path)),
-        (None, Some(_)) => clear_beginning(repo, dir, worker, &path),
+        (None, Some(_)) => clear_beginning(repo, dir, worker.as_str(), &path),
         (Some(entry), None) => forget(repo, team, worker, &entry, kept),
         (Some(entry), Some(_)) => {
             if entry.head.is_none() || entry.is_being_made() {
                 unlock(repo, &entry)?;
-                if entry.head.is_none() || has_only_missing(repo, team, worker)? {
-                    remove_half_made(repo, dir, worker, &path, entry.head.is_none())?;
+                if entry.head.is_none() || has_only_missing(repo, team, worker.as_str())? {
+                    remove_half_made(repo, dir, worker.as_str(), &path, entry.head.is_none())?;
                     return Ok(());
                 }
             } else if let Some(reason) = &entry.locked {
@@ -55,6 +55,7 @@ pub(super) fn clear_place(
             let safe = Safe {
                 base: Some(base),
                 pins: true,
+                is_integration: false,
             };
             let why = match worktree.holds(safe)? {
                 Some(why) => why,
@@ -87,6 +88,7 @@ pub(super) fn clear_branch(
     let safe = Safe {
         base: Some(base),
         pins: true,
+        is_integration: false,
     };
     let count = unkept_commits(repo, team, std::slice::from_ref(&tip), safe)?;
     if count == 0 && user.is_none() {
@@ -146,7 +148,7 @@ pub(super) fn foreign(path: &Path) -> GitError {
     )
 }
 
-fn locked(path: &Path, reason: &str) -> GitError {
+pub(super) fn locked(path: &Path, reason: &str) -> GitError {
     GitError::refused(
         format!("the worktree {} is locked: {reason:?}", path.display()),
         format!(
@@ -158,7 +160,7 @@ fn locked(path: &Path, reason: &str) -> GitError {
 
 /// The worktree at `path` as git lists it, once no git is making it any more. A git whose teamster was killed goes on,
 /// and can be seen; where it cannot, it gets some time.
-fn finished(repo: &Repo, path: &Path) -> Result<Option<Registered>, GitError> {
+pub(super) fn finished(repo: &Repo, path: &Path) -> Result<Option<Registered>, GitError> {
     let start = Instant::now();
     loop {
         let entry = registered::at(repo, path)?;
@@ -175,7 +177,7 @@ fn finished(repo: &Repo, path: &Path) -> Result<Option<Registered>, GitError> {
     }
 }
 
-fn unlock(repo: &Repo, entry: &Registered) -> Result<(), GitError> {
+pub(super) fn unlock(repo: &Repo, entry: &Registered) -> Result<(), GitError> {
     if entry.locked.is_none() {
         return Ok(());
     }
@@ -186,13 +188,13 @@ fn unlock(repo: &Repo, entry: &Registered) -> Result<(), GitError> {
 }
 
 /// A folder that git does not know. One that a killed git had only begun holds nothing, or nothing but its pointer.
-fn clear_beginning(
+pub(super) fn clear_beginning(
     repo: &Repo,
     dir: &Dir,
-    worker: &WorkerName,
+    name: &str,
     path: &Path,
 ) -> Result<(), GitError> {
-    let Some(folder) = dir.child(worker.as_str())? else {
+    let Some(folder) = dir.child(name)? else {
         return Ok(());
     };
     let names: Vec<String> = folder
@@ -209,7 +211,7 @@ fn clear_beginning(
         return Err(foreign(path));
     }
     // A name that is not UTF-8 is not listed; then the folder is not empty, and this says so.
-    dir.remove_dir(worker.as_str()).map_err(|_| foreign(path))?;
+    dir.remove_dir(name).map_err(|_| foreign(path))?;
     Ok(())
 }
 
@@ -229,6 +231,7 @@ fn forget(
     let safe = Safe {
         base: None,
         pins: true,
+        is_integration: false,
     };
     if let (None, Some(head)) = (&entry.branch, &entry.head) {
         let count = unkept_commits(repo, team, std::slice::from_ref(head), safe)?;
@@ -247,8 +250,8 @@ fn forget(
 }
 
 /// Whether the worktree differs from its commit only by files that are not there.
-fn has_only_missing(repo: &Repo, team: &TeamName, worker: &WorkerName) -> Result<bool, GitError> {
-    let Ok(Some(worktree)) = Worktree::named(repo, team, worker.as_str()) else {
+pub(super) fn has_only_missing(repo: &Repo, team: &TeamName, name: &str) -> Result<bool, GitError> {
+    let Ok(Some(worktree)) = Worktree::named(repo, team, name) else {
         return Ok(false);
     };
     worktree.with_spare_index(|index| {
@@ -271,15 +274,15 @@ fn has_only_missing(repo: &Repo, team: &TeamName, worker: &WorkerName) -> Result
 }
 
 /// Removes a worktree that a killed git had begun and in which nobody has worked.
-fn remove_half_made(
+pub(super) fn remove_half_made(
     repo: &Repo,
     dir: &Dir,
-    worker: &WorkerName,
+    name: &str,
     path: &Path,
     must_be_empty: bool,
 ) -> Result<(), GitError> {
     if must_be_empty {
-        let folder = dir.child(worker.as_str())?.ok_or_else(|| vanished(path))?;
+        let folder = dir.child(name)?.ok_or_else(|| vanished(path))?;
         let more = folder.entries()?.iter().any(|entry| entry.name != ".git");
         if more {
             return Err(GitError::refused(
@@ -291,7 +294,7 @@ fn remove_half_made(
             ));
         }
     }
-    remove_tree(dir, worker.as_str())?;
+    remove_tree(dir, name)?;
     repo.call()
         .args(["worktree", "remove", "--"])
         .arg(path)

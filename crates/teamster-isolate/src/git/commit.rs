@@ -10,7 +10,7 @@ use super::repo::Repo;
 use super::worktree::Worktree;
 
 /// In git's own folder of a worktree, while a git writes its index.
-const INDEX_LOCK: &str = "index.lock";
+pub(super) const INDEX_LOCK: &str = "index.lock";
 const MOST_FORMER: u32 = 10_000;
 
 /// Who commits where the user has told git no name.
@@ -77,14 +77,14 @@ impl Worktree {
         self.head().map(Some)
     }
 
-    fn has_conflicts(&self) -> Result<bool, GitError> {
+    pub(super) fn has_conflicts(&self) -> Result<bool, GitError> {
         let unmerged = self.call().args(["ls-files", "--unmerged", "-z"]).bytes()?;
         Ok(!unmerged.is_empty())
     }
 
     /// A killed git leaves its lock, which nobody would ever take away. Where it can be seen that no process is at work
     /// in the worktree, the lock is nobody's.
-    fn remove_stale_index_lock(&self) -> Result<(), GitError> {
+    pub(super) fn remove_stale_index_lock(&self) -> Result<(), GitError> {
         if let Some(dir) = Dir::open_root(self.admin())?
             && let Some(stamp) = dir.stamp(INDEX_LOCK)?
             && proc::at_work_in(&self.path).is_some_and(|pids| pids.is_empty())

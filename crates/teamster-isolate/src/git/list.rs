@@ -124,7 +124,12 @@ impl Listed {
             let why = format!("its branch is checked out in {}", entry.path.display());
             return Ok(Removal::Kept { why });
         }
-        let count = unkept_commits(repo, &self.team, std::slice::from_ref(&tip), MERGED)?;
+        let count = unkept_commits(
+            repo,
+            &self.team,
+            std::slice::from_ref(&tip),
+            Safe::merged(&self.name),
+        )?;
         if count > 0 {
             let why = unmerged_words(count);
             return Ok(Removal::Kept { why });
@@ -135,11 +140,6 @@ impl Listed {
         Ok(Removal::Removed)
     }
 }
-
-const MERGED: Safe<'static> = Safe {
-    base: None,
-    pins: false,
-};
 
 /// Every team that has a worktree or a branch here.
 pub fn teams(repo: &Repo) -> Result<Vec<TeamName>, GitError> {
@@ -205,10 +205,11 @@ fn look(
     let tips: Vec<CommitId> = head.iter().chain(&tip).cloned().collect();
     let (mut unmerged, mut unpinned) = (0, 0);
     if !tips.is_empty() {
-        unmerged = unkept_commits(repo, team, &tips, MERGED)?;
+        let merged = Safe::merged(&name);
+        unmerged = unkept_commits(repo, team, &tips, merged)?;
         let pins = Safe {
             pins: true,
-            ..MERGED
+            ..merged
         };
         unpinned = unkept_commits(repo, team, &tips, pins)?;
     }

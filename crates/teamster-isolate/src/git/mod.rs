@@ -1,6 +1,7 @@
-//! git, by its command line: the repository, each worker's worktree, and what a worker has changed.
+//! git, by its command line: the repository, each worker's worktree, what a worker has changed, and the merge train.
 //!
-//! What always holds: the user's index, stash and checked-out branch are never touched; no hook, no `fsmonitor` and no
+//! What always holds: the user's index, stash and checked-out branch are never touched, but for [`Integration::land`],
+//! which a person has asked for; no hook, no `fsmonitor` and no
 //! diff program that a repository's settings name is ever run by us; nothing is forced, so a worktree with work in it
 //! is moved aside or left alone, never deleted. Filters such as git-lfs do run, because without them a commit would be
 //! wrong.
@@ -10,7 +11,10 @@ mod changes;
 mod command;
 mod commit;
 mod error;
+mod integration;
+mod land;
 mod list;
+mod merge;
 mod names;
 mod registered;
 mod repo;
@@ -22,7 +26,10 @@ pub use changes::{Change, ChangeKind};
 pub use command::Git;
 pub use commit::Author;
 pub use error::{GitError, GitProblem};
+pub use integration::{Integration, Ready};
+pub use land::Landed;
 pub use list::{Listed, Listing, State, list, teams};
+pub use merge::{Merged, Predicted};
 pub use names::{CommitId, branch_of, integration_branch, pin_ref};
 pub use repo::{Found, Repo};
 pub use setup::{Setup, Step};

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use teamster_fs::{Dir, Sync, layout};
+use teamster_types::TeamName;
 
 use super::commit::with_identity;
 use super::error::GitError;
 use super::names::{CommitId, head_ref, salvage_branch};
+use super::repo::Repo;
 use super::worktree::{Worktree, team_folder};
 
 const MOST_SALVAGED: u32 = 10_000;
@@ -26,24 +28,8 @@ impl Worktree {
         self.new_branch(&tip)
     }
 
-    fn new_branch(&self, tip: &CommitId) -> Result<String, GitError> {
-        for number in 1..MOST_SALVAGED {
-            let branch = salvage_branch(&self.team, &self.name, number);
-            if self.repo.resolve(&head_ref(&branch))?.is_none() {
-                self.repo
-                    .call()
-                    .args(["update-ref", &head_ref(&branch), tip.as_str(), ""])
-                    .done()?;
-                return Ok(branch);
-            }
-        }
-        Err(GitError::refused(
-            format!(
-                "{} was salvaged {MOST_SALVAGED} times already",
-                self.path.display()
-            ),
-            "delete branches that you do not need",
-        ))
+    pub(super) fn new_branch(&self, tip: &CommitId) -> Result<String, GitError> {
+        new_branch(&self.repo, &self.team, &self.name, tip)
     }
 
     /// The tree of the index, where it differs from `head`; an index with conflicts is no tree.
@@ -75,7 +61,7 @@ impl Worktree {
         })
     }
 
-    fn tree_of(&self, commit: &CommitId) -> Result<String, GitError> {
+    pub(super) fn tree_of(&self, commit: &CommitId) -> Result<String, GitError> {
         self.call()
             .args(["rev-parse", "--verify", "--quiet"])
             .arg(format!("{commit}^{{tree}}"))
@@ -102,6 +88,28 @@ impl Worktree {
         let _ = dir.remove(&format!("{name}.lock"));
         result
     }
+}
+
+/// A new branch at `tip`, for what was found in the worktree `name`.
+pub(super) fn new_branch(
+    repo: &Repo,
+    team: &TeamName,
+    name: &str,
+    tip: &CommitId,
+) -> Result<String, GitError> {
+    for number in 1..MOST_SALVAGED {
+        let branch = salvage_branch(team, name, number);
+        if repo.resolve(&head_ref(&branch))?.is_none() {
+            repo.call()
+                .args(["update-ref", &head_ref(&branch), tip.as_str(), ""])
+                .done()?;
+            return Ok(branch);
+        }
+    }
+    Err(GitError::refused(
+        format!("{team}/{name} was salvaged {MOST_SALVAGED} times already"),
+        "delete branches that you do not need",
+    ))
 }
 
 fn write_copy(path: &Path, bytes: &[u8]) -> Result<(), GitError> {

@@ -198,6 +198,7 @@ impl Worktree {
         let safe = Safe {
             base: Some(commit),
             pins: true,
+            is_integration: false,
         };
         if unkept_commits(&self.repo, &self.team, &[head], safe)? == 0 {
             // Refuses when a file would be overwritten, which a clean worktree has none of.
@@ -243,6 +244,7 @@ impl Worktree {
         let safe = Safe {
             base: None,
             pins: true,
+            is_integration: false,
         };
         if entry.branch.is_none()
             && !on_own
@@ -268,11 +270,7 @@ impl Worktree {
     pub fn remove_if_safe(&self) -> Result<Removal, GitError> {
         let dir = team_folder(&self.repo, &self.team)?;
         let _held = hold(&dir, &self.name)?;
-        let safe = Safe {
-            base: None,
-            pins: false,
-        };
-        match self.holds(safe)? {
+        match self.holds(Safe::merged(&self.name))? {
             Some(why) => Ok(Removal::Kept { why }),
             None => self.remove(),
         }
@@ -314,14 +312,22 @@ impl Worktree {
         Ok((count > 0).then(|| unmerged_words(count)))
     }
 
-    /// What is in it and not committed; `None` when it is clean.
-    pub(super) fn unsaved(&self) -> Result<Option<String>, GitError> {
+    /// What somebody has begun in it with git and not ended.
+    pub(super) fn unfinished(&self) -> Result<Option<&'static str>, GitError> {
         if let Some(dir) = Dir::open_root(&self.admin)? {
             for (name, what) in UNFINISHED {
                 if dir.stamp(name)?.is_some() {
-                    return Ok(Some(format!("{what} is not finished in it")));
+                    return Ok(Some(what));
                 }
             }
+        }
+        Ok(None)
+    }
+
+    /// What is in it and not committed; `None` when it is clean.
+    pub(super) fn unsaved(&self) -> Result<Option<String>, GitError> {
+        if let Some(what) = self.unfinished()? {
+            return Ok(Some(format!("{what} is not finished in it")));
         }
         let changed = self.status()?.len();
         if changed > 0 {
@@ -360,6 +366,19 @@ pub(super) struct Safe<'a> {
     pub(super) base: Option<&'a CommitId>,
     /// In the pinned commit of a task.
     pub(super) pins: bool,
+    /// The integration branch itself is looked at, so it is no proof that its own commits are kept.
+    pub(super) is_integration: bool,
+}
+
+impl Safe<'_> {
+    /// Only what is in the integration branch or in the user's counts, as it must before a worktree goes for good.
+    pub(super) fn merged(name: &str) -> Self {
+        Self {
+            base: None,
+            pins: false,
+            is_integration: name == layout::INTEGRATION,
+        }
+    }
 }
 
 /// How many commits of `tips` are nowhere else.
@@ -369,7 +388,10 @@ pub(super) fn unkept_commits(
     tips: &[CommitId],
     safe: Safe<'_>,
 ) -> Result<u64, GitError> {
-    let integration = repo.resolve(&head_ref(&integration_branch(team)))?;
+    let integration = match safe.is_integration {
+        true => None,
+        false => repo.resolve(&head_ref(&integration_branch(team)))?,
+    };
     let mut call = repo
         .call()
         .args(["rev-list", "--count"])

@@ -10,6 +10,7 @@ pub mod journal;
 pub mod man;
 pub mod message;
 pub mod party;
+pub mod plan;
 pub mod play;
 pub mod plugin;
 pub mod shutdown;

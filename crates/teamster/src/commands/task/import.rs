@@ -8,21 +8,18 @@ use teamster_types::json::Object;
 use teamster_view::tasks::{TaskView, judged};
 
 use crate::cli::TeamArg;
+use crate::commands::plan::read_plan;
 use crate::context::Context;
 use crate::error::Result;
-use crate::files::read_named;
-use crate::plan::Plan;
 use crate::shown::line;
 use crate::table::Table;
-
-const PLAN_LIMIT: usize = 8 * 1024 * 1024;
 
 /// Make all tasks of a plan, or none
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A plan is TOML or JSON: a list `tasks`, each with `id`, `subject` and, if wanted, `description`,
-`blockedBy`, `owner`, `capabilities`, `paths` and `verify`. Its ids are labels; tasks get numbers
-in the order of the plan.
+A plan is TOML, YAML or JSON: a list `tasks`, each with `id`, `subject` and, if wanted,
+`description`, `blockedBy`, `owner`, `capabilities`, `paths` and `verify`. Its ids are labels;
+tasks get numbers in the order of the plan. `teamster plan check` says what is wrong with one.
 
 Examples:
   teamster task import plan.toml
@@ -36,8 +33,7 @@ pub struct Import {
 
 impl Import {
     pub fn run(self, context: &Context) -> Result {
-        let bytes = read_named(&self.file, PLAN_LIMIT)?;
-        let plan = Plan::parse(&self.file, &bytes)?;
+        let plan = read_plan(&self.file)?;
         let team = context.team(self.team.team.as_deref())?;
         let store = context.store()?;
         let made = store.import_tasks(&team, context.identity.actor(), &plan.tasks)?;

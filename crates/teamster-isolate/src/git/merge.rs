@@ -1,0 +1,169 @@
+//! The merge train: one commit after the other into the integration branch, each predicted first.
+//!
+//! What `git merge-tree` predicts is what is committed, tree for tree. So nothing is ever merged that was not seen to
+//! be clean, and a merge needs no work tree that could be left half-way.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use teamster_fs::layout::INTEGRATION;
+use teamster_types::{TaskId, WorkerName};
+
+use super::commit::with_identity;
+use super::error::{GitError, GitProblem};
+use super::integration::Integration;
+use super::names::{BRANCHES, CommitId, head_ref};
+use super::worktree::{hold, team_folder};
+
+/// How often a branch that somebody else moves at the same moment is tried again.
+const TRIES: u32 = 5;
+
+/// What a merge would come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Predicted {
+    /// All of it is there already.
+    Already,
+    /// It fits; the tree that comes of it.
+    Clean {
+        /// git's id of the tree.
+        tree: String,
+    },
+    /// Both sides have changed the same.
+    Conflict {
+        /// Where, by path in the repository.
+        files: Vec<PathBuf>,
+    },
+    /// The two have no beginning in common.
+    Unrelated,
+}
+
+/// What became of a merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// All of it was there already, and nothing was done.
+    Already,
+    /// It was merged by this commit, which is the new end of the integration branch.
+    Made(CommitId),
+    /// It does not fit, and nothing was changed.
+    Conflict {
+        /// Where; empty when the two have no beginning in common.
+        files: Vec<PathBuf>,
+    },
+}
+
+impl Integration {
+    /// What merging `commit` into the integration branch would come to. Changes nothing.
+    pub fn predict(&self, commit: &CommitId) -> Result<Predicted, GitError> {
+        self.predict_on(&self.head()?, commit)
+    }
+
+    /// Merges the commit of a finished task. To do it twice does nothing the second time.
+    pub fn merge(
+        &self,
+        commit: &CommitId,
+        task: &TaskId,
+        worker: &WorkerName,
+    ) -> Result<Merged, GitError> {
+        let team = &self.team;
+        self.join(
+            commit,
+            &[
+                format!("Merge task {task} of {worker}"),
+                format!("Teamster-Team: {team}\nTeamster-Task: {task}\nTeamster-Worker: {worker}"),
+            ],
+        )
+    }
+
+    /// Merges what the user's branch has got since, so that it can land there again.
+    pub fn bring_up_to_date(&self, branch: &str) -> Result<Merged, GitError> {
+        let tip = self.user_branch(branch)?.ok_or_else(|| {
+            GitError::failed(
+                format!("there is no branch {branch} any more"),
+                "`git branch` shows those there are",
+            )
+        })?;
+        self.join(&tip, &[format!("Merge {branch} into {}", self.branch())])
+    }
+
+    /// The end of a branch of the user's; `None` when there is no such branch.
+    pub(super) fn user_branch(&self, branch: &str) -> Result<Option<CommitId>, GitError> {
+        let name = head_ref(branch);
+        let is_name = self
+            .repo
+            .call()
+            .args(["check-ref-format", &name])
+            .yes()
+            .unwrap_or(false);
+        if !is_name || branch.starts_with(BRANCHES) {
+            return Err(GitError::refused(
+                format!("{branch:?} is not the name of a branch that is yours"),
+                "name it as `git branch` shows it",
+            ));
+        }
+        self.repo.resolve(&name)
+    }
+
+    fn join(&self, commit: &CommitId, message: &[String]) -> Result<Merged, GitError> {
+        let dir = team_folder(&self.repo, &self.team)?;
+        let _held = hold(&dir, INTEGRATION)?;
+        self.settle()?;
+        for _ in 0..TRIES {
+            let head = self.head()?;
+            let tree = match self.predict_on(&head, commit)? {
+                Predicted::Already => return Ok(Merged::Already),
+                Predicted::Clean { tree } => tree,
+                Predicted::Conflict { files } => return Ok(Merged::Conflict { files }),
+                Predicted::Unrelated => return Ok(Merged::Conflict { files: Vec::new() }),
+            };
+            let mut call = with_identity(self.worktree.call(), &self.worktree, None)?
+                .args(["commit-tree", "--no-gpg-sign"])
+                .args(["-p", head.as_str(), "-p", commit.as_str()]);
+            for paragraph in message {
+                call = call.arg("-m").arg(paragraph);
+            }
+            let made = call.arg(tree).commit()?;
+            match self.advance(&head, &made, &message[0]) {
+                Ok(()) => return Ok(Merged::Made(made)),
+                // Somebody who is not one of us has moved the branch in between.
+                Err(_) if self.head()? != head => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(GitError::new(
+            GitProblem::Busy,
+            format!("{} is being moved by others all the time", self.branch()),
+            "only the team may write it; see who does with `git reflog`",
+        ))
+    }
+
+    fn predict_on(&self, head: &CommitId, commit: &CommitId) -> Result<Predicted, GitError> {
+        if self.repo.is_ancestor(commit, head)? {
+            return Ok(Predicted::Already);
+        }
+        let call = self
+            .worktree
+            .call()
+            .args(["merge-tree", "--write-tree", "--name-only"])
+            .args(["--no-messages", "-z"])
+            .args([head.as_str(), commit.as_str()]);
+        let ended = call.run()?;
+        let mut fields = ended
+            .stdout
+            .split(|byte| *byte == 0)
+            .filter(|field| !field.is_empty());
+        let tree = fields.next().map(String::from_utf8_lossy);
+        match (ended.status.code(), tree) {
+            (Some(0), Some(tree)) => Ok(Predicted::Clean {
+                tree: tree.into_owned(),
+            }),
+            (Some(1), Some(_)) => Ok(Predicted::Conflict {
+                files: fields.map(|path| OsStr::from_bytes(path).into()).collect(),
+            }),
+            _ if String::from_utf8_lossy(&ended.stderr).contains("unrelated histories") => {
+                Ok(Predicted::Unrelated)
+            }
+            _ => Err(call.failed(&ended)),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Which words mean an agent.
+
+use std::collections::BTreeSet;
+
+/// Roles that need no configuration: each stands for the first client that is found, unless `[roles]` says otherwise.
+const ROLES: [&str; 9] = [
+    "executor",
+    "tester",
+    "reviewer",
+    "architect",
+    "designer",
+    "writer",
+    "researcher",
+    "planner",
+    "debugger",
+];
+/// Providers that are always known, by every name that is accepted.
+const PROVIDERS: [&str; 5] = ["claude", "codex", "gemini", "mcp-codex", "mcp-gemini"];
+/// Providers that carry what they run.
+const WITH_ARGUMENT: [&str; 2] = ["command:", "scripted:"];
+
+/// The agents that a preset or a request may name here.
+#[derive(Clone, Debug)]
+pub struct Agents {
+    roles: BTreeSet<String>,
+    providers: BTreeSet<String>,
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self {
+            roles: ROLES.map(str::to_owned).into(),
+            providers: PROVIDERS.map(str::to_owned).into(),
+        }
+    }
+}
+
+impl Agents {
+    /// And a role of the configuration, `[roles] NAME = …`.
+    #[must_use]
+    pub fn with_role(mut self, name: &str) -> Self {
+        self.roles.insert(name.to_owned());
+        self
+    }
+
+    /// And a provider of the configuration, `[providers.NAME]`.
+    #[must_use]
+    pub fn with_provider(mut self, name: &str) -> Self {
+        self.providers.insert(name.to_owned());
+        self
+    }
+
+    /// Whether a word means an agent: a role or a provider.
+    pub fn has(&self, word: &str) -> bool {
+        self.roles.contains(word) || self.provides(word)
+    }
+
+    /// Whether a word means a provider.
+    pub fn provides(&self, word: &str) -> bool {
+        let carries = |begin: &&str| {
+            word.strip_prefix(begin)
+                .is_some_and(|rest| !rest.trim().is_empty())
+        };
+        self.providers.contains(word) || WITH_ARGUMENT.iter().any(|begin| carries(&begin))
+    }
+
+    pub(super) fn list(&self) -> String {
+        let roles = self.roles.iter().cloned().collect::<Vec<_>>().join(", ");
+        format!("{roles}, {}", self.list_providers())
+    }
+
+    pub(super) fn list_providers(&self) -> String {
+        let names = self
+            .providers
+            .iter()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ");
+        format!("{names}, command:…, scripted:…")
+    }
+}

@@ -1,0 +1,101 @@
+//! What the members of a preset are told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::document::Fault;
+
+const HEADING: &str = "prompt";
+
+/// Texts for everybody, and for some.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompts {
+    everybody: String,
+    some: BTreeMap<String, String>,
+}
+
+impl Prompts {
+    /// What a member of this name and role is told; empty when it is nothing.
+    pub fn of(&self, name: &str, role: &str) -> String {
+        let own = self.some.get(name).filter(|_| name != role);
+        let parts: Vec<&str> = [Some(&self.everybody), self.some.get(role), own]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .filter(|text| !text.is_empty())
+            .collect();
+        parts.join("\n\n")
+    }
+
+    /// Takes the sections from the text below the front matter. `known` are the names and roles in the team.
+    pub(super) fn read(
+        body: &str,
+        first_line: usize,
+        known: &BTreeSet<&str>,
+        faults: &mut Vec<Fault>,
+    ) -> Self {
+        let mut prompts = Self::default();
+        let mut section: Option<String> = None;
+        let mut fence: Option<&str> = None;
+        for (place, line) in body.lines().enumerate() {
+            let mark = line.trim_start();
+            match fence {
+                Some(open) if mark.starts_with(open) => fence = None,
+                Some(_) => {}
+                None if mark.starts_with("```") => fence = Some("```"),
+                None if mark.starts_with("~~~") => fence = Some("~~~"),
+                None => {
+                    if let Some(heading) = heading(line) {
+                        section = opened(heading, first_line + place, known, faults);
+                        continue;
+                    }
+                }
+            }
+            if let Some(name) = &section {
+                let text = match name.as_str() {
+                    "" => &mut prompts.everybody,
+                    _ => prompts.some.entry(name.clone()).or_default(),
+                };
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        prompts.everybody = prompts.everybody.trim().to_owned();
+        for text in prompts.some.values_mut() {
+            *text = text.trim().to_owned();
+        }
+        prompts
+    }
+}
+
+/// A heading of the first or second level; deeper ones are part of a section.
+fn heading(line: &str) -> Option<&str> {
+    let rest = line
+        .strip_prefix("## ")
+        .or_else(|| line.strip_prefix("# "))?;
+    Some(rest.trim())
+}
+
+/// The section that a heading opens: `Some("")` is for everybody, `None` is text for people.
+fn opened(
+    heading: &str,
+    line: usize,
+    known: &BTreeSet<&str>,
+    faults: &mut Vec<Fault>,
+) -> Option<String> {
+    let mut words = heading.split_whitespace();
+    let first = words.next()?;
+    if !first.eq_ignore_ascii_case(HEADING) {
+        return None;
+    }
+    let name = words.collect::<Vec<_>>().join(" ");
+    if !name.is_empty() && !known.contains(name.as_str()) {
+        let names: Vec<&str> = known.iter().copied().collect();
+        let message = format!(
+            "the prompt is for {name:?}, and nobody here has this name or role; there are {}",
+            names.join(", ")
+        );
+        faults.push(Fault::new(line, message));
+        return None;
+    }
+    Some(name)
+}

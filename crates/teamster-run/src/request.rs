@@ -1,0 +1,242 @@
+//! What a user asks for: `3:executor "fix all type errors"`.
+//!
+//! A crew is a list of `N:agent[:role]`. The first word of a request is a crew when it begins like one, with a number, a
+//! colon and a letter; so a sentence that begins with "2:30" stays a sentence. `command:…` and `scripted:…` are agents
+//! that take the rest of their entry as it is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use teamster_types::WorkerName;
+use teamster_types::task::DESCRIPTION_LIMIT;
+
+/// No team is larger.
+pub const MOST_WORKERS: u32 = 50;
+const LONGEST_WORD: usize = 64;
+/// Agents whose word goes on after the colon.
+const WITH_ARGUMENT: [&str; 2] = ["command", "scripted"];
+
+/// Why a request makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// An entry of the crew cannot be read.
+    #[error("{entry:?} is no part of a team: {why}")]
+    Entry {
+        /// The entry.
+        entry: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There are too many of them.
+    #[error("{asked} workers were asked for; the limit is {MOST_WORKERS}")]
+    TooMany {
+        /// How many.
+        asked: u64,
+    },
+    /// Nothing is to be done.
+    #[error("there is no task; say what is to be done after the team")]
+    NoTask,
+    /// The task is longer than a task may be.
+    #[error(
+        "the task has {length} characters; the limit is {DESCRIPTION_LIMIT}: put the rest into a file of the project, and name it"
+    )]
+    TooLong {
+        /// Its length.
+        length: usize,
+    },
+}
+
+/// Some workers of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// How many.
+    pub count: u32,
+    /// Which agent: a role, a provider, or `command:…` and `scripted:…`.
+    pub agent: String,
+    /// What they are to be in the team.
+    pub role: Option<String>,
+}
+
+/// Who works, as the user wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crew {
+    /// The groups, in the order of the request; never empty.
+    pub groups: Vec<Group>,
+}
+
+/// One worker of a crew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name: `worker-1`, `worker-2`, …
+    pub name: WorkerName,
+    /// Which agent.
+    pub agent: String,
+    /// What it is to be in the team.
+    pub role: Option<String>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Who works; without it a preset decides.
+    pub crew: Option<Crew>,
+    /// What is to be done, as it was said.
+    pub task: String,
+}
+
+impl Request {
+    /// Reads the words of a command. A single word may hold both, as a slash command hands it on.
+    pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Self, RequestError> {
+        let mut words = words.iter().map(AsRef::as_ref);
+        let first = words.next().unwrap_or_default();
+        let rest = words.collect::<Vec<_>>().join(" ");
+        let (crew, task) = if !is_crew(first) {
+            (None, [first, rest.as_str()].join(" "))
+        } else if rest.is_empty() {
+            let (crew, task) = first.split_once(char::is_whitespace).unwrap_or((first, ""));
+            (Some(crew), task.to_owned())
+        } else {
+            (Some(first), rest)
+        };
+        let crew = crew.map(str::parse).transpose()?;
+        let task = task.trim().to_owned();
+        let length = task.chars().count();
+        if task.is_empty() {
+            return Err(RequestError::NoTask);
+        }
+        if length > DESCRIPTION_LIMIT {
+            return Err(RequestError::TooLong { length });
+        }
+        Ok(Self { crew, task })
+    }
+}
+
+/// Whether a word begins as a crew does.
+fn is_crew(word: &str) -> bool {
+    let after = word.trim_start_matches(|c: char| c.is_ascii_digit());
+    let letter = after.strip_prefix(':').and_then(|rest| rest.chars().next());
+    after.len() < word.len() && letter.is_some_and(|c| c.is_ascii_alphabetic())
+}
+
+impl Crew {
+    /// How many workers it has.
+    pub fn size(&self) -> u32 {
+        self.groups.iter().map(|group| group.count).sum()
+    }
+
+    /// Every worker, numbered through.
+    pub fn members(&self) -> Vec<Member> {
+        let each = self
+            .groups
+            .iter()
+            .flat_map(|group| (0..group.count).map(move |_| group));
+        each.zip(1_u32..)
+            .filter_map(|(group, number)| {
+                Some(Member {
+                    name: format!("worker-{number}").parse().ok()?,
+                    agent: group.agent.clone(),
+                    role: group.role.clone(),
+                })
+            })
+            .collect()
+    }
+}
+
+impl FromStr for Crew {
+    type Err = RequestError;
+
+    fn from_str(text: &str) -> Result<Self, RequestError> {
+        let groups = text
+            .split(',')
+            .map(|entry| group(entry.trim()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let asked: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
+        if asked > u64::from(MOST_WORKERS) {
+            return Err(RequestError::TooMany { asked });
+        }
+        Ok(Self { groups })
+    }
+}
+
+fn group(entry: &str) -> Result<Group, RequestError> {
+    let wrong = |why: String| RequestError::Entry {
+        entry: entry.to_owned(),
+        why,
+    };
+    let form = "write N:agent or N:agent:role, such as 3:executor";
+    let Some((count, rest)) = entry.split_once(':') else {
+        return Err(wrong(form.to_owned()));
+    };
+    let is_number = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number {
+        return Err(wrong(form.to_owned()));
+    }
+    // A number that no type can hold is too many, too.
+    let count: u32 = count.parse().unwrap_or(u32::MAX);
+    if count == 0 {
+        return Err(wrong("there must be at least one".to_owned()));
+    }
+    let (word, more) = match rest.split_once(':') {
+        Some((word, more)) => (word, Some(more)),
+        None => (rest, None),
+    };
+    check_word(word, "agent").map_err(wrong)?;
+    if WITH_ARGUMENT.contains(&word) {
+        let argument = more.map(str::trim).filter(|more| !more.is_empty());
+        let argument =
+            argument.ok_or_else(|| wrong(format!("`{word}` needs something after its colon")))?;
+        return Ok(Group {
+            count,
+            agent: format!("{word}:{argument}"),
+            role: None,
+        });
+    }
+    if let Some(role) = more {
+        check_word(role, "role").map_err(wrong)?;
+    }
+    Ok(Group {
+        count,
+        agent: word.to_owned(),
+        role: more.map(str::to_owned),
+    })
+}
+
+/// Refuses what cannot be the word of an agent or a role.
+pub(crate) fn check_word(word: &str, what: &str) -> Result<(), String> {
+    let is_word = word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && word.len() <= LONGEST_WORD
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    if is_word {
+        return Ok(());
+    }
+    Err(format!(
+        "{word:?} is no {what}: use 1 to {LONGEST_WORD} of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter"
+    ))
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.count, self.agent)?;
+        match &self.role {
+            Some(role) => write!(f, ":{role}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Crew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, group) in self.groups.iter().enumerate() {
+            if place > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{group}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
