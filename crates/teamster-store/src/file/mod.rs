@@ -36,12 +36,12 @@ mod txn;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, Sync, layout};
+use teamster_fs::{Dir, Stamp, Sync, layout};
 use teamster_types::TeamName;
 use teamster_types::paths::Reservations;
 use teamster_types::process::ProcessId;
@@ -88,6 +88,8 @@ pub struct FileStore {
     /// Who claims.
     me: ProcessId,
     settings: Settings,
+    /// A team, how its configuration looked, and the project that this says.
+    project: Mutex<Option<(TeamName, Stamp, Option<String>)>>,
 }
 
 impl FileStore {
@@ -100,6 +102,7 @@ impl FileStore {
             me: machine.me().clone(),
             machine,
             settings,
+            project: Mutex::new(None),
         })
     }
 

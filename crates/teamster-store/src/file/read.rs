@@ -1,6 +1,7 @@
 //! Reads without the lock: each file is whole by itself, and a list is taken again if it was changed meanwhile.
 
 use std::collections::HashMap;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use teamster_fs::{Dir, layout};
@@ -237,8 +238,20 @@ impl FileStore {
         read(&tasks).map(Some)
     }
 
+    /// The team's project. It is asked for at every heartbeat, and a large team's configuration takes long to parse, so
+    /// it is read again only when that file has changed.
     fn project(&self, team: &TeamName) -> Result<Option<String>> {
-        Ok(self.team(team)?.project().map(str::to_owned))
+        let stamp = self.folders_to_read(team)?.0.stamp(layout::CONFIG)?;
+        let known = || self.project.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some((known_team, known_stamp, project)), Some(stamp)) = (&*known(), stamp)
+            && known_team == team
+            && *known_stamp == stamp
+        {
+            return Ok(project.clone());
+        }
+        let project = self.team(team)?.project().map(str::to_owned);
+        *known() = stamp.map(|stamp| (team.clone(), stamp, project.clone()));
+        Ok(project)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::rules::Rules;
 /// A worker without a task, in whose team nothing has happened for so long, looks half as often,
 const QUIET: Duration = Duration::from_secs(5);
 /// and after so long a fifth as often: each look wakes a process, and a hundred of them may be waiting.
-const LONG_QUIET: Duration = Duration::from_secs(30);
+const LONG_QUIET: Duration = Duration::from_secs(15);
 
 /// News from the heart.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ const BREATH: Duration = Duration::from_millis(300);
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// Where all tasks are done, only a foreign program that writes to a file in place brings work without a sign. A team of
 /// more than so many workers takes turns in looking for that, so that somebody does each time,
-const LOOKERS: usize = 10;
+const LOOKERS: usize = 4;
 /// and everybody after so many times.
-const MOST_TURNS: usize = 12;
+const MOST_TURNS: usize = 24;
 
 /// What there is to do for somebody who has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
