@@ -167,3 +167,17 @@ fn hooks_of_an_agents_own_session_touch_nothing_of_the_users() {
     assert!(!crew.worktree("ann").join(".bkit").exists());
     assert_eq!(crew.events("hook.received").len(), 1);
 }
+
+#[test]
+fn whoever_follows_the_log_sees_the_next_task_too() {
+    let crew = Crew::new();
+    crew.start("ann", "echo this is $TEAMSTER_TASK_SUBJECT");
+    // Before there is any log.
+    let call = crew.project.call(["worker", "logs", "ann", "--follow"]);
+    let mut follower = call.follow();
+    for subject in ["one", "two"] {
+        crew.task(subject);
+        while !follower.line().ends_with(&format!("this is {subject}")) {}
+    }
+    follower.interrupt();
+}
