@@ -193,3 +193,17 @@ fn a_task_that_another_program_opened_again_in_place_is_found_by_who_has_nothing
         crew.events("task.completed").len() == 2
     });
 }
+
+#[test]
+fn whoever_follows_the_log_sees_the_next_task_too() {
+    let crew = Crew::new();
+    crew.start("ann", "echo this is $TEAMSTER_TASK_SUBJECT");
+    // Before there is any log.
+    let call = crew.project.call(["worker", "logs", "ann", "--follow"]);
+    let mut follower = call.follow();
+    for subject in ["one", "two"] {
+        crew.task(subject);
+        while !follower.line().ends_with(&format!("this is {subject}")) {}
+    }
+    follower.interrupt();
+}

@@ -36,6 +36,18 @@ enum Fate {
     Lost(String),
 }
 
+impl Fate {
+    /// In words, for the log.
+    fn words(&self) -> String {
+        match self {
+            Self::Done(summary) => format!("done: {summary}"),
+            Self::Failed(why) => format!("failed: {why}"),
+            Self::GivenBack { why, .. } => format!("given back: {why}"),
+            Self::Lost(why) => format!("not ours any more: {why}"),
+        }
+    }
+}
+
 /// Whose fault it is that a task goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -99,7 +111,7 @@ impl Bridge {
                 Kept::default()
             }
         };
-        self.log_line(log, &format!("{fate:?}"));
+        self.log_line(log, &fate.words());
         let mut tries = 0;
         while let Err(error) = self.settle(claimed, &fate, &kept, &outside) {
             tries += 1;

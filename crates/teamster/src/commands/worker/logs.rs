@@ -1,5 +1,7 @@
 //! `teamster worker logs`
 
+mod tail;
+
 use std::time::Duration;
 
 use clap::Args;
@@ -12,6 +14,7 @@ use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::shown::viewed_line;
 use crate::table::fit;
+use tail::{Names, Tail};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const WIDTH: usize = 160;
@@ -30,7 +33,7 @@ pub struct Logs {
     /// Of this task [default: the latest]
     #[arg(long, value_name = "ID")]
     task: Option<String>,
-    /// Go on with new lines until interrupted
+    /// Go on with new lines, and with the next task, until interrupted
     #[arg(long)]
     follow: bool,
     /// Only the last so many lines
@@ -48,58 +51,51 @@ impl Logs {
             CommandError::not_found(format!("there is no log of {} yet", named.worker))
                 .hint("`teamster worker list` shows whether it runs")
         };
-        let folder = folder(&named)?.ok_or_else(nothing)?;
-        let (old, name) = if self.bridge {
-            (None, layout::BRIDGE_LOG.to_owned())
-        } else {
-            let task = match &self.task {
-                Some(id) => id.parse::<TaskId>()?,
-                None => latest(&folder)?.ok_or_else(nothing)?,
-            };
-            (Some(layout::old_task_log(&task)), layout::task_log(&task))
-        };
-        let mut lines: Vec<u8> = Vec::new();
-        for part in old.iter().chain([&name]) {
-            if let Some((bytes, _)) = folder.read(part)? {
-                lines.extend(bytes);
+        let task = self.task.as_deref().map(str::parse).transpose()?;
+        // A task that is tried again is gone on with where it was left.
+        let mut tails: Vec<Tail> = Vec::new();
+        loop {
+            if let Some(folder) = folder(&named)? {
+                let wanted = if self.bridge {
+                    Some(Names::bridge())
+                } else {
+                    let latest = || latest(&folder);
+                    let task = task.clone().map_or_else(latest, |task| Ok(Some(task)))?;
+                    task.as_ref().map(Names::of)
+                };
+                // What is left of the last one comes before the first of the next.
+                for tail in &mut tails {
+                    for line in tail.lines(&folder)? {
+                        show(context, &line)?;
+                    }
+                }
+                if let Some(names) = wanted
+                    && tails.iter().all(|tail| *tail.names() != names)
+                {
+                    let mut tail = Tail::new(names);
+                    let mut lines = tail.lines(&folder)?;
+                    if !self.follow {
+                        lines.extend(tail.unfinished());
+                    }
+                    let last = self.last.filter(|_| tails.is_empty());
+                    let from = last.map_or(0, |last| lines.len().saturating_sub(last));
+                    for line in &lines[from..] {
+                        show(context, line)?;
+                    }
+                    if !lines.is_empty() || self.follow {
+                        tails.push(tail);
+                    }
+                }
             }
-        }
-        if lines.is_empty() && !self.follow {
-            return Err(nothing());
-        }
-        let text = String::from_utf8_lossy(&lines);
-        let all: Vec<&str> = text.lines().collect();
-        let from = self.last.map_or(0, |last| all.len().saturating_sub(last));
-        for line in &all[from..] {
-            show(context, line)?;
-        }
-        if self.follow {
-            return follow(context, &folder, &name);
-        }
-        Ok(())
-    }
-}
-
-/// Goes on with what is appended. A file that was put aside begins anew.
-fn follow(context: &Context, folder: &Dir, name: &str) -> Result {
-    let mut read = folder.stamp(name)?.map_or(0, |stamp| stamp.size);
-    let mut rest = String::new();
-    loop {
-        let size = folder.stamp(name)?.map_or(0, |stamp| stamp.size);
-        if size < read {
-            read = 0;
-        }
-        if size > read
-            && let Some((bytes, _)) = folder.read_from(name, read)?
-        {
-            read += bytes.len() as u64;
-            rest.push_str(&String::from_utf8_lossy(&bytes));
-            while let Some(at) = rest.find('\n') {
-                let line: String = rest.drain(..=at).collect();
-                show(context, line.trim_end())?;
+            if !self.follow {
+                return if tails.is_empty() {
+                    Err(nothing())
+                } else {
+                    Ok(())
+                };
             }
+            std::thread::sleep(LOOK_AGAIN);
         }
-        std::thread::sleep(LOOK_AGAIN);
     }
 }
 
