@@ -221,6 +221,7 @@ fn the_help_of_the_whole_is_a_map() {
       status       Show how far the teams of this project are and what needs a person
       team         Make, show and remove teams
       task         Make, claim, finish and show tasks
+      plan         Look at plans: files with tasks that wait for each other
       message      Send, read and follow messages
       worker       Start, watch and stop workers
       shutdown     Stop every worker of a team, and see that nobody is left

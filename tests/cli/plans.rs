@@ -86,7 +86,10 @@ fn a_plan_with_a_mistake_makes_nothing() {
     }
     project.write("plan.yaml", "tasks:\n  - id: a\n    subjct: A\n");
     let yaml = project.run(["task", "import", "plan.yaml"]).fails(6);
-    insta::assert_snapshot!(yaml.shown(), @r"");
+    insta::assert_snapshot!(yaml.shown(), @r#"
+    error: plan.yaml:2: task "a" has no `subject` (and 1 more)
+    hint: nothing was made; `teamster plan check plan.yaml` shows all that is wrong
+    "#);
     assert_eq!(
         project.run(["task", "list", "--json"]).json()["tasks"],
         json!([])
@@ -104,7 +107,13 @@ fn checking_a_plan_shows_it_and_makes_nothing() {
     let project = TestProject::new();
     project.write("plan.toml", PLAN);
     let ran = project.run(["plan", "check", "plan.toml"]).succeeds();
-    insta::assert_snapshot!(ran.shown(), @r"");
+    insta::assert_snapshot!(ran.shown(), @r"
+    LABEL  WAITS FOR  OWNER     SUBJECT
+    form                        Fix the login form
+    test   form       worker-2  Test the login form
+
+    2 tasks, nothing wrong
+    ");
     let json = project
         .run(["plan", "check", "plan.toml", "--json"])
         .succeeds()
@@ -127,11 +136,18 @@ fn checking_a_plan_names_every_mistake_by_file_and_line() {
         "plan.yaml",
         "tasks:\n- id: a\n  subjct: A\n- id: b\n  subject: B\n  blockedBy: [c]\n  owner: all\n",
     );
-    let ran = project.run(["plan", "check", "plan.yaml"]).fails(6);
-    insta::assert_snapshot!(ran.shown(), @r"");
+    let ran = project.run(["plan", "check", "plan.yaml"]).exits(6);
+    insta::assert_snapshot!(ran.shown(), @r#"
+    plan.yaml:2: task "a" has no `subject`
+    plan.yaml:3: task "a" has the unknown key `subjct`; known are id, subject, description, activeForm, blockedBy, owner, capabilities, paths, verify
+    plan.yaml:6: task "b" is blocked by "c", which is not in the plan
+    plan.yaml:7: task "b" has a bad `owner`: `all` is reserved and cannot be the name of a worker
+    error: plan.yaml has 4 mistakes
+    hint: `teamster plan check --help` says what may stand in a plan
+    "#);
     let ran = project
         .run(["plan", "check", "plan.yaml", "--json"])
-        .fails(6);
+        .exits(6);
     let said: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(said["ok"], false);
     let lines: Vec<u64> = said["faults"]
@@ -147,7 +163,7 @@ fn checking_a_plan_names_every_mistake_by_file_and_line() {
     project.run(["plan", "check", "nowhere.toml"]).fails(3);
     // A plan from anywhere may say anything; a terminal does not get to hear it.
     project.write("evil.json", "{\"\\u001b[2Jtasks\":[]}");
-    let ran = project.run(["plan", "check", "evil.json"]).fails(6);
+    let ran = project.run(["plan", "check", "evil.json"]).exits(6);
     assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'));
 }
 
@@ -201,6 +217,6 @@ fn the_plans_in_the_documentation_are_plans_and_say_the_same() {
     let (_, wrong) = text.split_once("```toml\n# wrong.toml\n").unwrap();
     let (wrong, _) = wrong.split_once("```").unwrap();
     project.write("wrong.toml", &format!("# wrong.toml\n{wrong}"));
-    let ran = project.run(["plan", "check", "wrong.toml"]).fails(6);
+    let ran = project.run(["plan", "check", "wrong.toml"]).exits(6);
     assert_eq!(ran.stdout, shown);
 }
