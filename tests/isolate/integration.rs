@@ -44,14 +44,14 @@ impl GitProject {
         self.git(&["worktree", "remove", "--force", place.to_str().unwrap()]);
         commit
     }
+}
 
-    /// Merges such a commit as task `id`.
-    pub fn merge(&self, into: &Integration, commit: &CommitId, id: &str) -> CommitId {
-        let worker = "worker-1".parse().unwrap();
-        match into.merge(commit, &id.parse().unwrap(), &worker).unwrap() {
-            Merged::Made(made) => made,
-            other => panic!("{other:?}"),
-        }
+/// Merges such a commit as task `id`.
+pub fn merge(into: &Integration, commit: &CommitId, id: &str) -> CommitId {
+    let worker = "worker-1".parse().unwrap();
+    match into.merge(commit, &id.parse().unwrap(), &worker).unwrap() {
+        Merged::Made(made) => made,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -74,7 +74,7 @@ fn it_is_made_once_and_taken_up_again() {
             .join(".omc/worktrees/fix-auth/integration")
     );
     let commit = project.work(&base, &[("new", "new")]);
-    let made = project.merge(&first, &commit, "1");
+    let made = merge(&first, &commit, "1");
     let again = project.integration();
     assert_eq!(again.head().unwrap(), made);
     assert!(again.is_clean().unwrap());
@@ -193,7 +193,7 @@ fn merged() -> (GitProject, Integration, CommitId, CommitId) {
     std::fs::remove_file(place.join("src/main.rs")).unwrap();
     let commit = project.commit_in(&place, "Work");
     let integration = project.integration();
-    let made = project.merge(&integration, &commit, "1");
+    let made = merge(&integration, &commit, "1");
     (project, integration, base, made)
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use teamster_isolate::git::{CommitId, GitProblem, Integration, Landed, Merged};
 
+use super::integration::merge;
 use super::{GitProject, put};
 
 /// Where everything of the user's is, byte for byte.
@@ -95,7 +96,7 @@ fn verified() -> (GitProject, Integration, CommitId) {
     put(&place, "ignored", "from the team\n");
     project.git_in(&place, &["add", "--force", "ignored"]);
     let commit = project.commit_in(&place, "Work");
-    let made = project.merge(&integration, &commit, "1");
+    let made = merge(&integration, &commit, "1");
     assert_eq!(project.found().head, base);
     project.git(&["worktree", "remove", place.to_str().unwrap()]);
     (project, integration, made)

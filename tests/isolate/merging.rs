@@ -7,6 +7,7 @@ use std::thread;
 use teamster_isolate::git::{CommitId, Integration, Merged, Predicted};
 use teamster_types::TaskId;
 
+use super::integration::merge;
 use super::{GitProject, put, worker};
 
 fn task(id: &str) -> TaskId {
@@ -29,8 +30,8 @@ fn tasks_are_merged_one_at_a_time_and_each_once() {
         integration.predict(&first).unwrap(),
         Predicted::Clean { .. }
     ));
-    let one = project.merge(&integration, &first, "1");
-    let two = project.merge(&integration, &second, "2");
+    let one = merge(&integration, &first, "1");
+    let two = merge(&integration, &second, "2");
     assert_eq!(
         project.git(&["show", "--no-patch", "--format=%B%P", two.as_str()]),
         format!(
@@ -59,7 +60,7 @@ fn a_conflict_is_listed_changes_nothing_and_stops_nobody() {
     let integration = project.integration();
     let odd = std::ffi::OsStr::from_bytes(b"odd \xff\nname");
     let first = project.work(&base, &[("README.md", "one\nmine\n"), ("로그인", "a\n")]);
-    let one = project.merge(&integration, &first, "1");
+    let one = merge(&integration, &first, "1");
     let before = project.user_state();
 
     let place = project.project.home().join("odd");
@@ -90,7 +91,7 @@ fn a_conflict_is_listed_changes_nothing_and_stops_nobody() {
     assert!(integration.is_clean().unwrap());
 
     let third = project.work(&base, &[("c", "c\n")]);
-    project.merge(&integration, &third, "3");
+    merge(&integration, &third, "3");
     assert_eq!(project.user_state(), before);
 
     // A name that is no text is told byte for byte.
@@ -105,7 +106,7 @@ fn a_conflict_is_listed_changes_nothing_and_stops_nobody() {
     ]);
     std::fs::write(place.join(odd), "y").unwrap();
     let fourth = project.commit_in(&place, "Odd");
-    project.merge(&integration, &fourth, "4");
+    merge(&integration, &fourth, "4");
     let other = project.work(&base, &[("README.md", "one\nmine\n")]);
     assert!(matches!(
         integration.predict(&other).unwrap(),
@@ -143,7 +144,7 @@ fn the_merge_is_the_one_that_git_itself_would_make() {
     let base = project.commit("Text");
     let integration = project.integration();
     let first = project.work(&base, &[("text", &format!("top\n{}", "line\n".repeat(40)))]);
-    project.merge(&integration, &first, "1");
+    merge(&integration, &first, "1");
     let place = project.project.home().join("other");
     project.git(&[
         "worktree",
@@ -163,7 +164,7 @@ fn the_merge_is_the_one_that_git_itself_would_make() {
         &place,
         &["merge", "--quiet", "--no-ff", "--no-edit", second.as_str()],
     );
-    let made = project.merge(&integration, &second, "2");
+    let made = merge(&integration, &second, "2");
     let tree = |commit: &CommitId| project.git(&["rev-parse", &format!("{commit}^{{tree}}")]);
     assert_eq!(tree(&made), tree(&project.head_of(&place)));
     assert!(integration.is_clean().unwrap());
@@ -230,8 +231,8 @@ fn no_setting_of_the_repository_decides_how_it_is_merged() {
     }
     let first = project.work_without_hooks(&base, "a");
     let second = project.work_without_hooks(&base, "b");
-    project.merge(&integration, &first, "1");
-    let made = project.merge(&integration, &second, "2");
+    merge(&integration, &first, "1");
+    let made = merge(&integration, &second, "2");
     assert_eq!(integration.head().unwrap(), made);
     assert!(!project.project.home().join("ran").exists());
 }
@@ -243,12 +244,12 @@ impl GitProject {
         let old = self.git(&["ls-tree", base.as_str()]);
         let tree = self.project.home().join("tree");
         std::fs::write(&tree, format!("{old}\n100644 blob {blob}\t{file}\n")).unwrap();
-        let mut make = self.git_command(&self.folder(), &["mktree"]);
-        let made = make
+        let mut mktree = self.git_command(&self.folder(), &["mktree"]);
+        let ran = mktree
             .stdin(std::fs::File::open(&tree).unwrap())
             .output()
             .unwrap();
-        let made = String::from_utf8(made.stdout).unwrap();
+        let made = String::from_utf8(ran.stdout).unwrap();
         let args = [
             "commit-tree",
             "-p",
@@ -267,7 +268,7 @@ fn the_users_branch_is_merged_when_it_has_moved() {
     let base = project.found().head;
     let integration = project.integration();
     let first = project.work(&base, &[("a", "a\n")]);
-    project.merge(&integration, &first, "1");
+    merge(&integration, &first, "1");
     assert_eq!(
         integration.bring_up_to_date("main").unwrap(),
         Merged::Already
@@ -288,7 +289,7 @@ fn the_users_branch_is_merged_when_it_has_moved() {
     assert!(integration.path().join("later").exists());
 
     let second = project.work(&base, &[("README.md", "two\n")]);
-    project.merge(&integration, &second, "2");
+    merge(&integration, &second, "2");
     assert_eq!(project.user_state(), before);
     project.project.write("README.md", "three\n");
     project.commit("Conflicts");

@@ -190,7 +190,7 @@ pub fn parse(format: Format, text: &str) -> Result<Node, Fault> {
 
 /// The line in which the text after `before` goes on.
 pub(crate) fn line_at(before: &[u8]) -> usize {
-    before.iter().filter(|byte| **byte == b'\n').count() + 1
+    before.split(|byte| *byte == b'\n').count()
 }
 
 /// Adds an entry; a key that is there already is a fault.

@@ -176,13 +176,12 @@ fn members(
     agents: &Agents,
     faults: &mut Vec<Fault>,
 ) -> (Option<Leader>, Vec<PresetMember>) {
-    let list = match form.get("members") {
-        Some(_) => form.list("members", faults).unwrap_or_default(),
-        None => {
-            faults.push(Fault::new(form.line(), "the front matter has no `members`"));
-            return (None, Vec::new());
-        }
-    };
+    if form.get("members").is_none() {
+        let message = "the front matter has no `members`";
+        faults.push(Fault::new(form.line_of("members"), message));
+        return (None, Vec::new());
+    }
+    let list = form.list("members", faults).unwrap_or_default();
     let (mut leader, mut members, mut names) = (None, Vec::new(), BTreeSet::new());
     for (place, node) in list.iter().enumerate() {
         let Some(read) = member(node, place, agents, faults) else {

@@ -314,7 +314,6 @@ fn clear_place(repo: &Repo, team: &TeamName, dir: &Dir) -> Result<Option<String>
     let entry = aside::finished(repo, &path)?;
     let stamp = dir.stamp(INTEGRATION)?;
     match (entry, stamp.map(|stamp| stamp.kind)) {
-        (None, None) => {}
         (_, Some(kind)) if kind != FileKind::Folder => return Err(aside::foreign(&path)),
         (None, Some(_)) => aside::clear_beginning(repo, dir, INTEGRATION, &path)?,
         (Some(entry), None) => {
@@ -341,7 +340,7 @@ fn clear_place(repo: &Repo, team: &TeamName, dir: &Dir) -> Result<Option<String>
                 aside::remove_half_made(repo, dir, INTEGRATION, &path, empty)?;
             }
         }
-        (Some(_), Some(_)) => {}
+        (None, None) | (Some(_), Some(_)) => {}
     }
     Ok(None)
 }

@@ -388,9 +388,10 @@ pub(super) fn unkept_commits(
     tips: &[CommitId],
     safe: Safe<'_>,
 ) -> Result<u64, GitError> {
-    let integration = match safe.is_integration {
-        true => None,
-        false => repo.resolve(&head_ref(&integration_branch(team)))?,
+    let integration = if safe.is_integration {
+        None
+    } else {
+        repo.resolve(&head_ref(&integration_branch(team)))?
     };
     let mut call = repo
         .call()

@@ -50,10 +50,6 @@ impl<'a> Form<'a> {
         }
     }
 
-    pub(crate) fn line(&self) -> usize {
-        self.node.line
-    }
-
     pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
         self.node.get(key)
     }
@@ -66,21 +62,14 @@ impl<'a> Form<'a> {
     /// A text.
     pub(crate) fn text(&self, key: &str, faults: &mut Vec<Fault>) -> Option<Line> {
         let node = self.get(key)?;
-        match &node.value {
-            Value::Text(text) => Some(Line {
+        if let Value::Text(text) = &node.value {
+            return Some(Line {
                 line: node.line,
                 text: text.clone(),
-            }),
-            _ => {
-                let message = format!(
-                    "{} has a `{key}` that is {}, not a text",
-                    self.who,
-                    node.kind()
-                );
-                faults.push(Fault::new(node.line, message));
-                None
-            }
+            });
         }
+        faults.push(self.other(key, node, "a text"));
+        None
     }
 
     /// A text that must be there and say something.
@@ -105,18 +94,20 @@ impl<'a> Form<'a> {
     /// A list, as it is.
     pub(crate) fn list(&self, key: &str, faults: &mut Vec<Fault>) -> Option<&'a [Node]> {
         let node = self.get(key)?;
-        match &node.value {
-            Value::List(list) => Some(list),
-            _ => {
-                let message = format!(
-                    "{} has a `{key}` that is {}, not a list",
-                    self.who,
-                    node.kind()
-                );
-                faults.push(Fault::new(node.line, message));
-                None
-            }
+        if let Value::List(list) = &node.value {
+            return Some(list);
         }
+        faults.push(self.other(key, node, "a list"));
+        None
+    }
+
+    fn other(&self, key: &str, node: &Node, wanted: &str) -> Fault {
+        let message = format!(
+            "{} has a `{key}` that is {}, not {wanted}",
+            self.who,
+            node.kind()
+        );
+        Fault::new(node.line, message)
     }
 
     /// A list of texts; a number counts as its digits, because planners like to number things.

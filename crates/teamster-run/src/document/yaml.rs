@@ -104,9 +104,8 @@ impl<'a> Events<'a> {
                 event => event,
             };
             let key = self.node(event, depth + 1)?;
-            let name = match key.value {
-                Value::Text(name) | Value::Number(name) => name,
-                _ => return Err(Fault::new(key.line, "a key must be a text")),
+            let (Value::Text(name) | Value::Number(name)) = key.value else {
+                return Err(Fault::new(key.line, "a key must be a text"));
             };
             let event = self.next()?;
             let node = self.node(event, depth + 1)?;

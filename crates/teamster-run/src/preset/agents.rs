@@ -61,7 +61,7 @@ impl Agents {
             word.strip_prefix(begin)
                 .is_some_and(|rest| !rest.trim().is_empty())
         };
-        self.providers.contains(word) || WITH_ARGUMENT.iter().any(|begin| carries(&begin))
+        self.providers.contains(word) || WITH_ARGUMENT.iter().any(carries)
     }
 
     pub(super) fn list(&self) -> String {

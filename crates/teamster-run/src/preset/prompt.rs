@@ -59,11 +59,14 @@ impl Prompts {
                 text.push('\n');
             }
         }
-        prompts.everybody = prompts.everybody.trim().to_owned();
-        for text in prompts.some.values_mut() {
-            *text = text.trim().to_owned();
+        Self {
+            everybody: prompts.everybody.trim().to_owned(),
+            some: prompts
+                .some
+                .into_iter()
+                .map(|(name, text)| (name, text.trim().to_owned()))
+                .collect(),
         }
-        prompts
     }
 }
 
