@@ -312,3 +312,102 @@ fn the_users_branch_is_merged_when_it_has_moved() {
         assert!(integration.bring_up_to_date(odd).is_err(), "{odd}");
     }
 }
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[test]
+fn whatever_tasks_change_it_is_merged_exactly_when_git_would_merge_it() {
+    let (mut made, mut left_out) = (0, 0);
+    for seed in [3, 17] {
+        let mut dice = Dice(seed);
+        let project = GitProject::new();
+        for file in ["a", "b"] {
+            let lines: String = (0..12).map(|line| format!("{file} {line}\n")).collect();
+            project.project.write(file, &lines);
+        }
+        let base = project.commit("Lines");
+        let integration = project.integration();
+        let before = project.user_state();
+        let judge = project.project.home().join("judge");
+        project.git(&[
+            "worktree",
+            "add",
+            "--quiet",
+            "--detach",
+            judge.to_str().unwrap(),
+        ]);
+        let mut merged = Vec::new();
+        for number in 0..8_u64 {
+            let file = ["a", "b"][usize::try_from(dice.below(2)).unwrap()];
+            let changed = dice.below(12);
+            let lines: String = (0..12)
+                .map(|line| {
+                    let by = if line == changed {
+                        format!(" by {number}")
+                    } else {
+                        String::new()
+                    };
+                    format!("{file} {line}{by}\n")
+                })
+                .collect();
+            let commit = project.work(&base, &[(file, &lines)]);
+            project.git_in(
+                &judge,
+                &["checkout", "--quiet", "--detach", &integration.branch()],
+            );
+            let args = ["merge", "--quiet", "--no-ff", "--no-edit", commit.as_str()];
+            let is_clean = project.try_git(&judge, &args).status.success();
+            let head = integration.head().unwrap();
+            match integration
+                .merge(&commit, &task(&number.to_string()), &worker())
+                .unwrap()
+            {
+                Merged::Made(commit) => {
+                    assert!(is_clean, "seed {seed}, task {number}");
+                    let tree = |commit: &CommitId| {
+                        project.git(&["rev-parse", &format!("{commit}^{{tree}}")])
+                    };
+                    assert_eq!(tree(&commit), tree(&project.head_of(&judge)));
+                    made += 1;
+                }
+                Merged::Conflict { files } => {
+                    assert!(!is_clean, "seed {seed}, task {number}");
+                    assert_eq!(files, [PathBuf::from(file)]);
+                    assert_eq!(integration.head().unwrap(), head);
+                    project.git_in(&judge, &["merge", "--abort"]);
+                    left_out += 1;
+                }
+                Merged::Already => panic!("seed {seed}, task {number} was never merged"),
+            }
+            merged.push(commit);
+        }
+        let head = integration.head().unwrap();
+        for (number, commit) in merged.iter().enumerate() {
+            let again = integration
+                .merge(commit, &task(&number.to_string()), &worker())
+                .unwrap();
+            assert!(
+                !matches!(again, Merged::Made(_)),
+                "seed {seed}, task {number}"
+            );
+        }
+        assert_eq!(integration.head().unwrap(), head, "nothing is merged twice");
+        project.git(&["worktree", "remove", "--force", judge.to_str().unwrap()]);
+        assert_eq!(project.user_state(), before);
+    }
+    assert!(
+        made > 2 && left_out > 2,
+        "{made} merged, {left_out} left out"
+    );
+}
