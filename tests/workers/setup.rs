@@ -84,7 +84,7 @@ fn a_second_process_of_a_worker_does_not_touch_its_worktree() {
     );
     crew.start("ann", "echo hi");
     crew.start_provider("ann", "command:echo hi", &[], &[])
-        .fails(1);
+        .fails(4);
     let setups = std::fs::read_to_string(crew.project.home().join("setups")).unwrap();
     assert_eq!(setups, "once\n");
 }
