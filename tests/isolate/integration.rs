@@ -245,7 +245,7 @@ fn a_git_that_is_killed_while_the_worktree_follows_costs_nothing() {
     let (project, integration, base, made) = merged();
     let good = tree(integration.path());
     let folder = integration.path().to_owned();
-    for step in 0..15_u64 {
+    for step in 0..28_u64 {
         project.git_in(&folder, &["read-tree", "-u", "--reset", base.as_str()]);
         let args = ["read-tree", "-m", "-u", base.as_str(), made.as_str()];
         let mut follow = project.git_command(&folder, &args).spawn().unwrap();

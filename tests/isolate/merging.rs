@@ -1,5 +1,6 @@
 //! The merge train: predicted, merged once, or left out.
 
+use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::thread;
@@ -333,7 +334,10 @@ fn whatever_tasks_change_it_is_merged_exactly_when_git_would_merge_it() {
         let mut dice = Dice(seed);
         let project = GitProject::new();
         for file in ["a", "b"] {
-            let lines: String = (0..12).map(|line| format!("{file} {line}\n")).collect();
+            let mut lines = String::new();
+            for line in 0..12 {
+                let _ = writeln!(lines, "{file} {line} as it was 0");
+            }
             project.project.write(file, &lines);
         }
         let base = project.commit("Lines");
@@ -351,16 +355,19 @@ fn whatever_tasks_change_it_is_merged_exactly_when_git_would_merge_it() {
         for number in 0..8_u64 {
             let file = ["a", "b"][usize::try_from(dice.below(2)).unwrap()];
             let changed = dice.below(12);
-            let lines: String = (0..12)
-                .map(|line| {
-                    let by = if line == changed {
-                        format!(" by {number}")
-                    } else {
-                        String::new()
-                    };
-                    format!("{file} {line}{by}\n")
-                })
-                .collect();
+            let mut lines = String::new();
+            for line in 0..12 {
+                let by = if line == changed {
+                    "changed"
+                } else {
+                    "as it was"
+                };
+                let _ = writeln!(
+                    lines,
+                    "{file} {line} {by} {}",
+                    number * u64::from(line == changed)
+                );
+            }
             let commit = project.work(&base, &[(file, &lines)]);
             project.git_in(
                 &judge,

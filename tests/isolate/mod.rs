@@ -5,6 +5,7 @@ mod command;
 mod find;
 mod integration;
 mod keeping;
+mod killed;
 mod landing;
 mod listing;
 mod merging;
