@@ -177,6 +177,24 @@ fn a_team_with_living_workers_is_removed_only_by_force_which_ends_them() {
 }
 
 #[test]
+fn no_pane_and_no_terminal_server_is_left() {
+    for more in [&["--force"][..], &[]] {
+        let crew = Crew::new();
+        crew.start_with("ann", "echo ok", &["--tmux"], &[]);
+        crew.start_with("ben", "echo ok", &["--tmux"], &[]);
+        let args = ["shutdown", "--json"];
+        let ran = crew.project.run(args.iter().chain(more)).succeeds().json();
+        assert_eq!(ran["verified"], true);
+        let socket = crew.project.folder().join(".omc/state/tmux.sock");
+        let asked = std::process::Command::new("tmux")
+            .args(["-S", socket.to_str().unwrap(), "list-sessions"])
+            .output()
+            .unwrap();
+        assert!(!asked.status.success(), "a server is left: {asked:?}");
+    }
+}
+
+#[test]
 fn a_worker_in_the_foreground_obeys_the_system() {
     let crew = Crew::new();
     let id = crew.task("interrupted");

@@ -331,6 +331,12 @@ impl Shutdown<'_> {
         Ok(())
     }
 
+    /// Whether nothing has this pid any more. A terminal server takes a moment to notice that.
+    fn is_gone(&self, pid: u32) -> bool {
+        let process = self.machine.process(pid);
+        process.is_none_or(|process| self.machine.life(&process) == Life::Gone)
+    }
+
     /// Takes away what the ended ones left: heartbeats, records, signals, dead panes.
     fn tidy(&self, wish: &Wish, everyone: &[Known], ends: &[End]) -> Result<(), StoreError> {
         let is_alive = |worker: &WorkerName| {
@@ -345,7 +351,7 @@ impl Shutdown<'_> {
             self.store.clear_signals(&wish.team, &end.worker)?;
             if let Some(tmux) = self.tmux
                 && let Ok(Some(pane)) = tmux.pane_of(&wish.team, &end.worker)
-                && pane.dead
+                && (pane.dead || self.is_gone(pane.pid))
             {
                 let _ = tmux.close_pane(&pane);
             }

@@ -71,42 +71,6 @@ impl Dir {
         Ok(())
     }
 
-    /// The same for a file that is replaced again and again and need not outlive the machine: the new one and the old one
-    /// change places, and the old one is removed. A file system that brings a file to the disk when it is renamed over
-    /// another (ext4 does) makes no exception for a heartbeat otherwise, and that costs more than all the rest.
-    pub fn replace_often(&self, name: &str, bytes: &[u8]) -> Result<(), FsError> {
-        let path = self.checked("write", name)?;
-        match self.stamp(name)? {
-            Some(stamp) if stamp.kind == FileKind::File => {}
-            _ => return self.replace(name, bytes, Sync::Fast),
-        }
-        let (pid, unique) = (std::process::id(), crate::unique_name());
-        let temp = format!(".{name}.{pid}.{unique}.tmp");
-        if !self.create_new(&temp, bytes, Sync::Fast)? {
-            return self.replace(name, bytes, Sync::Fast);
-        }
-        step("rename", &path)?;
-        let exchanged = retry(|| {
-            rustix::fs::renameat_with(
-                self.as_fd(),
-                temp.as_str(),
-                self.as_fd(),
-                name,
-                RenameFlags::EXCHANGE,
-            )
-        });
-        if exchanged.is_err()
-            && let Err(error) = self.rename(&temp, self, name)
-        {
-            let _ = self.remove(&temp);
-            return Err(error);
-        }
-        if exchanged.is_ok() {
-            self.remove(&temp)?;
-        }
-        Ok(())
-    }
-
     /// Renames within one file system, replacing what stands under the new name.
     pub fn rename(&self, name: &str, into: &Dir, new: &str) -> Result<(), FsError> {
         let path = self.checked("rename", name)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use teamster_fs::{Dir, layout};
+use teamster_fs::{Dir, Sync, layout};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::{TeamName, WorkerName};
 
@@ -40,8 +40,11 @@ pub(super) fn write(project: Option<&str>, heartbeat: &Heartbeat) -> Result<()> 
     }
     let bytes = serde_json::to_vec_pretty(heartbeat).unwrap_or_default();
     // A beat that is lost with the machine is a beat of a machine that is gone.
-    let name = layout::heartbeat_file(&heartbeat.worker_name);
-    Ok(dir.replace_often(&name, &bytes)?)
+    Ok(dir.replace(
+        &layout::heartbeat_file(&heartbeat.worker_name),
+        &bytes,
+        Sync::Fast,
+    )?)
 }
 
 pub(super) fn remove(project: Option<&str>, team: &TeamName, worker: &WorkerName) -> Result<()> {
