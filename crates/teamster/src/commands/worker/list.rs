@@ -61,9 +61,7 @@ impl List {
             },
             || {
                 let mut text = if found.rows.is_empty() {
-                    format!(
-                        "team {team} has no workers; `teamster team join {team} NAME` adds one\n"
-                    )
+                    format!("team {team} has no workers; `teamster worker start` starts one\n")
                 } else if beside.is_empty() {
                     table(&found.rows, read.now()).render(context.out.has_colour())
                 } else {
