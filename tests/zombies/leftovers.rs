@@ -152,3 +152,36 @@ fn what_a_removed_team_left_in_the_project_is_listed() {
             .exists()
     );
 }
+
+#[test]
+fn a_worktree_of_a_removed_team_goes_only_when_it_holds_nothing() {
+    let project = TestProject::new();
+    std::fs::remove_dir_all(project.folder().join(".git")).unwrap();
+    std::fs::create_dir_all(project.claude("teams")).unwrap();
+    let script = "set -e
+git init --quiet .
+git -c user.name=n -c user.email=e commit --quiet --allow-empty -m Begin
+for name in clean dirty; do
+  git worktree add --quiet -b omc-team/gone/$name .omc/worktrees/gone/$name
+done
+echo work > .omc/worktrees/gone/dirty/work.txt";
+    project.shell(script).run().succeeds();
+    let trees = project.folder().join(".omc/worktrees/gone");
+    project.run(["zombies", "reap", "--dry-run"]).exits(0);
+    assert!(trees.join("clean").exists(), "a dry run removes nothing");
+    let reaped = project.run(["zombies", "reap", "--json"]).exits(0).json();
+    assert!(!trees.join("clean").exists(), "{reaped}");
+    assert!(trees.join("dirty/work.txt").exists());
+    let of = |name: &str| {
+        let all = reaped["zombies"].as_array().unwrap().iter();
+        all.cloned().find(|zombie| zombie["name"] == name).unwrap()
+    };
+    assert_eq!(of("clean")["reaped"], true);
+    assert_eq!(of("dirty")["reaped"], false);
+    assert!(
+        of("dirty")["evidence"]
+            .to_string()
+            .contains("not committed"),
+        "{reaped}"
+    );
+}

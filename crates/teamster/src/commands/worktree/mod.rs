@@ -8,7 +8,9 @@ mod salvage;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use teamster_claude::zombies::shell;
-use teamster_isolate::git::{self, Git, GitError, GitProblem, Listed, Listing, Repo, State};
+use teamster_isolate::git::{
+    self, Git, GitError, GitProblem, Listed, Listing, Removal, Repo, State,
+};
 use teamster_types::TeamName;
 
 use crate::context::Context;
@@ -108,6 +110,29 @@ impl Seen {
             "kept": self.stays(),
         })
     }
+}
+
+/// Removes the worktree of this name if it holds nothing and nobody is at work in it; why it stays otherwise. With
+/// `dry_run` nothing is removed.
+pub fn remove_one(
+    context: &Context,
+    team: &str,
+    name: &str,
+    dry_run: bool,
+) -> Result<Option<String>> {
+    let repo = repo(context)?;
+    let seen = look(context, &repo, Some(team))?;
+    let Some(seen) = seen.into_iter().find(|seen| seen.listed.name == name) else {
+        return Ok(Some("git does not know it".to_owned()));
+    };
+    Ok(match seen.stays() {
+        Some(why) => Some(why),
+        None if dry_run => None,
+        None => match seen.listed.remove_if_safe(&repo)? {
+            Removal::Removed => None,
+            Removal::Kept { why } => Some(why),
+        },
+    })
 }
 
 /// The worktrees of one team, or of all.

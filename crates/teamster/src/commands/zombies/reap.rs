@@ -8,7 +8,7 @@ use teamster_claude::zombies::{self, Kind};
 use teamster_fs::proc::Machine;
 
 use super::{hands, look, words};
-use crate::commands::span;
+use crate::commands::{span, worktree};
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
 use crate::shown::redacted;
@@ -17,7 +17,8 @@ use crate::shown::redacted;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Teams go to the trash, where they stay for 7 days: `teamster zombies restore TEAM` brings one
-back. Stale locks, temp files of dead processes and heartbeats of dead workers are removed. No
+back. Stale locks, temp files of dead processes, heartbeats of dead workers and worktrees of
+teams that are gone, if they are clean and merged, are removed. No
 team with a sign of life is touched, at no age, nor anything of another user. To find nothing
 is no failure.
 
@@ -44,12 +45,27 @@ pub struct Reap {
 }
 
 impl Reap {
+    /// Worktrees of teams that are gone go too, if git says that they hold nothing.
+    fn remove_worktrees(&self, context: &Context, outcome: &mut zombies::Outcome) {
+        let trees = outcome.zombies.iter_mut();
+        for done in trees.filter(|done| done.zombie.kind == Kind::Worktree && !done.reaped) {
+            let (team, name) = (&done.zombie.team, &done.zombie.name);
+            match worktree::remove_one(context, team, name, self.dry_run) {
+                Ok(None) => done.reaped = true,
+                Ok(Some(why)) => done.zombie.evidence.push(why),
+                // Without git nobody can say what it holds; then it stays.
+                Err(error) => done.zombie.evidence.push(error.message().to_owned()),
+            }
+        }
+    }
+
     pub fn run(self, context: &Context) -> Result {
         context.identity.must_be_person("removing what is over")?;
         let machine = Machine::read();
         let hands = hands::Hands { machine: &machine };
         let hands = self.kill.then_some(&hands as &dyn zombies::Hands);
-        let outcome = zombies::reap(&look(context, &machine, self.ttl)?, self.dry_run, hands)?;
+        let mut outcome = zombies::reap(&look(context, &machine, self.ttl)?, self.dry_run, hands)?;
+        self.remove_worktrees(context, &mut outcome);
         let kept = |done: &zombies::Done| !done.reaped && done.zombie.kind == Kind::Worker;
         if self.kill && !self.dry_run && outcome.zombies.iter().any(kept) {
             context
