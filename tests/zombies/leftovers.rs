@@ -174,7 +174,8 @@ echo work > .omc/worktrees/gone/dirty/work.txt";
     assert!(trees.join("dirty/work.txt").exists());
     let of = |name: &str| {
         let all = reaped["zombies"].as_array().unwrap().iter();
-        all.cloned().find(|zombie| zombie["name"] == name).unwrap()
+        let found = all.into_iter().find(|zombie| zombie["name"] == name);
+        found.cloned().unwrap()
     };
     assert_eq!(of("clean")["reaped"], true);
     assert_eq!(of("dirty")["reaped"], false);
