@@ -44,6 +44,14 @@ impl Group {
         std::fs::write(self.folder.join("cgroup.procs"), pid.to_string()).is_ok()
     }
 
+    /// Puts a process back into the group around this one.
+    pub fn let_go(&self, pid: u32) -> bool {
+        let around = self.folder.parent();
+        around.is_some_and(|around| {
+            std::fs::write(around.join("cgroup.procs"), pid.to_string()).is_ok()
+        })
+    }
+
     /// The pids of its members.
     pub fn members(&self) -> Vec<u32> {
         let text = std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();

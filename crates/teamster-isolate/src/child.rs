@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -131,7 +131,9 @@ impl Running {
         }
         command.envs(start.set.iter().map(|(name, value)| (name, value)));
         command.env(LAUNCH, start.number);
-        let mut child = command.spawn()?;
+        let name = group_name(start.number);
+        let group = Group::find(&name).or_else(|| Group::make(&name));
+        let mut child = spawn_in(&mut command, group.as_ref(), machine.me().pid)?;
         let pid = child.id();
         wait_for(pid, true);
         let id = machine.process(pid).unwrap_or_else(|| ProcessId {
@@ -139,9 +141,7 @@ impl Running {
             process_start_time: 0,
             ..machine.me().clone()
         });
-        let name = group_name(start.number);
-        let group = Group::find(&name).or_else(|| Group::make(&name));
-        let in_group = group.is_some_and(|group| group.add(pid));
+        let in_group = group.is_some_and(|group| group.members().contains(&pid));
         let input = child.stdin.take();
         let room = Arc::new(Room::default());
         if let Some(pipe) = child.stdout.take() {
@@ -200,6 +200,17 @@ impl Running {
             let _ = kill_process_group(pid, signal);
         }
     }
+}
+
+/// Starts a program in a group. What a process starts is in its own group, so we go in before and out after: a program
+/// that is put in later may have started others by then.
+fn spawn_in(command: &mut Command, group: Option<&Group>, me: u32) -> io::Result<Child> {
+    let Some(group) = group.filter(|group| group.add(me)) else {
+        return command.spawn();
+    };
+    let child = command.spawn();
+    group.let_go(me);
+    child
 }
 
 /// Hands out lines from a pipe until it is closed.

@@ -155,7 +155,11 @@ impl<'a> Tree<'a> {
         let deadline = Instant::now() + TAKING_DOWN;
         self.stop();
         loop {
-            if let Some(group) = Group::find(&group_name(self.number)) {
+            // Whoever could not leave the group again must not end itself with it.
+            let me = self.machine.me().pid;
+            if let Some(group) = Group::find(&group_name(self.number))
+                && !group.members().contains(&me)
+            {
                 group.kill();
             }
             let members = self.members();
@@ -204,7 +208,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn forget(&self) {
+    /// Takes the launch's group away, if it is empty.
+    pub fn forget(&self) {
         if let Some(group) = Group::find(&group_name(self.number)) {
             group.remove();
         }

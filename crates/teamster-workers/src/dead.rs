@@ -65,6 +65,7 @@ pub fn bury(
         if buried.ended > 0 {
             buried.left = tree.end(GRACE).err();
         }
+        tree.forget();
         temp::remove(launch);
     }
     for task in store.tasks(team)?.tasks {

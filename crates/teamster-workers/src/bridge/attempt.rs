@@ -404,9 +404,13 @@ impl Bridge {
         watch.input = None;
         let tree = tree::Tree::below_me(&self.machine, &self.who.launch);
         let left = tree.members().len();
-        if left > 0
-            && let Err(error) = tree.end(self.rules.grace.min(Duration::from_secs(1)))
-        {
+        let ended = if left > 0 {
+            tree.end(self.rules.grace.min(Duration::from_secs(1)))
+        } else {
+            Ok(())
+        };
+        tree.forget();
+        if let Err(error) = ended {
             self.tell(&error.to_string());
         }
         let deadline = Instant::now() + LAST_WORDS;
