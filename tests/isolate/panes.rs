@@ -61,6 +61,11 @@ impl Drop for Server {
     }
 }
 
+/// tmux may see the end of the output before the end of the process, and only the latter says how it ended.
+fn is_judged(pane: &Pane) -> bool {
+    pane.dead && (pane.status.is_some() || pane.signal.is_some())
+}
+
 fn is_alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
@@ -80,8 +85,11 @@ fn a_worker_is_the_process_of_its_pane_and_its_end_is_seen() {
     assert_eq!(server.tmux.server_pid().unwrap(), None);
     let pane = server.start(&worker(), &["sleep", "600"]).unwrap();
     assert!(!pane.dead);
-    let words = std::fs::read(format!("/proc/{}/cmdline", pane.pid)).unwrap();
-    assert_eq!(words, b"sleep\x00600\x00", "no shell in between");
+    // tmux names the process before it has become the program.
+    wait_for("no shell in between", || {
+        let words = std::fs::read(format!("/proc/{}/cmdline", pane.pid));
+        words.is_ok_and(|words| words == b"sleep\x00600\x00")
+    });
     let taken = server.start(&worker(), &["sleep", "600"]).unwrap_err();
     assert!(matches!(taken, TmuxError::Taken { .. }), "{taken}");
     assert!(server.tmux.server_pid().unwrap().is_some());
@@ -89,11 +97,11 @@ fn a_worker_is_the_process_of_its_pane_and_its_end_is_seen() {
 
     let second: WorkerName = "w2".parse().unwrap();
     server.start(&second, &["sh", "-c", "exit 7"]).unwrap();
-    let dead = server.wait(&second, |pane| pane.dead);
+    let dead = server.wait(&second, is_judged);
     assert_eq!((dead.status, dead.signal), (Some(7), None));
     let third: WorkerName = "w3".parse().unwrap();
     server.start(&third, &["sh", "-c", "kill -9 $$"]).unwrap();
-    let killed = server.wait(&third, |pane| pane.dead);
+    let killed = server.wait(&third, is_judged);
     assert_eq!((killed.status, killed.signal), (None, Some(9)));
     let again = server.start(&second, &["sleep", "600"]).unwrap();
     assert_ne!(again.id, dead.id, "a dead one makes room");

@@ -2,6 +2,7 @@
 
 mod elf;
 mod readme;
+mod tests;
 mod tools;
 
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ const STEPS: [Step; 12] = [
     ("format", format),
     ("lints", lints),
     ("dependencies", tools::deny),
-    ("tests", tests),
+    ("tests", tests::run),
     ("release", release),
     ("readme", readme::run_as_written),
     ("docs", fresh_docs),
@@ -94,10 +95,6 @@ fn lints() -> Result<()> {
         "--deny",
         "warnings",
     ]))
-}
-
-fn tests() -> Result<()> {
-    must(&mut cargo(["test", "--workspace", "--locked"]))
 }
 
 /// The release is one static file of a reasonable size.
