@@ -196,7 +196,7 @@ fn a_program_with_a_strange_path_and_no_arguments_is_no_shell_line() {
     server
         .start(&worker(), &[program.to_str().unwrap()])
         .unwrap();
-    let dead = server.wait(&worker(), |pane| pane.dead);
+    let dead = server.wait(&worker(), is_judged);
     assert_eq!(dead.status, Some(0));
     assert_eq!(std::fs::read_to_string(mark).unwrap(), "0\n");
 }

@@ -141,6 +141,11 @@ pub fn at_work_in(folder: &Path) -> Option<Vec<u32>> {
     })
 }
 
+/// Whether a process has ended and its parent has not noticed yet.
+pub fn has_ended(pid: u32) -> bool {
+    stat_of(pid).is_some_and(|stat| stat.is_over())
+}
+
 /// Other processes that were started with all of these words; `None` where the system does not tell.
 pub fn started_with(wanted: &[&str]) -> Option<Vec<u32>> {
     others(|_, words| wanted.iter().all(|word| words.contains(&word.as_bytes())))

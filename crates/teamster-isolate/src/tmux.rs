@@ -235,6 +235,19 @@ impl Tmux {
 
     /// Every pane of a worker on our server.
     pub fn panes(&self) -> Result<Vec<Pane>, TmuxError> {
+        let panes = self.listed()?;
+        // A busy tmux can miss the end of a program, and looks at all its programs when the next one ends.
+        if panes
+            .iter()
+            .any(|pane| !pane.dead && proc::has_ended(pane.pid))
+        {
+            self.ask_if_running(&["run-shell", "true"].map(OsString::from))?;
+            return self.listed();
+        }
+        Ok(panes)
+    }
+
+    fn listed(&self) -> Result<Vec<Pane>, TmuxError> {
         let words = ["list-panes", "-a", "-F", FORMAT].map(OsString::from);
         let text = self.ask_if_running(&words)?;
         Ok(text.unwrap_or_default().lines().filter_map(parse).collect())
