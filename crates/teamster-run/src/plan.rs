@@ -22,6 +22,7 @@ use std::path::Path;
 use teamster_store::PlannedTask;
 use teamster_types::WorkerName;
 use teamster_types::graph::plan_cycle;
+use teamster_types::json::Object;
 use teamster_types::paths::Glob;
 use teamster_types::steps::check_texts;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT};
@@ -77,6 +78,7 @@ impl Plan {
                 capabilities: Vec::new(),
                 paths: Vec::new(),
                 verify: Vec::new(),
+                notes: Object::new(),
             },
             after: Vec::new(),
         };
@@ -226,6 +228,8 @@ fn planned(
             blocked_by: Vec::new(),
             capabilities,
             paths: paths.into_iter().map(|path| path.text).collect(),
+            // The script of a scripted agent may go by it.
+            notes: Object::from_iter([("label".to_owned(), label.into())]),
             verify,
         },
         after,

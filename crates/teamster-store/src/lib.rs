@@ -39,7 +39,7 @@ pub use file::{FileStore, Settings, client_sessions, keep_journal};
 pub use listen::{Heard, Listen, Pulse};
 pub use memory::MemStore;
 pub use store::{
-    ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, Outgoing,
+    ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, Merge, Outgoing,
     PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
 };
 pub use txn::{Backend, Candidates, MailCursor, Position, Txn};

@@ -80,6 +80,17 @@ pub struct PlannedTask {
     pub after: Vec<usize>,
 }
 
+/// How the work of a task was merged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merge {
+    /// What was merged; `None` when the task changed nothing.
+    pub commit: Option<String>,
+    /// The merge itself; `None` when all of it was there already.
+    pub made: Option<String>,
+    /// What came with it, by path.
+    pub files: Vec<String>,
+}
+
 /// To whom a message goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipient {
@@ -299,6 +310,13 @@ pub trait Store: Read {
 
     /// Lets a task that failed begin anew.
     fn retry(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;
+
+    /// Notes that the work of a completed task is where others begin. Noting it twice changes nothing.
+    fn merged(&self, team: &TeamName, actor: &str, id: &TaskId, merge: &Merge) -> Result<Task>;
+
+    /// Ends a task for good that nobody works on: it could be tried again, or was done, but it will not come to
+    /// anything. Those that wait for it are blocked visibly.
+    fn give_up(&self, team: &TeamName, actor: &str, id: &TaskId, error: &str) -> Result<Task>;
 
     /// Sends a message; one for each recipient is returned.
     fn send(&self, team: &TeamName, outgoing: &Outgoing) -> Result<Vec<Message>>;

@@ -58,6 +58,8 @@ pub enum Blocker {
     Failed,
     /// Not completed yet.
     Open,
+    /// Completed, but what was done is not yet where others begin.
+    Unmerged,
     /// Not there, or not readable: it blocks.
     Missing,
 }
@@ -68,6 +70,9 @@ impl Blocker {
         match task {
             None => Self::Missing,
             Some(task) if task.is_failed() => Self::Failed,
+            Some(task) if task.status() == Status::Completed && task.is_unmerged() => {
+                Self::Unmerged
+            }
             Some(task) if task.status() == Status::Completed => Self::Done,
             Some(_) => Self::Open,
         }
@@ -91,6 +96,7 @@ pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Bloc
                     Blocker::Failed => "blocked by failure of",
                     Blocker::Missing => "blocked by the missing task",
                     Blocker::Open => "waits for",
+                    Blocker::Unmerged => "waits for the merge of",
                 };
                 by.entry(word).or_default().push(id.as_str());
             }

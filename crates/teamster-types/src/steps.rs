@@ -3,6 +3,8 @@
 //! Each is a function of the task, the time and what the caller proves. Both stores call these inside their own
 //! critical section, so the rules exist once. A refused step changes nothing.
 
+mod after;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,6 +14,8 @@ use crate::graph::{Blocker, State, standing};
 use crate::process::{Life, ProcessId};
 use crate::task::{Claim, DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Task, Token};
 use crate::{TaskId, Time, WorkerName};
+
+pub use after::{give_up, merged};
 
 /// How long a claim lasts without being renewed.
 pub const LEASE: Duration = Duration::from_secs(120);

@@ -78,6 +78,8 @@ pub struct NewTask {
     pub paths: Vec<String>,
     /// Commands that prove it done.
     pub verify: Vec<String>,
+    /// What a run notes about it under `metadata.teamster`, such as `merged: false` until its work is merged.
+    pub notes: Object,
 }
 
 impl Task {
@@ -95,6 +97,9 @@ impl Task {
             if !list.is_empty() {
                 ours.insert(key.into(), json!(list));
             }
+        }
+        for (key, value) in &new.notes {
+            ours.entry(key.clone()).or_insert_with(|| value.clone());
         }
         let mut raw = Object::new();
         raw.insert("id".into(), json!(id));
@@ -231,6 +236,11 @@ impl Task {
     /// Completed, and not because it failed for good.
     pub fn is_done(&self) -> bool {
         self.status == Status::Completed && !self.is_failed()
+    }
+
+    /// Whether its work has to be merged before others can build on it, and is not yet.
+    pub fn is_unmerged(&self) -> bool {
+        self.ours("merged") == Some(&Value::Bool(false))
     }
 
     /// The error that ended it, when it failed for good.

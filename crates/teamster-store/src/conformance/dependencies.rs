@@ -7,6 +7,7 @@ use teamster_types::task::NewTask;
 
 use super::stage::{Stage, id, wish};
 use crate::error::Kind;
+use crate::store::Merge;
 
 fn after(stage: &Stage, subject: &str, blockers: &[u64]) -> TaskId {
     stage.create_with(subject, |new| {
@@ -45,6 +46,68 @@ pub(super) fn a_diamond_opens_from_the_top(stage: &Stage) {
     stage.nothing_for("worker-2");
     stage.complete(&left);
     assert_eq!(stage.claim("worker-2").task.id(), &id(4));
+}
+
+pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(stage: &Stage) {
+    let unmerged = |new: &mut NewTask| {
+        new.notes.insert("merged".into(), json!(false));
+    };
+    stage.create_with("first", unmerged);
+    stage.create_with("second", |new| {
+        unmerged(new);
+        new.blocked_by = vec![id(1)];
+    });
+    let merge = Merge {
+        commit: Some("c1".to_owned()),
+        made: Some("m1".to_owned()),
+        files: vec!["a.txt".to_owned()],
+    };
+    let store = stage.store.as_ref();
+    stage.refuse("merged", Kind::Conflict, |store| {
+        store.merged(&stage.team, "lead", &id(1), &merge)
+    });
+    stage.complete(&stage.claim("worker-1"));
+    stage.nothing_for("worker-2");
+    let error = stage.refuse("claim", Kind::Conflict, |store| {
+        store.claim(&stage.team, &wish("worker-2", Some(&id(2))))
+    });
+    assert!(
+        error.message.contains("waits for the merge of 1"),
+        "{error}"
+    );
+    let position = stage.position();
+    for _ in 0..2 {
+        let noted = store.merged(&stage.team, "lead", &id(1), &merge);
+        let task = stage.step("merged", noted);
+        assert_eq!(task.ours("merged"), Some(&json!(true)));
+    }
+    let kinds = stage.kinds_after(position);
+    assert_eq!(kinds, ["merge.merged"], "it is told once");
+    let told = stage.events().pop().map(|event| event.data);
+    let commit = told.as_ref().and_then(|data| data.get("commit"));
+    assert_eq!(commit, Some(&json!("c1")));
+    assert_eq!(stage.claim("worker-2").task.id(), &id(2));
+}
+
+pub(super) fn what_is_given_up_blocks_those_behind_it(stage: &Stage) {
+    stage.create("first");
+    after(stage, "second", &[1]);
+    let claimed = stage.claim("worker-1");
+    stage.refuse("give up", Kind::Conflict, |store| {
+        store.give_up(&stage.team, "lead", &id(1), "no")
+    });
+    stage.complete(&claimed);
+    let store = stage.store.as_ref();
+    let done = store.give_up(&stage.team, "lead", &id(1), "it does not fit");
+    stage.step("give up", done);
+    stage.nothing_for("worker-1");
+    let task = stage.task(&id(1));
+    assert_eq!(
+        (task.is_failed(), task.error()),
+        (true, Some("it does not fit"))
+    );
+    stage.step("retry", store.retry(&stage.team, "user", &id(1)));
+    assert_eq!(stage.claim("worker-2").task.id(), &id(1));
 }
 
 pub(super) fn mirrors_follow_every_edit(stage: &Stage) {

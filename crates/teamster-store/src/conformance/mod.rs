@@ -97,6 +97,8 @@ const STORIES: &[Story] = table! {
         dependencies {
             a_task_waits_for_its_blockers,
             a_diamond_opens_from_the_top,
+            in_a_run_a_task_waits_for_the_merge_of_its_blockers,
+            what_is_given_up_blocks_those_behind_it,
             mirrors_follow_every_edit,
             a_cycle_is_refused_with_its_path,
             a_blocker_must_exist,

@@ -21,6 +21,8 @@ pub(super) mod flag {
     pub(in crate::file) const BLOCKED: u64 = 32;
     /// The file is gone.
     pub(in crate::file) const REMOVED: u64 = 64;
+    /// It was done, but others cannot build on it yet.
+    pub(in crate::file) const UNMERGED: u64 = 128;
 }
 
 /// What the index knows about one task.
@@ -106,6 +108,11 @@ impl Record {
             0
         };
         record.flags |= if task.is_failed() { flag::FAILED } else { 0 };
+        record.flags |= if task.is_unmerged() {
+            flag::UNMERGED
+        } else {
+            0
+        };
         record
     }
 
@@ -120,7 +127,7 @@ impl Record {
 
     /// Done for those that wait for it.
     pub(super) fn is_done(&self) -> bool {
-        self.has(flag::COMPLETED) && !self.has(flag::FAILED)
+        self.has(flag::COMPLETED) && !self.has(flag::FAILED | flag::UNMERGED)
     }
 
     /// Whether the file is still the one it was made from.

@@ -193,7 +193,10 @@ fn rebuild_index(store: &FileStore, held: &mut Held, index: &mut Index) -> Resul
     }
     let done: HashSet<&TaskId> = found
         .iter()
-        .filter(|file| file.task.as_ref().is_ok_and(Task::is_done))
+        .filter(|file| {
+            let task = file.task.as_ref();
+            task.is_ok_and(|task| task.is_done() && !task.is_unmerged())
+        })
         .map(|file| &file.id)
         .collect();
     let records = found

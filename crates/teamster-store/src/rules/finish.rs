@@ -8,6 +8,7 @@ use teamster_types::task::{Task, Token};
 
 use super::{known_failure, must_open};
 use crate::error::Result;
+use crate::store::Merge;
 use crate::txn::Txn;
 
 pub(super) fn complete(
@@ -82,6 +83,44 @@ pub(super) fn retry(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> 
             .changed(Some(&before), Some(&task))
             .with("failure", Value::Null),
     );
+    Ok(task)
+}
+
+pub(super) fn merged(tx: &mut dyn Txn, actor: &str, id: &TaskId, merge: &Merge) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    if steps::merged(&mut task, merge.made.as_deref())? {
+        tx.put(task.clone());
+        tx.event(
+            NewEvent::new("merge.merged", actor)
+                .task(id)
+                .changed(Some(&before), Some(&task))
+                .with("worker", owner(&before))
+                .with("commit", &merge.commit)
+                .with("merge", &merge.made)
+                .with("files", &merge.files),
+        );
+    }
+    Ok(task)
+}
+
+pub(super) fn give_up(tx: &mut dyn Txn, actor: &str, id: &TaskId, error: &str) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    if before.is_failed() {
+        return Ok(before);
+    }
+    let mut task = before.clone();
+    let known = known_failure(tx, &before)?;
+    let failure = steps::give_up(&mut task, known.as_ref(), error, tx.now())?;
+    tx.put(task.clone());
+    tx.event(
+        NewEvent::new("task.failed", actor)
+            .task(id)
+            .changed(Some(&before), Some(&task))
+            .with("error", error)
+            .with("failure", &failure),
+    );
+    tx.put_failure(id, Some(failure));
     Ok(task)
 }
 

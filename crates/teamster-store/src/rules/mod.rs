@@ -22,7 +22,8 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{
-    ClaimRequest, Claimed, DeletedTeam, Delivery, Outgoing, PlannedTask, Reader, Signal, Store,
+    ClaimRequest, Claimed, DeletedTeam, Delivery, Merge, Outgoing, PlannedTask, Reader, Signal,
+    Store,
 };
 use crate::txn::{Backend, Txn};
 
@@ -122,6 +123,18 @@ impl<B: Backend> Store for B {
 
     fn retry(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
         make(self, team, "task retry", |tx| finish::retry(tx, actor, id))
+    }
+
+    fn merged(&self, team: &TeamName, actor: &str, id: &TaskId, merge: &Merge) -> Result<Task> {
+        make(self, team, "task merged", |tx| {
+            finish::merged(tx, actor, id, merge)
+        })
+    }
+
+    fn give_up(&self, team: &TeamName, actor: &str, id: &TaskId, error: &str) -> Result<Task> {
+        make(self, team, "task give up", |tx| {
+            finish::give_up(tx, actor, id, error)
+        })
     }
 
     fn send(&self, team: &TeamName, outgoing: &Outgoing) -> Result<Vec<Message>> {

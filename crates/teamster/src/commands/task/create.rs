@@ -56,6 +56,7 @@ impl Create {
             capabilities: self.capabilities,
             paths: self.paths,
             verify: Vec::new(),
+            notes: teamster_types::json::Object::new(),
         };
         let team = context.team(self.team.team.as_deref())?;
         let store = context.store()?;

@@ -1,0 +1,112 @@
+//! What can still happen to a task that nobody works on: its work is merged, or it is given up.
+
+use serde_json::json;
+
+use super::{Refusal, ended_attempt, written};
+use crate::Time;
+use crate::failure::{ATTEMPTS, Failure};
+use crate::task::{Status, Task};
+
+/// Notes that the work of a completed task is merged, by this commit if it took one. Noting it twice changes nothing.
+pub fn merged(task: &mut Task, commit: Option<&str>) -> Result<bool, Refusal> {
+    if !task.is_done() {
+        return Err(Refusal::IllegalStep {
+            id: task.id().clone(),
+            state: task.status().as_str().replace('_', " "),
+            step: "merged",
+        });
+    }
+    if !task.is_unmerged() {
+        return Ok(false);
+    }
+    task.set_ours("merged", Some(json!(true)));
+    task.set_ours("mergeCommit", commit.map(|commit| json!(commit)));
+    written(task);
+    Ok(true)
+}
+
+/// Ends a task for good although it could be tried again, or was done in vain: what it waits for will not come, or its
+/// work does not fit. Refused while somebody works on it.
+pub fn give_up(
+    task: &mut Task,
+    before: Option<&Failure>,
+    error: &str,
+    now: Time,
+) -> Result<Failure, Refusal> {
+    if task.status() == Status::InProgress {
+        return Err(Refusal::IllegalStep {
+            id: task.id().clone(),
+            state: "in progress".to_owned(),
+            step: "given up",
+        });
+    }
+    let failure = Failure {
+        retry_count: ATTEMPTS.max(before.map_or(0, |failure| failure.retry_count)),
+        ..Failure::again(before, task.id(), error, now)
+    };
+    ended_attempt(task, &failure, None, now);
+    Ok(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TaskId;
+    use crate::graph::{Blocker, State, standing};
+    use crate::json::Object;
+    use crate::task::NewTask;
+
+    fn task(number: u64, blocked_by: &[u64]) -> Task {
+        let mut notes = Object::new();
+        notes.insert("merged".into(), json!(false));
+        let new = NewTask {
+            subject: "x".to_owned(),
+            blocked_by: blocked_by
+                .iter()
+                .copied()
+                .map(TaskId::from_number)
+                .collect(),
+            notes,
+            ..NewTask::default()
+        };
+        Task::new(TaskId::from_number(number), &new, Time::from_millis(0))
+    }
+
+    #[test]
+    fn whoever_waits_for_a_task_waits_for_its_merge() {
+        let now = Time::from_millis(0);
+        let mut blocker = task(1, &[]);
+        assert!(merged(&mut blocker, None).is_err(), "it is not even done");
+        blocker.set_status(Status::Completed);
+        let waiting = task(2, &[1]);
+        let judge = |blocker: &Task| standing(&waiting, now, |_| Blocker::of(Some(blocker)));
+        assert_eq!(judge(&blocker).state, State::Waiting);
+        assert_eq!(judge(&blocker).reason, "waits for the merge of 1");
+        assert!(merged(&mut blocker, Some("abc")).unwrap());
+        assert_eq!(judge(&blocker).state, State::Claimable);
+        assert_eq!(blocker.ours("mergeCommit"), Some(&json!("abc")));
+        assert!(!merged(&mut blocker, Some("def")).unwrap(), "once");
+        assert_eq!(blocker.ours("mergeCommit"), Some(&json!("abc")));
+    }
+
+    #[test]
+    fn what_is_given_up_blocks_visibly_and_can_be_retried() {
+        let now = Time::from_millis(0);
+        let mut blocker = task(1, &[]);
+        blocker.set_status(Status::InProgress);
+        assert!(give_up(&mut blocker, None, "no", now).is_err());
+        blocker.set_status(Status::Completed);
+        let failure = give_up(&mut blocker, None, "a third conflict", now).unwrap();
+        assert!(failure.is_final() && blocker.is_failed());
+        assert_eq!(blocker.error(), Some("a third conflict"));
+        let waiting = task(2, &[1]);
+        let standing = standing(&waiting, now, |_| Blocker::of(Some(&blocker)));
+        assert_eq!(standing.state, State::Blocked);
+        super::super::retry(&mut blocker, Some(&failure)).unwrap();
+        assert_eq!(blocker.status(), Status::Pending);
+        assert!(
+            blocker.is_unmerged(),
+            "its next result is to be merged again"
+        );
+    }
+}
