@@ -154,4 +154,6 @@ fn makes_work(event: &Recorded) -> bool {
         kind,
         "worker.dead" | "worker.quarantined" | "worker.resumed" | "worker.stopped"
     ) || (kind.starts_with("task.") && !matches!(kind, "task.claimed" | "task.renewed"))
+        // What waited for it can begin.
+        || kind == "merge.merged"
 }
