@@ -13,6 +13,7 @@ fn new_team(crew: &Crew) -> NewTeam {
         description: String::new(),
         project: crew.scratch.project().display().to_string(),
         members: Vec::new(),
+        run: None,
     }
 }
 

@@ -52,6 +52,7 @@ impl Crew {
             description: String::new(),
             project: crew.scratch.project().display().to_string(),
             members: members.to_vec(),
+            run: None,
         };
         crew.store.create_team(&new, None).unwrap();
         crew

@@ -49,6 +49,7 @@ impl Scene {
                 description: String::new(),
                 project: scratch.project().display().to_string(),
                 members: members.to_vec(),
+                run: None,
             },
             None,
         )?;

@@ -78,6 +78,7 @@ fn a_team_that_goes_is_missed_and_one_that_comes_in_its_place_is_heard() {
         description: String::new(),
         project: config.project().unwrap_or_default().to_owned(),
         members: Vec::new(),
+        run: None,
     };
     crew.store.create_team(&again, None).unwrap();
     let before = listener.hear().unwrap();

@@ -34,6 +34,7 @@ pub(crate) fn team_of(place: &Place, workers: usize) -> Result<FileStore> {
         description: String::new(),
         project: place.project().display().to_string(),
         members: (1..=workers).map(member).collect::<Result<_>>()?,
+        run: None,
     };
     store.create_team(&new, None)?;
     Ok(store)

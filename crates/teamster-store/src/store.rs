@@ -255,6 +255,14 @@ pub trait Store: Read {
     /// Adds a member, or changes its provider.
     fn join_team(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig>;
 
+    /// Makes this process the host of a team's run, with this order if one is given, and records it with `event`.
+    fn host_team(
+        &self,
+        team: &TeamName,
+        order: Option<&Value>,
+        event: NewEvent,
+    ) -> Result<TeamConfig>;
+
     /// Removes a team. Refused while anybody of it is alive, and, unless forced, while a claim's lease runs.
     fn delete_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam>;
 

@@ -90,6 +90,7 @@ fn make_team(store: &dyn Store, team: &TeamName, project: &str) {
         description: String::new(),
         project: project.to_owned(),
         members: Vec::new(),
+        run: None,
     };
     let planned = |number: usize| PlannedTask {
         task: NewTask {

@@ -38,6 +38,9 @@ pub struct NewTeam {
     pub project: String,
     /// Its first workers.
     pub members: Vec<NewMember>,
+    /// The order of the run it is made for, if it is made for one. It lies with the team from the first moment, so that
+    /// whoever comes after a crash knows what was wanted.
+    pub run: Option<Value>,
 }
 
 /// Somebody who joins.
@@ -99,6 +102,9 @@ impl TeamConfig {
                 },
             }),
         );
+        if let (Some(run), Some(Value::Object(ours))) = (&team.run, raw.get_mut("teamster")) {
+            ours.insert("run".into(), run.clone());
+        }
         let mut config = Self { raw };
         for member in &team.members {
             config.join(&team.name, member, &team.project, now);
@@ -158,6 +164,33 @@ impl TeamConfig {
     pub fn host(&self) -> Option<ProcessId> {
         use serde::Deserialize;
         ProcessId::deserialize(self.raw.get("teamster")?.get("host")?).ok()
+    }
+
+    /// Another process runs it from now on.
+    pub fn set_host(&mut self, host: &ProcessId) {
+        if let Some(Value::Object(ours)) = self.raw.get_mut("teamster") {
+            ours.insert(
+                "host".into(),
+                json!({
+                    "pid": host.pid,
+                    "processStartTime": host.process_start_time,
+                    "bootId": host.boot_id,
+                    "pidNs": host.pid_ns,
+                }),
+            );
+        }
+    }
+
+    /// The order of the run it was made for.
+    pub fn run(&self) -> Option<&Value> {
+        self.raw.get("teamster")?.get("run")
+    }
+
+    /// Another order takes the place of the one it was made for.
+    pub fn set_run(&mut self, run: Value) {
+        if let Some(Value::Object(ours)) = self.raw.get_mut("teamster") {
+            ours.insert("run".into(), run);
+        }
     }
 
     /// The session of its lead; empty when there is none.

@@ -182,6 +182,7 @@ mod tests {
             description: String::new(),
             project: "/project".to_owned(),
             members: vec![member],
+            run: None,
         };
         let config = store.create_team(&new, None).unwrap();
         store.beat(&beat(&team, store.now())).unwrap();

@@ -70,6 +70,7 @@ impl World {
             description: String::new(),
             project: world.scratch.project().display().to_string(),
             members: members.collect(),
+            run: None,
         };
         world.store.create_team(&new, None).unwrap();
         world

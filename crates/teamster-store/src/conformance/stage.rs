@@ -98,6 +98,7 @@ impl Stage {
                     capabilities: None,
                 })
                 .collect(),
+            run: None,
         }
     }
 

@@ -247,6 +247,7 @@ mod tests {
             description: String::new(),
             project: root.display().to_string(),
             members: Vec::new(),
+            run: None,
         };
         store.create_team(&new, None).unwrap();
         let (dir, tasks) = store.folders_to_read(&team).unwrap();

@@ -38,6 +38,17 @@ impl<B: Backend> Store for B {
         make(self, team, "team join", |tx| teams::join(tx, member))
     }
 
+    fn host_team(
+        &self,
+        team: &TeamName,
+        order: Option<&Value>,
+        event: NewEvent,
+    ) -> Result<TeamConfig> {
+        make(self, team, "run", |tx| {
+            teams::host(tx, order, event.clone())
+        })
+    }
+
     fn delete_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam> {
         self.drop_team(team, actor, force)
     }

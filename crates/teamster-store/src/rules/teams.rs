@@ -1,5 +1,6 @@
 //! Members and signals.
 
+use serde_json::Value;
 use teamster_types::event::NewEvent;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
@@ -29,6 +30,21 @@ pub(super) fn may_be_joined(team: &TeamName, config: &TeamConfig) -> Result<()> 
         ))
         .hint("make a team of your own with `teamster team create`")),
     }
+}
+
+/// The process that asks becomes the host of the team's run, and this is told.
+pub(super) fn host(tx: &mut dyn Txn, order: Option<&Value>, event: NewEvent) -> Result<TeamConfig> {
+    let team = tx.team().clone();
+    let mut config = tx.open_config()?;
+    may_be_joined(&team, &config)?;
+    let me = tx.me();
+    config.set_host(&me);
+    if let Some(order) = order {
+        config.set_run(order.clone());
+    }
+    tx.put_config(config.clone());
+    tx.event(event.with("host", &me));
+    Ok(config)
 }
 
 pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {

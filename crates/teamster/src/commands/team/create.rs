@@ -58,6 +58,7 @@ impl Create {
             description: self.description,
             project: project.display().to_string(),
             members,
+            run: None,
         };
         let base = head_commit(&project);
         let config = context.store()?.create_team(&new, base.as_deref())?;
