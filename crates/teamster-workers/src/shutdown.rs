@@ -108,6 +108,14 @@ pub struct Shutdown<'a> {
     pub tmux: Option<&'a Tmux>,
     /// Is told what happens.
     pub tell: &'a mut dyn FnMut(&str),
+    /// Says when those who have not ended yet are not waited for any longer. They are left as they are, for a stronger
+    /// wish.
+    pub hurry: &'a dyn Fn() -> bool,
+}
+
+/// Nobody loses patience.
+pub fn no_hurry() -> bool {
+    false
 }
 
 impl Shutdown<'_> {
@@ -131,7 +139,7 @@ impl Shutdown<'_> {
                 self.ask(wish, known)?;
             }
             let mut asked_again = false;
-            while !living.is_empty() && start.elapsed() < wish.deadline {
+            while !living.is_empty() && start.elapsed() < wish.deadline && !(self.hurry)() {
                 self.hear(wish, &mut living, &mut read)?;
                 let (still, over): (Vec<Known>, Vec<Known>) =
                     living.into_iter().partition(|known| self.lives(known));
@@ -166,8 +174,13 @@ impl Shutdown<'_> {
                 }
             }
         }
+        let is_left = !wish.force && start.elapsed() < wish.deadline;
         for known in &living {
-            ends.push(self.end(wish, known)?);
+            ends.push(if is_left {
+                end(known, How::Alive, "it was not waited for")
+            } else {
+                self.end(wish, known)?
+            });
         }
         self.tidy(wish, &everyone, &ends)?;
         ends.sort_by(|a, b| a.worker.cmp(&b.worker));

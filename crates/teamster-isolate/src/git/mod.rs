@@ -14,6 +14,7 @@ mod error;
 mod integration;
 mod land;
 mod list;
+mod look;
 mod merge;
 mod names;
 mod registered;

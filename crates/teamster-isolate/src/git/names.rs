@@ -84,6 +84,11 @@ pub fn pin_ref(team: &TeamName, task: &TaskId) -> String {
     format!("{PINS}{team}/task-{task}")
 }
 
+/// The reference that keeps the work of a run that a person did not want.
+pub(crate) fn rejected_ref(team: &TeamName) -> String {
+    format!("{PINS}{team}/rejected")
+}
+
 /// Where the commit that a task was pinned to before goes.
 pub(crate) fn former_pin_ref(team: &TeamName, task: &TaskId, number: u32) -> String {
     format!("{PINS}{team}/task-{task}.was-{number}")

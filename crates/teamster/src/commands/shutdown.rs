@@ -122,6 +122,7 @@ pub fn end_workers(context: &Context, asked: Asked) -> Result<Vec<End>> {
         project: &dir,
         tmux: tmux.as_ref(),
         tell: &mut tell,
+        hurry: &teamster_workers::shutdown::no_hurry,
     };
     Ok(stopping.run(&Wish {
         team: asked.team,

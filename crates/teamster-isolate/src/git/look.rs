@@ -1,0 +1,117 @@
+//! What a person wants to know before they decide, and what is cleared away after the checks.
+
+use std::path::PathBuf;
+
+use teamster_fs::layout::INTEGRATION;
+use teamster_types::TeamName;
+
+use super::error::GitError;
+use super::integration::Integration;
+use super::names::{CommitId, head_ref, integration_branch, rejected_ref};
+use super::repo::Repo;
+use super::worktree::{hold, team_folder};
+
+impl Repo {
+    /// How many files of the user's are not committed: changed, staged or new. Nothing is touched, not even the index.
+    pub fn uncommitted(&self) -> Result<usize, GitError> {
+        let listed = self
+            .call_in(self.root())
+            .args(["--no-optional-locks", "status", "--porcelain=v1", "-z"])
+            .args(["--untracked-files=normal", "--no-renames"])
+            .bytes()?;
+        let entries = listed.split(|byte| *byte == 0);
+        Ok(entries.filter(|entry| !entry.is_empty()).count())
+    }
+
+    /// What changed between two commits, as `git diff --stat` shows it.
+    pub fn diff_stat(&self, from: &CommitId, to: &CommitId) -> Result<String, GitError> {
+        self.call()
+            .args(["diff", "--stat=100", "--no-color", "--no-ext-diff"])
+            .args(["--no-textconv", "--find-renames"])
+            .args([from.as_str(), to.as_str(), "--"])
+            .text()
+    }
+
+    /// The files that changed between two commits.
+    pub fn changed_files(&self, from: &CommitId, to: &CommitId) -> Result<Vec<String>, GitError> {
+        let listed = self
+            .call()
+            .args(["diff", "--name-only", "-z", "--no-ext-diff"])
+            .args([from.as_str(), to.as_str(), "--"])
+            .bytes()?;
+        Ok(listed
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty())
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect())
+    }
+
+    /// The files that a commit has, by path.
+    pub fn tracked_files(&self, commit: &CommitId) -> Result<Vec<String>, GitError> {
+        let listed = self
+            .call()
+            .args(["ls-tree", "-r", "--name-only", "-z", commit.as_str()])
+            .bytes()?;
+        Ok(listed
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty())
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect())
+    }
+
+    /// Where the work of a run is kept that a person did not want, by the name of a reference.
+    pub fn rejected(&self, team: &TeamName) -> Result<Option<(String, CommitId)>, GitError> {
+        let name = rejected_ref(team);
+        Ok(self.resolve(&name)?.map(|commit| (name, commit)))
+    }
+}
+
+impl Integration {
+    /// The folder in it that corresponds to the project, which may be a folder of the repository.
+    pub fn work_folder(&self) -> PathBuf {
+        self.worktree.work_folder()
+    }
+
+    /// Clears away what commands of ours have written into a worktree that was clean before: it is no work of anybody.
+    /// What git is told to ignore stays, because the next run of the same commands is faster with it.
+    pub fn clear_after_checks(&self) -> Result<(), GitError> {
+        let dir = team_folder(&self.repo, &self.team)?;
+        let _held = hold(&dir, INTEGRATION)?;
+        self.worktree
+            .call()
+            .args(["reset", "--quiet", "--hard", "HEAD"])
+            .done()?;
+        self.worktree
+            .call()
+            .args(["clean", "--quiet", "-f", "-d"])
+            .done()
+    }
+
+    /// Takes the integration branch back: its worktree and its name go, its commits are kept under a name of ours, so
+    /// that a rejection loses nothing. That name; `None` when there is no such branch. What was begun is finished.
+    pub fn roll_back(repo: &Repo, team: &TeamName) -> Result<Option<String>, GitError> {
+        let dir = team_folder(repo, team)?;
+        let _held = hold(&dir, INTEGRATION)?;
+        let branch = head_ref(&integration_branch(team));
+        let Some(head) = repo.resolve(&branch)? else {
+            return Ok(repo.rejected(team)?.map(|(name, _)| name));
+        };
+        let name = rejected_ref(team);
+        repo.call()
+            .args(["update-ref", "-m", "teamster: rejected"])
+            .args([name.as_str(), head.as_str()])
+            .done()?;
+        if let Some(integration) = Self::open(repo, team)? {
+            // Everything in it is then in the commit that was just named, or ignored by git, or salvaged.
+            integration.settle()?;
+            repo.call()
+                .args(["worktree", "remove", "--force", "--"])
+                .arg(integration.path())
+                .done()?;
+        }
+        repo.call()
+            .args(["update-ref", "-d", &branch, head.as_str()])
+            .done()?;
+        Ok(Some(name))
+    }
+}
