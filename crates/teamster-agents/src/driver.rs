@@ -217,7 +217,7 @@ pub const CREDENTIALS: &[&str] = &[
 
 /// What Claude Code tells the programs it starts about itself. When teamster was started by such a session, an agent
 /// of ours must not take itself for a part of it.
-pub(crate) const OF_A_SESSION_AROUND_US: &[&str] = &[
+pub const OF_A_SESSION_AROUND_US: &[&str] = &[
     "AI_AGENT",
     "CLAUDECODE",
     "CLAUDE_CODE_CHILD_SESSION",

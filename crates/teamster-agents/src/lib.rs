@@ -35,7 +35,8 @@ pub use claude::Claude;
 pub use codex::Codex;
 pub use command::Command;
 pub use driver::{
-    CREDENTIALS, CannotLaunch, Driver, Input, Interrupt, Job, Launch, Polite, Resume, TaskFacts,
+    CREDENTIALS, CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US,
+    Polite, Resume, TaskFacts,
 };
 pub use event::{AgentEvent, Decision, Spent, Trouble, Usage};
 pub use gemini::Gemini;

@@ -227,6 +227,21 @@ pub fn log_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str; 
     ["logs", team.as_str(), worker.as_str()]
 }
 
+/// Folders on the way from [`OMC`] to what the checks of a team's work printed. A worker of the name `verify` has its
+/// logs there too; no file of either has a name of the other's.
+pub fn verify_folders(team: &TeamName) -> [&str; 3] {
+    ["logs", team.as_str(), "verify"]
+}
+
+/// What one check printed: `on` which commit (`base`, `integration`), in which round, as which of the checks. A file
+/// that is there already stays, and the next try counts on: `again` is 0 for the first.
+pub fn verify_log(on: &str, round: u32, number: usize, again: u32) -> String {
+    match again {
+        0 => format!("{on}-{round}-{number}.log"),
+        _ => format!("{on}-{round}-{number}.again-{again}.log"),
+    }
+}
+
 /// What the agent sent while it worked on a task,
 pub fn task_log(task: &TaskId) -> String {
     format!("{task}.jsonl")
@@ -268,6 +283,9 @@ pub const TMUX_SOCKET: &str = "tmux.sock";
 pub fn report_folders(team: &TeamName) -> [&str; 3] {
     [".omc", "reports", team.as_str()]
 }
+
+/// What a run came to, in [`report_folders`].
+pub const REPORT: &str = "report.md";
 
 /// The folder of a project's settings, presets and whatever else teamster reads from the repository.
 pub const PROJECT_SETTINGS: &str = ".teamster";

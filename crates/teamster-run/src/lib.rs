@@ -1,12 +1,17 @@
 //! The run: from one sentence to merged, verified work.
 //!
-//! What is here decides before anything starts: what was asked for ([`request`]), which people-sized team suits it
+//! Some of it decides before anything starts: what was asked for ([`request`]), which people-sized team suits it
 //! ([`preset`]), and which tasks it comes to ([`plan`]). Plans and presets are files that people write, so everything
 //! that is wrong with one is found at once and named by file and line ([`document`]).
 //!
-//! All of it is pure: texts come in, values or faults go out. Nothing is read, started or asked for here.
+//! The rest looks at the work: whether it holds ([`verify`]) and what it has cost ([`cost`]).
+//!
+//! All of it is pure: texts come in, values or faults go out. Only [`verify`] reads a project's files and starts its
+//! commands.
 
+pub mod cost;
 pub mod document;
 pub mod plan;
 pub mod preset;
 pub mod request;
+pub mod verify;

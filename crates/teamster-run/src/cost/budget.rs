@@ -1,0 +1,148 @@
+//! How much a run may cost.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Cost, Money, Reservation, say_usd, with_commas};
+
+/// How much a run may cost. What is not given has no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Budget {
+    /// Tokens of all kinds.
+    pub tokens: Option<u64>,
+    /// US dollars.
+    pub usd: Option<f64>,
+    /// Minutes since the run began.
+    pub minutes: Option<u64>,
+}
+
+/// What has a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Tokens.
+    Tokens,
+    /// Money.
+    Usd,
+    /// Time.
+    Minutes,
+}
+
+impl Limit {
+    /// Its word in the journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tokens => "tokens",
+            Self::Usd => "usd",
+            Self::Minutes => "minutes",
+        }
+    }
+
+    /// A figure of it, for people.
+    pub fn say(self, figure: f64) -> String {
+        match self {
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a count of tokens"
+            )]
+            Self::Tokens => format!("{} tokens", with_commas(figure as u64)),
+            Self::Usd => say_usd(figure),
+            Self::Minutes => format!("{figure:.0} min"),
+        }
+    }
+}
+
+/// A limit that was reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exceeded {
+    /// Which.
+    pub what: Limit,
+    /// Where it was.
+    pub limit: f64,
+    /// How much was used.
+    pub used: f64,
+}
+
+impl Exceeded {
+    /// For people: `tokens: 12,000 tokens of 10,000 tokens`.
+    pub fn words(&self) -> String {
+        let (used, limit) = (self.what.say(self.used), self.what.say(self.limit));
+        format!("{used} used of {limit}")
+    }
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "for people and the journal; limits are compared as they are"
+)]
+impl Budget {
+    /// From `run.started`. What is no limit counts as none given.
+    pub fn from_json(value: &Value) -> Self {
+        Self {
+            tokens: value.get("tokens").and_then(Value::as_u64),
+            usd: value
+                .get("usd")
+                .and_then(Value::as_f64)
+                .filter(|usd| Money::from_usd(*usd).is_some()),
+            minutes: value.get("minutes").and_then(Value::as_u64),
+        }
+    }
+
+    /// The first limit that was reached by what is known to be spent, and by the time that the run has taken. A limit is
+    /// reached when nothing of it is left. What is unknown cannot be held against a run, see [`Budget::blind`].
+    pub fn exceeded(&self, spent: &Cost, elapsed: Duration) -> Option<Exceeded> {
+        let used = spent.total().unwrap_or(0);
+        if let Some(limit) = self.tokens.filter(|limit| used >= *limit) {
+            return Some(Exceeded {
+                what: Limit::Tokens,
+                limit: limit as f64,
+                used: used as f64,
+            });
+        }
+        let used = spent.money.unwrap_or_default();
+        if let Some(limit) = self.money().filter(|limit| used >= *limit) {
+            return Some(Exceeded {
+                what: Limit::Usd,
+                limit: limit.usd(),
+                used: used.usd(),
+            });
+        }
+        let minutes = self.minutes?;
+        (elapsed >= Duration::from_secs(minutes.saturating_mul(60))).then(|| Exceeded {
+            what: Limit::Minutes,
+            limit: minutes as f64,
+            used: elapsed.as_secs_f64() / 60.0,
+        })
+    }
+
+    /// Whether there is room for what is reserved: for all tasks that run and the one that is to start.
+    pub fn fits(&self, spent: &Cost, reserved: Reservation) -> bool {
+        let tokens = spent.total().unwrap_or(0);
+        let money = spent.money.unwrap_or_default();
+        let has_room = |used: u64, reserved: u64, limit: u64| {
+            used < limit && used.saturating_add(reserved) <= limit
+        };
+        self.tokens
+            .is_none_or(|limit| has_room(tokens, reserved.tokens, limit))
+            && self
+                .money()
+                .is_none_or(|limit| has_room(money.0, reserved.money.0, limit.0))
+    }
+
+    /// Limits that cannot be watched, because agents did not tell what they used. A person is to be told.
+    pub fn blind(&self, spent: &Cost) -> Vec<Limit> {
+        let mut blind = Vec::new();
+        if self.tokens.is_some() && spent.tokens_at_least {
+            blind.push(Limit::Tokens);
+        }
+        if self.usd.is_some() && spent.money_at_least {
+            blind.push(Limit::Usd);
+        }
+        blind
+    }
+
+    fn money(&self) -> Option<Money> {
+        self.usd.and_then(Money::from_usd)
+    }
+}

@@ -1,0 +1,118 @@
+//! `package.json`.
+
+use serde_json::Value;
+
+use super::Search;
+
+const FILE: &str = "package.json";
+
+/// Lock files, and whose they are. The first that is there decides.
+const LOCKS: [(&str, Manager); 6] = [
+    ("pnpm-lock.yaml", Manager::Pnpm),
+    ("yarn.lock", Manager::Yarn),
+    ("bun.lock", Manager::Bun),
+    ("bun.lockb", Manager::Bun),
+    ("package-lock.json", Manager::Npm),
+    ("npm-shrinkwrap.json", Manager::Npm),
+];
+
+/// Who installs the project's packages, and so runs its scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manager {
+    Npm,
+    Pnpm,
+    Yarn,
+    Bun,
+}
+
+impl Manager {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::Pnpm => "pnpm",
+            Self::Yarn => "yarn",
+            Self::Bun => "bun",
+        }
+    }
+
+    /// The command that runs a program of an installed package, and never fetches one.
+    fn typescript(self) -> &'static str {
+        match self {
+            Self::Npm => "npm exec --no -- tsc --noEmit",
+            Self::Pnpm => "pnpm exec tsc --noEmit",
+            Self::Yarn => "yarn run tsc --noEmit",
+            Self::Bun => "bun run tsc --noEmit",
+        }
+    }
+}
+
+pub(super) fn search(search: &mut Search<'_>) {
+    let Some(text) = search.text(FILE) else {
+        return;
+    };
+    let package: Value = match serde_json::from_str(&text) {
+        Ok(package @ Value::Object(_)) => package,
+        Ok(_) => return search.skip(FILE, "it is not a JSON object"),
+        Err(error) => return search.skip(FILE, format!("it is not JSON: {error}")),
+    };
+    let manager = manager(search, &package);
+    let script = |name: &str| {
+        let script = package.get("scripts")?.get(name)?.as_str()?.trim();
+        (!script.is_empty()).then(|| script.to_owned())
+    };
+    for name in ["test", "lint", "typecheck"] {
+        match script(name) {
+            // What `npm init` writes fails always, and says nothing about the project.
+            Some(text) if name == "test" && text.contains("no test specified") => {}
+            Some(_) => search.add(
+                manager.program(),
+                format!("{} run {name}", manager.program()),
+                format!("{FILE}, script `{name}`"),
+            ),
+            None if name == "typecheck" => typescript(search, &package, manager),
+            None => {}
+        }
+    }
+}
+
+/// The compiler itself, where no script calls it.
+fn typescript(search: &mut Search<'_>, package: &Value, manager: Manager) {
+    const SETTINGS: &str = "tsconfig.json";
+    if !search.has(SETTINGS) {
+        return;
+    }
+    let is_dependency = ["dependencies", "devDependencies"].iter().any(|list| {
+        package
+            .get(list)
+            .and_then(|list| list.get("typescript"))
+            .is_some()
+    });
+    if is_dependency {
+        search.add(manager.program(), manager.typescript(), SETTINGS);
+    } else {
+        search.add("tsc", "tsc --noEmit", SETTINGS);
+    }
+}
+
+fn manager(search: &mut Search<'_>, package: &Value) -> Manager {
+    let locks: Vec<Manager> = LOCKS
+        .iter()
+        .filter(|(lock, _)| search.has(lock))
+        .map(|(_, manager)| *manager)
+        .collect();
+    // `"packageManager": "pnpm@9.1.0"`
+    let named = package.get("packageManager").and_then(Value::as_str);
+    let named = named.and_then(|named| {
+        let program = named.split('@').next()?;
+        [Manager::Npm, Manager::Pnpm, Manager::Yarn, Manager::Bun]
+            .into_iter()
+            .find(|manager| manager.program() == program)
+    });
+    match (locks.first(), named) {
+        // Lock files of several are there: the project's own word decides.
+        (Some(_), Some(named)) if locks.contains(&named) => named,
+        (Some(first), _) => *first,
+        (None, Some(named)) => named,
+        (None, None) => Manager::Npm,
+    }
+}

@@ -1,0 +1,264 @@
+//! What a check prints: shown as it comes, kept in a file with a limit, and the end of it remembered.
+//!
+//! Every line is redacted before it goes anywhere. Only so much is in memory at any time, however much is printed.
+
+use std::collections::VecDeque;
+
+use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::child::Stream;
+use teamster_types::TeamName;
+use teamster_types::redact::{MASK, clean, redact};
+
+use super::run::Place;
+
+/// The first part of the output that is kept,
+const FIRST: usize = 4 * 1024 * 1024;
+/// and the last part, less some room for what is said about what lies between.
+const LAST: usize = 4 * 1024 * 1024 - 4 * 1024;
+/// Lines that are remembered, and how much of each.
+const LAST_LINES: usize = 200;
+const LAST_LINE: usize = 2_000;
+/// Of a longer line only the beginning is kept.
+const LINE: usize = 64 * 1024;
+/// A secret that reaches behind that is seen as a whole if it is not longer than this.
+const LOOK_AHEAD: usize = 8 * 1024;
+/// The log is written in parts of this size, and whenever the check pauses.
+const WRITE: usize = 64 * 1024;
+/// So many tries at the same check have logs of their own.
+const MOST_LOGS: u32 = 1_000;
+
+/// The output of one check, of all its runs.
+pub(super) struct Output<'a> {
+    say: &'a mut dyn FnMut(&str),
+    log: Option<Log>,
+    last: VecDeque<String>,
+    keys: [bool; 2],
+    remarks: Vec<String>,
+}
+
+impl<'a> Output<'a> {
+    /// Opens the log. A check whose log cannot be written is run all the same, and that is told.
+    pub(super) fn open(
+        project: &Dir,
+        team: &TeamName,
+        place: &Place<'_>,
+        say: &'a mut dyn FnMut(&str),
+    ) -> Self {
+        let mut remarks = Vec::new();
+        let log = Log::open(project, team, place)
+            .map_err(|error| remarks.push(format!("its output is not kept: {error}")))
+            .ok();
+        Self {
+            say,
+            log,
+            last: VecDeque::new(),
+            keys: [false; 2],
+            remarks,
+        }
+    }
+
+    /// Takes a line as the check printed it.
+    pub(super) fn line(&mut self, stream: Stream, raw: &[u8]) {
+        let is_cut = raw.len() > LINE + LOOK_AHEAD;
+        let raw = &raw[..raw.len().min(LINE + LOOK_AHEAD)];
+        let text = String::from_utf8_lossy(raw);
+        // A line that is written over and over, as a progress bar is, is as many lines.
+        for part in text.split('\r') {
+            if !part.is_empty() || text.is_empty() {
+                self.part(stream, part, is_cut);
+            }
+        }
+    }
+
+    fn part(&mut self, stream: Stream, text: &str, is_cut: bool) {
+        let key = &mut self.keys[usize::from(stream == Stream::Error)];
+        if *key && is_key(text) {
+            *key = !text.contains("-----END ");
+            return;
+        }
+        *key = begins_key(text);
+        let shown = redact(text);
+        let mut shown = shown.as_ref();
+        if is_cut {
+            // What stands last may be half of a secret.
+            let mut end = shown.len().saturating_sub(LOOK_AHEAD);
+            while !shown.is_char_boundary(end) {
+                end -= 1;
+            }
+            shown = &shown[..end];
+        }
+        let shown = clean(shown, LINE);
+        (self.say)(&shown);
+        self.keep(&shown);
+        if self.last.len() == LAST_LINES {
+            self.last.pop_front();
+        }
+        // Most lines are short, and have been cleaned.
+        let last = if shown.len() <= LAST_LINE {
+            shown.into_owned()
+        } else {
+            clean(&shown, LAST_LINE).into_owned()
+        };
+        self.last.push_back(last);
+    }
+
+    /// A line of our own, for the log only.
+    pub(super) fn remark_in_log(&mut self, line: &str) {
+        self.keep(line);
+    }
+
+    fn keep(&mut self, line: &str) {
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.line(line)
+        {
+            self.remark(format!("its output is not kept from here on: {error}"));
+            self.log = None;
+        }
+    }
+
+    /// Something that a person should know.
+    pub(super) fn remark(&mut self, remark: String) {
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark);
+        }
+    }
+
+    /// Brings what was said so far to the file, so that it can be followed there.
+    pub(super) fn pause(&mut self) {
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.write()
+        {
+            self.remark(format!("its output is not kept from here on: {error}"));
+            self.log = None;
+        }
+    }
+
+    /// The last lines since this was last asked.
+    pub(super) fn take_last(&mut self) -> String {
+        let last: Vec<String> = std::mem::take(&mut self.last).into();
+        self.keys = [false; 2];
+        last.join("\n")
+    }
+
+    /// Where the output is, and what else is to be known.
+    pub(super) fn close(mut self) -> (String, Vec<String>) {
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.end()
+        {
+            self.remark(format!("the end of its output is not kept: {error}"));
+        }
+        let path = self.log.map(|log| log.path).unwrap_or_default();
+        (path, self.remarks)
+    }
+}
+
+/// Whether a private key begins on this line and goes on after it.
+fn begins_key(line: &str) -> bool {
+    line.rfind("-----BEGIN ").is_some_and(|at| {
+        line[at..].contains("PRIVATE KEY-----") && !line[at..].contains("-----END ")
+    })
+}
+
+/// Whether a line that comes after the beginning of a private key belongs to it.
+fn is_key(line: &str) -> bool {
+    let is_attribute = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"]
+        .iter()
+        .any(|name| line.trim_start().starts_with(name));
+    // The one place that knows how a key looks decides.
+    let block = format!("-----BEGIN PRIVATE KEY-----\n{line}");
+    is_attribute || line.trim().is_empty() || redact(&block).trim_end() == MASK
+}
+
+/// The file with the first and the last part.
+struct Log {
+    folder: Dir,
+    name: String,
+    path: String,
+    /// Not yet in the file.
+    waiting: String,
+    /// How much of the first part there is.
+    first: usize,
+    last: VecDeque<String>,
+    last_size: usize,
+    left_out: u64,
+}
+
+impl Log {
+    fn open(project: &Dir, team: &TeamName, place: &Place<'_>) -> Result<Self, FsError> {
+        let mut folder = project.child_or_create(layout::OMC)?;
+        let mut path = layout::OMC.to_owned();
+        for name in layout::verify_folders(team) {
+            folder = folder.child_or_create(name)?;
+            path = format!("{path}/{name}");
+        }
+        let mut again = 0;
+        let name = loop {
+            let name = layout::verify_log(place.on, place.round, place.number, again);
+            // The log of an earlier try is what its verdict in the journal points at.
+            if folder.create_new(&name, b"", Sync::Fast)? || again == MOST_LOGS {
+                break name;
+            }
+            again += 1;
+        };
+        Ok(Self {
+            path: format!("{path}/{name}"),
+            folder,
+            name,
+            waiting: String::new(),
+            first: 0,
+            last: VecDeque::new(),
+            last_size: 0,
+            left_out: 0,
+        })
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), FsError> {
+        let size = line.len() + 1;
+        if self.last.is_empty() && self.left_out == 0 && self.first + size <= FIRST {
+            self.first += size;
+            self.waiting.push_str(line);
+            self.waiting.push('\n');
+            if self.waiting.len() >= WRITE {
+                return self.write();
+            }
+            return Ok(());
+        }
+        self.last_size += size;
+        self.last.push_back(line.to_owned());
+        while self.last_size > LAST
+            && let Some(oldest) = self.last.pop_front()
+        {
+            self.last_size -= oldest.len() + 1;
+            self.left_out += oldest.len() as u64 + 1;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), FsError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.folder
+            .append(&self.name, self.waiting.as_bytes(), Sync::Fast)?;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), FsError> {
+        if self.left_out > 0 {
+            let words = format!("[… {} bytes are left out here …]\n", self.left_out);
+            self.waiting.push_str(&words);
+        }
+        for line in std::mem::take(&mut self.last) {
+            self.waiting.push_str(&line);
+            self.waiting.push('\n');
+            if self.waiting.len() >= WRITE {
+                self.write()?;
+            }
+        }
+        self.write()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! The run, with real programs.
+
+mod verify;
