@@ -77,6 +77,8 @@ impl Plan {
                 capabilities: Vec::new(),
                 paths: Vec::new(),
                 verify: Vec::new(),
+                // Nobody wrote a plan, so nobody can know a label.
+                label: None,
             },
             after: Vec::new(),
         };
@@ -227,6 +229,7 @@ fn planned(
             capabilities,
             paths: paths.into_iter().map(|path| path.text).collect(),
             verify,
+            label: Some(label.to_owned()),
         },
         after,
     })

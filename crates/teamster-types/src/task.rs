@@ -78,6 +78,8 @@ pub struct NewTask {
     pub paths: Vec<String>,
     /// Commands that prove it done.
     pub verify: Vec<String>,
+    /// What the plan that it came from calls it.
+    pub label: Option<String>,
 }
 
 impl Task {
@@ -87,6 +89,9 @@ impl Task {
         ours.insert("version".into(), json!(1));
         ours.insert("fence".into(), json!(0));
         ours.insert("createdAt".into(), json!(now));
+        if let Some(label) = &new.label {
+            ours.insert("label".into(), json!(label));
+        }
         for (key, list) in [
             ("capabilities", &new.capabilities),
             ("paths", &new.paths),
@@ -257,6 +262,11 @@ impl Task {
     /// The present claim, or the one it was completed under.
     pub fn claim(&self) -> Option<Claim> {
         Claim::deserialize(self.ours("claim")?).ok()
+    }
+
+    /// What the plan that it came from calls it.
+    pub fn label(&self) -> Option<&str> {
+        self.ours("label")?.as_str()
     }
 
     /// What its worker must be able to do.

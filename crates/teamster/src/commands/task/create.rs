@@ -56,6 +56,7 @@ impl Create {
             capabilities: self.capabilities,
             paths: self.paths,
             verify: Vec::new(),
+            label: None,
         };
         let team = context.team(self.team.team.as_deref())?;
         let store = context.store()?;
