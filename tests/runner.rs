@@ -19,6 +19,7 @@
 mod agents;
 mod claude_install;
 mod cli;
+mod formats;
 mod hook;
 mod isolate;
 mod kit;

@@ -7,10 +7,11 @@ mod play;
 mod read;
 mod script;
 mod section;
+mod step_list;
 
 use std::path::{Path, PathBuf};
 
-pub use play::{Played, Scene, play};
+pub use play::{Played, Scene, World, play};
 pub use script::{Script, ScriptError};
 
 use crate::driver::{

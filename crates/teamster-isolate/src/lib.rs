@@ -27,7 +27,7 @@ pub mod tmux;
 pub mod tree;
 
 pub use brief::{Answer, Silence, ask, find_program, is_program};
-pub use die::die;
+pub use die::{die, ignore_polite_signals};
 pub use end::{Ended, GRACE, NotEnded, end};
 pub use held::Held;
 pub use rustix::process::Signal;

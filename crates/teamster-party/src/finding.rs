@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use teamster_fs::{Sync, layout};
+use teamster_types::Time;
 
-use crate::{Party, PartyError, Result};
+use crate::{Party, PartyError, Result, front_matter};
 
 /// Phases that are left with a finding.
 pub const PHASES: [&str; 4] = ["analyzing", "planning", "executing", "reviewing"];
@@ -37,8 +38,8 @@ impl Phase {
 
 impl Party {
     /// Adds a finding; the name of its file. Earlier ones of the phase stay.
-    pub fn add_finding(&self, phase: Phase, text: &str) -> Result<String> {
-        if text.trim().is_empty() {
+    pub fn add_finding(&self, phase: Phase, text: &str, author: &str, now: Time) -> Result<String> {
+        if front_matter::body(text).trim().is_empty() {
             return Err(PartyError::refused(
                 "the finding is empty",
                 "write down what was found, even if that is nothing",
@@ -52,11 +53,18 @@ impl Party {
         }
         let _held = self.hold()?;
         let folder = self.folder(layout::FINDINGS)?;
-        for number in 1..MOST {
-            let name = match number {
-                1 => format!("{}.md", phase.as_str()),
-                _ => format!("{}-{number}.md", phase.as_str()),
-            };
+        let taken = folder.entries()?;
+        let highest = taken.iter().filter_map(|entry| number(&entry.name, phase));
+        let text = front_matter::with(
+            text,
+            &[
+                ("phase", phase.as_str()),
+                ("author", author),
+                ("created_at", &now.to_string()),
+            ],
+        );
+        for number in highest.max().unwrap_or(0) + 1..=MOST {
+            let name = format!("{}-{number:03}.md", phase.as_str());
             if folder.create_new(&name, text.as_bytes(), Sync::Durable)? {
                 return Ok(name);
             }
@@ -79,11 +87,20 @@ impl Party {
             };
             if entry.name.strip_suffix(".md").is_some()
                 && let Ok(Some((bytes, _))) = folder.read(&entry.name)
-                && !bytes.trim_ascii().is_empty()
+                && !front_matter::body(&String::from_utf8_lossy(&bytes))
+                    .trim()
+                    .is_empty()
             {
                 found.insert((*phase).to_owned());
             }
         }
         Ok(found)
     }
+}
+
+/// The number in the name of a phase's finding.
+fn number(name: &str, phase: Phase) -> Option<u32> {
+    let rest = name.strip_prefix(phase.as_str())?.strip_prefix('-')?;
+    let digits = rest.strip_suffix(".md")?;
+    digits.parse().ok()
 }

@@ -4,9 +4,11 @@
 //! of the phase that is left, tickets that are done. Every change is made under one lock and is one atomic replacement of
 //! one file; the events beside it tell the story. A step that may not be taken changes nothing.
 
+mod approval;
 mod archive;
 mod error;
 mod finding;
+mod front_matter;
 mod session;
 mod ticket;
 
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use teamster_fs::{Dir, Lock, Waited, layout};
 
+pub use approval::{Approval, Decision, NewApproval, Via};
 pub use error::{Kind, PartyError};
 pub use finding::{PHASES, Phase};
 pub use session::{FixLoop, NewSession, Passed, Session, Stepped};

@@ -9,11 +9,15 @@ use teamster_types::{TeamName, Time};
 
 use crate::{Party, PartyError, Result};
 
+mod members;
+mod stored;
+
 /// The longest reason of a step, in characters.
 const REASON_LIMIT: usize = 2_000;
 
 /// A session, as its file holds it. What others put into the file stays there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "stored::Stored")]
 pub struct Session {
     /// `party-{team}-{time}-{4 random}`.
     pub id: String,
@@ -23,33 +27,35 @@ pub struct Session {
     pub task: String,
     /// Where it is.
     pub phase: String,
-    /// Every phase it was in, the first one first.
+    /// Every step it took, the first one first.
     pub phase_history: Vec<Passed>,
     /// How often what was found wrong has been worked on.
     pub fix_loop: FixLoop,
     /// What it made.
-    #[serde(default)]
     pub artifacts: Vec<Value>,
-    /// Who takes part, as they were named.
-    #[serde(default)]
+    /// Who takes part: `name`, `agent`, `role`, whether they were `spawned`, and what else was said of them.
     pub members: Vec<Value>,
     /// When it began.
     pub created_at: Time,
+    /// When it was last changed.
+    pub updated_at: Time,
     /// What others put there.
     #[serde(flatten)]
     pub more: Object,
 }
 
-/// A phase that was entered.
+/// A step that was taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
-    /// Which.
-    pub phase: String,
-    /// When.
-    pub entered_at: Time,
+    /// The phase that was left.
+    pub from: String,
+    /// The phase that was entered.
+    pub to: String,
     /// Why.
     #[serde(default)]
     pub reason: String,
+    /// When.
+    pub at: Time,
 }
 
 /// How often what was found wrong has been worked on.
@@ -98,7 +104,7 @@ impl Session {
         let asked = self
             .phase_history
             .iter()
-            .filter(|passed| passed.phase == "REVISION");
+            .filter(|passed| passed.to == "REVISION");
         u32::try_from(asked.count()).unwrap_or(u32::MAX)
     }
 }
@@ -127,7 +133,13 @@ impl Party {
 
     /// Begins a session. One that is over is put aside; one that is under way only if `force` says so.
     pub fn begin(&self, new: &NewSession, now: Time, force: bool) -> Result<Session> {
-        check(new)?;
+        if new.task.trim().is_empty() {
+            return Err(PartyError::refused(
+                "a session needs a task",
+                "say in --task what it is about",
+            ));
+        }
+        let members = members::checked(&new.members)?;
         let lock = self.hold()?;
         match self.session() {
             Ok(Some(old)) if old.is_active() && !force => {
@@ -146,19 +158,16 @@ impl Party {
             id: self.new_id(&new.team, now)?,
             team: new.team.to_string(),
             task: new.task.clone(),
-            phase_history: vec![Passed {
-                phase: phase.clone(),
-                entered_at: now,
-                reason: "begun".to_owned(),
-            }],
+            phase_history: Vec::new(),
             phase,
             fix_loop: FixLoop {
                 attempt: 0,
                 max_attempts: 3,
             },
             artifacts: Vec::new(),
-            members: new.members.clone(),
+            members,
             created_at: now,
+            updated_at: now,
             more: Object::new(),
         };
         self.save(&lock, &session)?;
@@ -194,10 +203,12 @@ impl Party {
         }
         session.phase.clone_from(&step.to);
         session.phase_history.push(Passed {
-            phase: step.to.clone(),
-            entered_at: now,
+            from: step.from.clone(),
+            to: step.to.clone(),
             reason: reason.to_owned(),
+            at: now,
         });
+        session.updated_at = now;
         self.save(&lock, &session)?;
         self.tell(
             now,
@@ -254,34 +265,4 @@ impl Party {
 fn damaged_name(now: Time, error: &PartyError) -> String {
     let _ = error;
     format!("damaged-{}", now.as_millis())
-}
-
-fn check(new: &NewSession) -> Result<()> {
-    if new.task.trim().is_empty() {
-        return Err(PartyError::refused(
-            "a session needs a task",
-            "say in --task what it is about",
-        ));
-    }
-    let mut names: Vec<&str> = Vec::new();
-    for member in &new.members {
-        let name = member
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        if name.is_empty() {
-            return Err(PartyError::refused(
-                format!("a member has no name: {member}"),
-                r#"members are a list such as [{"name":"leader","agent":"leader-agent","role":"orchestrator"}]"#,
-            ));
-        }
-        if names.contains(&name) {
-            return Err(PartyError::refused(
-                format!("two members are called {name}"),
-                "give each a name of its own",
-            ));
-        }
-        names.push(name);
-    }
-    Ok(())
 }

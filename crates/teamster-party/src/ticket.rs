@@ -10,6 +10,8 @@ use crate::{Party, PartyError, Result};
 
 /// The longest title, in characters.
 const TITLE_LIMIT: usize = 500;
+/// The longest description, in characters; as a task's.
+const DESCRIPTION_LIMIT: usize = 10_000;
 
 /// Where a ticket stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,11 +61,14 @@ pub struct Ticket {
     pub id: String,
     /// What is to be done.
     pub title: String,
+    /// All that whoever does it needs to know. Older versions wrote none.
+    #[serde(default)]
+    pub description: String,
+    /// Where it stands.
+    pub status: TicketStatus,
     /// Who is to do it.
     #[serde(default)]
     pub assignee: Option<String>,
-    /// Where it stands.
-    pub status: TicketStatus,
     /// When it was made.
     pub created_at: Time,
     /// When it was last changed.
@@ -78,6 +83,8 @@ pub struct Ticket {
 pub struct NewTicket {
     /// What is to be done.
     pub title: String,
+    /// All that whoever does it needs to know.
+    pub description: String,
     /// Who is to do it.
     pub assignee: Option<String>,
 }
@@ -91,6 +98,12 @@ impl Party {
                 "say in one line what is to be done",
             ));
         }
+        if new.description.chars().count() > DESCRIPTION_LIMIT {
+            return Err(PartyError::refused(
+                format!("a description has at most {DESCRIPTION_LIMIT} characters"),
+                "say it shorter, or put it into a finding",
+            ));
+        }
         let _held = self.hold()?;
         self.must_session()?;
         let folder = self.folder(layout::TICKETS)?;
@@ -102,8 +115,9 @@ impl Party {
         let ticket = Ticket {
             id: format!("TICKET-{:03}", highest.unwrap_or(0) + 1),
             title: new.title.clone(),
-            assignee: new.assignee.clone(),
+            description: new.description.clone(),
             status: TicketStatus::Todo,
+            assignee: new.assignee.clone(),
             created_at: now,
             updated_at: now,
             more: Object::new(),

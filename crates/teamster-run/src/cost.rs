@@ -100,12 +100,16 @@ impl Cost {
     /// From the data of a `usage` event. Figures that are none count as not told.
     fn from_event(data: &serde_json::Map<String, Value>) -> Self {
         let at_least = data.get("atLeast").and_then(Value::as_bool) == Some(true);
-        let tokens = data
-            .get("usage")
-            .filter(|usage| usage.is_object())
-            .and_then(|usage| serde_json::from_value::<Usage>(usage.clone()).ok());
+        let count = |key: &str| data.get(key).and_then(Value::as_u64);
+        let tokens = count("tokensIn").or(count("tokensOut")).map(|_| Usage {
+            input: count("tokensIn").unwrap_or(0),
+            cached_input: count("cachedIn").unwrap_or(0),
+            cache_write: count("cacheWrite").unwrap_or(0),
+            output: count("tokensOut").unwrap_or(0),
+            reasoning: count("reasoning").unwrap_or(0),
+        });
         let money = data
-            .get("costUsd")
+            .get("usd")
             .and_then(Value::as_f64)
             .and_then(Money::from_usd);
         Self {

@@ -79,6 +79,8 @@ impl Plan {
                 paths: Vec::new(),
                 verify: Vec::new(),
                 notes: Object::new(),
+                // Nobody wrote a plan, so nobody can know a label.
+                label: None,
             },
             after: Vec::new(),
         };
@@ -228,9 +230,9 @@ fn planned(
             blocked_by: Vec::new(),
             capabilities,
             paths: paths.into_iter().map(|path| path.text).collect(),
-            // The script of a scripted agent may go by it.
-            notes: Object::from_iter([("label".to_owned(), label.into())]),
+            notes: Object::new(),
             verify,
+            label: Some(label.to_owned()),
         },
         after,
     })

@@ -188,16 +188,16 @@ pub fn check_claimable(
     }
 }
 
-/// Gives the task to `worker`. The caller has checked that it may.
+/// Gives the task to `worker`. The caller has checked that it may. `proof` is the secret, and a nonce that is none.
 pub fn claim(
     task: &mut Task,
     worker: &WorkerName,
-    token: Token,
+    proof: (Token, String),
     process: ProcessId,
     now: Time,
     lease: Duration,
 ) -> Claim {
-    let claim = Claim::new(worker.clone(), token, now.after(lease), process);
+    let claim = Claim::new(worker.clone(), proof, now.after(lease), process);
     task.set_status(Status::InProgress);
     task.set_owner(Some(worker));
     task.set_ours("fence", Some(json!(task.fence() + 1)));

@@ -80,6 +80,8 @@ pub struct NewTask {
     pub verify: Vec<String>,
     /// What a run notes about it under `metadata.teamster`, such as `merged: false` until its work is merged.
     pub notes: Object,
+    /// What the plan that it came from calls it.
+    pub label: Option<String>,
 }
 
 impl Task {
@@ -89,6 +91,9 @@ impl Task {
         ours.insert("version".into(), json!(1));
         ours.insert("fence".into(), json!(0));
         ours.insert("createdAt".into(), json!(now));
+        if let Some(label) = &new.label {
+            ours.insert("label".into(), json!(label));
+        }
         for (key, list) in [
             ("capabilities", &new.capabilities),
             ("paths", &new.paths),
@@ -267,6 +272,11 @@ impl Task {
     /// The present claim, or the one it was completed under.
     pub fn claim(&self) -> Option<Claim> {
         Claim::deserialize(self.ours("claim")?).ok()
+    }
+
+    /// What the plan that it came from calls it.
+    pub fn label(&self) -> Option<&str> {
+        self.ours("label")?.as_str()
     }
 
     /// What its worker must be able to do.

@@ -98,6 +98,7 @@ pub fn bury_all(
         if buried.ended > 0 || !buried.tasks.is_empty() {
             let event = NewEvent::new("worker.dead", actor)
                 .with("worker", &beat.worker_name)
+                .with("verdict", Verdict::Dead.as_str())
                 .with("evidence", &assessment.evidence)
                 .with("tasks", &buried.tasks)
                 .with("endedProcesses", buried.ended);
@@ -149,6 +150,7 @@ pub fn succeed(
     if buried.ended > 0 || !buried.tasks.is_empty() {
         let event = NewEvent::new("worker.dead", worker.as_str())
             .with("worker", worker)
+            .with("verdict", Verdict::Dead.as_str())
             .with("evidence", ["another process has its seat"])
             .with("tasks", &buried.tasks)
             .with("endedProcesses", buried.ended);

@@ -153,6 +153,7 @@ impl<'a> Supervisor<'a> {
                 if let Some(kind) = kind(verdict) {
                     let event = NewEvent::new(kind, "system")
                         .with("worker", &worker)
+                        .with("verdict", verdict.as_str())
                         .with("evidence", &assessment.evidence);
                     self.store.record(&self.team, event)?;
                     found.push(Found::Verdict(worker.clone(), verdict, why));

@@ -11,10 +11,12 @@ pub const TEAM: &str = "TEAMSTER_TEAM";
 /// The worker that the caller is. Set by a bridge for its agent; whoever has it can act for nobody else.
 pub const WORKER: &str = "TEAMSTER_WORKER";
 
-/// The task that the caller works on. Set by a bridge for its agent, like the two below.
+/// The task that the caller works on. Set by a bridge for its agent, like the three below.
 pub const TASK_ID: &str = "TEAMSTER_TASK_ID";
 /// What that task is about.
 pub const TASK_SUBJECT: &str = "TEAMSTER_TASK_SUBJECT";
+/// A copy of that task's file, without the proof of the claim.
+pub const TASK_FILE: &str = "TEAMSTER_TASK_FILE";
 /// 1 for the first try.
 pub const TASK_ATTEMPT: &str = "TEAMSTER_TASK_ATTEMPT";
 

@@ -33,8 +33,8 @@ fn main() -> ExitCode {
     if let Some(event) = commands::hook::event_of(std::env::args_os()) {
         return commands::hook::run(&event);
     }
-    if let Some(script) = commands::play::script_of(std::env::args_os()) {
-        return commands::play::run(&script);
+    if let Some(asked) = commands::play::asked_of(std::env::args_os()) {
+        return commands::play::run(&asked);
     }
     cli::run(std::env::args_os().collect())
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_fs::Beneath;
 
-use super::script::{Script, Section, Step};
+use super::script::{Part, Script, Step};
 use crate::event::Trouble;
 
 /// How often a file that is waited for is looked for.
@@ -32,8 +32,20 @@ pub struct Scene<'a> {
     pub team: &'a str,
     /// The worker.
     pub worker: &'a str,
+    /// What the plan calls the task, if it came from one.
+    pub label: Option<&'a str>,
+    /// What a play does to its own process and the machine.
+    pub world: &'a dyn World,
+}
+
+/// What a play does to its own process and the machine.
+pub trait World {
     /// Waits so long.
-    pub pause: &'a dyn Fn(Duration),
+    fn pause(&self, span: Duration);
+    /// From now on nothing but SIGKILL ends this process; or why not.
+    fn ignore_signals(&self) -> Result<(), String>;
+    /// Starts a process that leaves this one's group, session and family, and lives so long. Its pid, or why not.
+    fn spawn_orphan(&self, span: Duration) -> Result<String, String>;
 }
 
 /// How a play ended.
@@ -52,8 +64,9 @@ pub fn play(script: &Script, scene: &Scene<'_>, out: &mut dyn Write) -> io::Resu
         out,
         said: String::new(),
         calls: 0,
+        fills: true,
     };
-    let Some(section) = script.section(scene) else {
+    let Some(part) = script.part(scene) else {
         player.start()?;
         let reason = format!(
             "the script has no steps for task {} ({})",
@@ -61,7 +74,7 @@ pub fn play(script: &Script, scene: &Scene<'_>, out: &mut dyn Write) -> io::Resu
         );
         return player.fail(&reason, Trouble::Task);
     };
-    player.section(section)
+    player.part(&part)
 }
 
 struct Player<'a, 'o> {
@@ -69,6 +82,7 @@ struct Player<'a, 'o> {
     out: &'o mut dyn Write,
     said: String,
     calls: u32,
+    fills: bool,
 }
 
 /// Whether to go on after a step.
@@ -78,20 +92,22 @@ enum Then {
 }
 
 impl Player<'_, '_> {
-    fn section(&mut self, section: &Section) -> io::Result<Played> {
-        if section.starts {
+    fn part(&mut self, part: &Part<'_>) -> io::Result<Played> {
+        self.fills = part.fills;
+        if part.starts {
             self.start()?;
         }
-        for step in &section.steps {
+        for step in &part.steps {
             match self.step(step)? {
                 Then::Next => {}
                 Then::End(played) => return Ok(played),
             }
         }
-        let summary = if self.said.is_empty() {
-            format!("played {} steps", section.steps.len())
-        } else {
-            self.said.clone()
+        let summary = match part.steps.len() {
+            _ if !self.said.is_empty() => self.said.clone(),
+            0 => "the script has no step for this task, so nothing was done".to_owned(),
+            1 => "played 1 step".to_owned(),
+            several => format!("played {several} steps"),
         };
         self.finish(&summary)
     }
@@ -111,26 +127,44 @@ impl Player<'_, '_> {
                 let message = self.filled(message);
                 self.print(&json!({ "type": "commit", "message": message }))?;
             }
-            Step::Sleep(span) => (self.scene.pause)(*span),
+            Step::Sleep(span) => self.scene.world.pause(*span),
             Step::Used { usage, cost_usd } => {
                 self.print(&json!({ "type": "used", "usage": usage, "costUsd": cost_usd }))?;
             }
-            Step::Fail(reason) => {
+            Step::Fail { reason, code } => {
                 let reason = self.filled(reason);
-                return self.fail(&reason, Trouble::Task).map(Then::End);
+                self.fail(&reason, Trouble::Task)?;
+                return Ok(Then::End(Played::Exit(*code)));
             }
             Step::Pause(trouble) => {
                 let reason = format!("the script says: {}", trouble.words());
                 return self.fail(&reason, *trouble).map(Then::End);
             }
             Step::Hang => loop {
-                (self.scene.pause)(LONG);
+                self.scene.world.pause(LONG);
             },
             Step::Crash(None) => return Ok(Then::End(Played::Crash)),
             Step::Crash(Some(code)) => return Ok(Then::End(Played::Exit(*code))),
             Step::Done(summary) => {
                 let summary = self.filled(summary);
                 return self.finish(&summary).map(Then::End);
+            }
+            Step::IgnoreSignals => {
+                if let Err(reason) = self.scene.world.ignore_signals() {
+                    return self.fail(&reason, Trouble::Task).map(Then::End);
+                }
+                self.print(
+                    &json!({ "type": "say", "text": "ignores SIGINT and SIGTERM from now on" }),
+                )?;
+            }
+            Step::SpawnOrphan(span) => {
+                let asked = format!("spawn-orphan for {} s", span.as_secs_f64());
+                let call = self.call(&asked)?;
+                let spawned = self.scene.world.spawn_orphan(*span);
+                self.answer(&call, &spawned)?;
+                if let Err(reason) = spawned {
+                    return self.fail(&reason, Trouble::Task).map(Then::End);
+                }
             }
             Step::Run { .. } | Step::WaitForFile { .. } => return self.wait_or_run(step),
             Step::Write { .. } | Step::Append { .. } | Step::Edit { .. } | Step::Delete(_) => {
@@ -147,12 +181,12 @@ impl Player<'_, '_> {
                 within,
                 may_fail,
             } => {
-                self.calls += 1;
-                let call = format!("run-{}", self.calls);
-                self.print(&json!({ "type": "run", "call": call, "command": command }))?;
-                let (ok, output) = run(command, *within);
-                self.print(&json!({ "type": "ran", "call": call, "ok": ok, "output": output }))?;
-                if !ok && !may_fail {
+                let call = self.call(command)?;
+                let ran = run(command, *within);
+                self.answer(&call, &ran)?;
+                if let Err(output) = ran
+                    && !may_fail
+                {
                     let last = output
                         .trim()
                         .lines()
@@ -171,13 +205,27 @@ impl Player<'_, '_> {
                         let reason = format!("{path} did not come within {} s", within.as_secs());
                         return self.fail(&reason, Trouble::Task).map(Then::End);
                     }
-                    (self.scene.pause)(LOOK_AGAIN);
+                    self.scene.world.pause(LOOK_AGAIN);
                     waited += LOOK_AGAIN;
                 }
             }
             _ => {}
         }
         Ok(Then::Next)
+    }
+
+    /// Says that something is being done; the number it is answered under.
+    fn call(&mut self, command: &str) -> io::Result<String> {
+        self.calls += 1;
+        let call = format!("run-{}", self.calls);
+        self.print(&json!({ "type": "run", "call": call, "command": command }))?;
+        Ok(call)
+    }
+
+    /// Says what came of it.
+    fn answer(&mut self, call: &str, came: &Result<String, String>) -> io::Result<()> {
+        let (Ok(output) | Err(output)) = came;
+        self.print(&json!({ "type": "ran", "call": call, "ok": came.is_ok(), "output": output }))
     }
 
     fn touch(&mut self, step: &Step) -> io::Result<Then> {
@@ -246,6 +294,9 @@ impl Player<'_, '_> {
 
     /// Words in braces stand for what is known about the task.
     fn filled(&self, text: &str) -> String {
+        if !self.fills {
+            return text.to_owned();
+        }
         let scene = self.scene;
         let attempt = scene.attempt.to_string();
         let known = [
@@ -280,16 +331,17 @@ impl Player<'_, '_> {
     }
 }
 
-/// Runs a command in the current folder, which is the worktree.
-fn run(command: &str, within: Duration) -> (bool, String) {
+/// Runs a command in the current folder, which is the worktree. What it said, also when it failed.
+fn run(command: &str, within: Duration) -> Result<String, String> {
     // Both streams in one, as a person would see them.
     let script = format!("exec 2>&1\n{command}");
     match teamster_isolate::ask(Path::new("/bin/sh"), ["-c", script.as_str()], within) {
-        Ok(answer) => (answer.ok, answer.text),
-        Err(silence) => (false, silence.to_string()),
+        Ok(answer) if answer.ok => Ok(answer.text),
+        Ok(answer) => Err(answer.text),
+        Err(silence) => Err(silence.to_string()),
     }
 }
 
 #[cfg(test)]
 #[path = "play_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -8,6 +8,21 @@ use crate::event::{AgentEvent, Usage};
 use crate::reader::{Ending, Outcome, Reader, Verdict};
 use crate::scripted::read::ScriptedReader;
 
+/// A world in which nothing takes time.
+pub(in crate::scripted) struct Nowhere;
+
+impl World for Nowhere {
+    fn pause(&self, _span: Duration) {}
+
+    fn ignore_signals(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn spawn_orphan(&self, span: Duration) -> Result<String, String> {
+        Err(format!("nobody lives for {} s here", span.as_secs()))
+    }
+}
+
 /// Plays a script in a folder of its own and reads what it prints as the driver does.
 fn played(
     script: &str,
@@ -25,7 +40,8 @@ fn played(
         attempt,
         team: "t",
         worker: "w",
-        pause: &|_| {},
+        label: None,
+        world: &Nowhere,
     };
     let mut out = Vec::new();
     let played = play(&script, &scene, &mut out).unwrap();

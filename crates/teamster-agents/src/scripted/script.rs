@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::play::Scene;
 use super::section::Fields;
+use super::step_list::{self, Single};
 use crate::event::{Trouble, Usage};
 
 /// Scripts are written by people; one that is larger is not a script.
@@ -18,7 +19,26 @@ const LARGEST: usize = 1024 * 1024;
 /// A script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    sections: Vec<Section>,
+    form: Form,
+}
+
+/// The two ways to write one.
+#[derive(Clone, Debug, PartialEq)]
+enum Form {
+    /// `[[task]]` and `steps`: the first section that fits is played.
+    Sections(Vec<Section>),
+    /// `[[step]]`: every step that fits is played, in order.
+    Steps(Vec<Single>),
+}
+
+/// What is played for one attempt at a task.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    /// Whether it says that it is there before it begins.
+    pub(super) starts: bool,
+    /// Whether words in braces stand for what is known about the task.
+    pub(super) fills: bool,
+    pub(super) steps: Vec<&'a Step>,
 }
 
 /// The steps for some tasks.
@@ -66,11 +86,16 @@ pub(super) enum Step {
         usage: Usage,
         cost_usd: Option<f64>,
     },
-    Fail(String),
+    Fail {
+        reason: String,
+        code: u8,
+    },
     Pause(Trouble),
     Hang,
     Crash(Option<u8>),
     Done(String),
+    IgnoreSignals,
+    SpawnOrphan(Duration),
 }
 
 /// What is wrong with a script, and where.
@@ -129,14 +154,40 @@ impl Script {
             let at = error.span().map_or(0, |span| span.start);
             fail((at, format!("not valid TOML: {}", error.message())))
         })?;
-        sections(table.get_ref())
-            .map(|sections| Self { sections })
-            .map_err(fail)
+        let table = table.get_ref();
+        let form = match step_list::parse(table) {
+            Ok(Some(steps)) => Ok(Form::Steps(steps)),
+            Ok(None) => sections(table).map(Form::Sections),
+            Err(wrong) => Err(wrong),
+        };
+        form.map(|form| Self { form }).map_err(fail)
     }
 
-    /// The first section that fits; the default stands behind all others.
-    pub(super) fn section(&self, scene: &Scene<'_>) -> Option<&Section> {
-        self.sections.iter().find(|section| section.fits(scene))
+    /// What is played for a scene. `None`: the script does not know what to do.
+    ///
+    /// A list of steps always knows: one that has nothing for a task asks nothing of it. Sections are cases, and a task
+    /// that is none of them was forgotten.
+    pub(super) fn part(&self, scene: &Scene<'_>) -> Option<Part<'_>> {
+        match &self.form {
+            Form::Sections(sections) => {
+                // The default stands behind all others.
+                let section = sections.iter().find(|section| section.fits(scene))?;
+                Some(Part {
+                    starts: section.starts,
+                    fills: true,
+                    steps: section.steps.iter().collect(),
+                })
+            }
+            Form::Steps(steps) => Some(Part {
+                starts: true,
+                fills: false,
+                steps: steps
+                    .iter()
+                    .filter(|single| single.fits(scene))
+                    .map(|single| &single.step)
+                    .collect(),
+            }),
+        }
     }
 }
 
@@ -180,7 +231,7 @@ fn sections(table: &DeTable<'_>) -> Result<Vec<Section>, Wrong> {
     if sections.is_empty() {
         return Err((
             0,
-            "a script needs `steps` or at least one [[task]]".to_owned(),
+            "a script needs `steps`, at least one [[task]], or at least one [[step]]".to_owned(),
         ));
     }
     Ok(sections)

@@ -1,4 +1,5 @@
 use super::*;
+use crate::scripted::play::tests::Nowhere;
 
 fn parse(text: &str) -> Result<Script, String> {
     Script::parse(Path::new("demo.toml"), text).map_err(|error| error.to_string())
@@ -12,7 +13,8 @@ fn scene<'a>(id: &'a str, subject: &'a str, attempt: u32) -> Scene<'a> {
         attempt,
         team: "t",
         worker: "worker-1",
-        pause: &|_| {},
+        label: None,
+        world: &Nowhere,
     }
 }
 
@@ -26,9 +28,13 @@ fn the_first_section_that_fits_is_played() {
          [[task]]\nworker = 'other-*'\nsteps = [{ say = 'other' }]",
     )
     .unwrap();
-    let first = |scene: Scene<'_>| script.section(&scene).unwrap().steps[0].clone();
+    let first = |scene: Scene<'_>| script.part(&scene).unwrap().steps[0].clone();
+    let not_yet = Step::Fail {
+        reason: "not yet".into(),
+        code: 1,
+    };
     assert_eq!(first(scene("3", "Fix it", 1)), Step::Say("three".into()));
-    assert_eq!(first(scene("4", "Fix it", 1)), Step::Fail("not yet".into()));
+    assert_eq!(first(scene("4", "Fix it", 1)), not_yet);
     assert_eq!(first(scene("4", "Fix it", 2)), Step::Say("fixed".into()));
     assert_eq!(first(scene("4", "Build", 1)), Step::Say("default".into()));
 }

@@ -10,7 +10,7 @@ use super::script::{Step, Wrong};
 use crate::event::{Trouble, Usage};
 
 /// A command of a script that takes longer is meant to hang.
-const RUN_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const RUN_WITHIN: Duration = Duration::from_secs(60);
 const WAIT_WITHIN: Duration = Duration::from_secs(60);
 
 /// A table whose keys are taken one by one; what is left in the end nobody knows.
@@ -84,17 +84,20 @@ impl<'a, 'i> Fields<'a, 'i> {
         self.of_kind(key, expected, |value| parse_span(value.as_str()?))
     }
 
-    fn money(&mut self, key: &'static str) -> Result<Option<f64>, Wrong> {
-        self.of_kind(key, "a sum of money such as 0.02", |value| {
-            let number: f64 = match value {
-                DeValue::Float(float) => float.as_str().parse().ok()?,
-                other => f64::from(whole::<u32>(other)?),
-            };
-            (number.is_finite() && number >= 0.0).then_some(number)
+    /// So many seconds; halves of one are fine.
+    pub(super) fn seconds(&mut self, key: &'static str) -> Result<Option<Duration>, Wrong> {
+        self.of_kind(key, "a number of seconds such as 5 or 0.2", |value| {
+            Duration::try_from_secs_f64(amount(value)?).ok()
         })
     }
 
-    fn needed(&mut self, key: &'static str) -> Result<String, Wrong> {
+    pub(super) fn money(&mut self, key: &'static str) -> Result<Option<f64>, Wrong> {
+        self.of_kind(key, "a sum of money such as 0.02", |value| {
+            amount(value).filter(|number| number.is_finite() && *number >= 0.0)
+        })
+    }
+
+    pub(super) fn needed(&mut self, key: &'static str) -> Result<String, Wrong> {
         let missing = (self.at, format!("{} needs `{key}`", self.what));
         self.text(key)?.ok_or(missing)
     }
@@ -135,6 +138,13 @@ impl<'a, 'i> Fields<'a, 'i> {
                 ),
             )),
         }
+    }
+}
+
+fn amount(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Float(float) => float.as_str().replace('_', "").parse().ok(),
+        other => whole::<u32>(other).map(f64::from),
     }
 }
 
@@ -218,7 +228,10 @@ fn step_of(verb: &'static str, fields: &mut Fields<'_, '_>) -> Result<Step, Wron
             within: fields.span("within")?.unwrap_or(WAIT_WITHIN),
         },
         "usage" => usage(fields)?,
-        "fail" => Step::Fail(fields.needed(verb)?),
+        "fail" => Step::Fail {
+            reason: fields.needed(verb)?,
+            code: 1,
+        },
         "pause" => match fields.needed(verb)?.as_str() {
             "rate-limit" => Step::Pause(Trouble::RateLimit),
             "outage" => Step::Pause(Trouble::Outage),

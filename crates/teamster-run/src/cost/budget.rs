@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Cost, Money, Reservation, say_usd, with_commas};
 
 /// How much a run may cost. What is not given has no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Budget {
     /// Tokens of all kinds.
     pub tokens: Option<u64>,

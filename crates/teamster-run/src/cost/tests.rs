@@ -23,12 +23,11 @@ fn event(kind: &str, actor: &str, task: &str, data: &Value) -> Event {
 }
 
 fn usage(actor: &str, task: &str, tokens: Option<u64>, usd: Option<f64>) -> Event {
-    let usage = tokens.map(|tokens| json!({"input": tokens, "output": 1}));
     event(
         "usage",
         actor,
         task,
-        &json!({"usage": usage, "costUsd": usd, "atLeast": false}),
+        &json!({"tokensIn": tokens, "tokensOut": tokens.map(|_| 1), "usd": usd, "atLeast": false}),
     )
 }
 
@@ -106,14 +105,14 @@ fn a_task_that_was_given_back_before_an_agent_was_there_cost_nothing() {
 fn figures_that_are_none_are_not_told() {
     for data in [
         json!({}),
-        json!({"usage": 3, "costUsd": "1"}),
-        json!({"usage": {"input": -1}, "costUsd": -1.0}),
-        json!({"usage": null, "costUsd": null}),
+        json!({"tokensIn": "3", "usd": "1"}),
+        json!({"tokensIn": -1, "usd": -1.0}),
+        json!({"tokensIn": null, "tokensOut": null, "usd": null}),
     ] {
         let costs = Costs::of(&[event("usage", "w1", "1", &data)]);
         assert_eq!(costs.run, Cost::UNKNOWN, "{data}");
     }
-    let told = json!({"usage": {"input": 5}, "costUsd": 1, "atLeast": true});
+    let told = json!({"tokensIn": 5, "usd": 1, "atLeast": true});
     let costs = Costs::of(&[event("usage", "w1", "1", &told)]);
     assert_eq!(costs.run.say_tokens(), "at least 5");
 }
@@ -248,7 +247,7 @@ proptest! {
         let known: u64 = events
             .iter()
             .filter(|event| event.kind == "usage")
-            .filter_map(|event| event.data["usage"]["input"].as_u64())
+            .filter_map(|event| event.data["tokensIn"].as_u64())
             .map(|input| input + 1)
             .sum();
         prop_assert_eq!(before.total().unwrap_or(0), known, "nothing is lost, nothing counted twice");

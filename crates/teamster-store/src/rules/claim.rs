@@ -360,10 +360,10 @@ pub(super) fn requeue(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task
 
 fn give(tx: &mut dyn Txn, task: &mut Task, request: &ClaimRequest, overlaps: &[TaskId]) -> Claimed {
     let before = task.clone();
-    let token = Token::new(tx.random());
+    let proof = (Token::new(tx.random()), tx.random());
     let (now, me) = (tx.now(), tx.me());
     let lease = request.lease.unwrap_or_else(|| tx.lease());
-    let claim = steps::claim(task, &request.worker, token, me, now, lease);
+    let claim = steps::claim(task, &request.worker, proof, me, now, lease);
     tx.put(task.clone());
     let mut event = NewEvent::new("task.claimed", request.worker.as_str())
         .task(task.id())

@@ -34,8 +34,14 @@ impl std::fmt::Debug for Token {
 pub struct Claim {
     /// The worker that claimed it.
     pub worker: WorkerName,
+    /// The same name under the key that it has in locks and heartbeats. Older versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    worker_name: Option<WorkerName>,
     /// The proof. Never shown, never journalled.
     pub token: Token,
+    /// Tells this claim from any other, and proves nothing. Older versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nonce: Option<String>,
     /// When others may take it over, if the worker is dead by then.
     pub leased_until: Time,
     /// The process that claimed it: its pid,
@@ -56,10 +62,17 @@ pub struct Claim {
 
 impl Claim {
     /// A claim by `worker`, made by `process`.
-    pub fn new(worker: WorkerName, token: Token, leased_until: Time, process: ProcessId) -> Self {
+    pub fn new(
+        worker: WorkerName,
+        (token, nonce): (Token, String),
+        leased_until: Time,
+        process: ProcessId,
+    ) -> Self {
         Self {
+            worker_name: Some(worker.clone()),
             worker,
             token,
+            nonce: Some(nonce),
             leased_until,
             pid: process.pid,
             process_start_time: process.process_start_time,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use teamster_agents::{Outcome, Verdict};
 use teamster_store::{Claimed, Kind, StoreError};
+use teamster_types::health::Verdict as Health;
 use teamster_types::json::Object;
 use teamster_types::redact::{clean, redact};
 use teamster_types::task::Task;
@@ -296,6 +297,8 @@ impl Bridge {
             ));
             let event = self
                 .event("worker.quarantined")
+                .with("verdict", Health::Quarantined.as_str())
+                .with("evidence", [format!("{} errors in a row", self.errors)])
                 .with("errors", self.errors)
                 .with("reason", clean(&redact(why), SUMMARY));
             self.record(event);
@@ -312,8 +315,12 @@ impl Bridge {
             .task(task.id())
             .with("provider", &self.who.provider)
             .with("model", self.model.as_deref())
-            .with("usage", spent.usage)
-            .with("costUsd", spent.cost_usd)
+            .with("tokensIn", spent.usage.map(|usage| usage.input))
+            .with("tokensOut", spent.usage.map(|usage| usage.output))
+            .with("cachedIn", spent.usage.map(|usage| usage.cached_input))
+            .with("cacheWrite", spent.usage.map(|usage| usage.cache_write))
+            .with("reasoning", spent.usage.map(|usage| usage.reasoning))
+            .with("usd", spent.cost_usd)
             .with("atLeast", spent.at_least);
         self.record(event);
     }

@@ -1,28 +1,70 @@
 //! `teamster play FILE`: the agent of `scripted:` workers. Only a driver calls it, so no help names it, and it is
 //! dispatched before the parser is built: hundreds of these may be started in one run.
+//!
+//! A script can leave a process behind that has nothing to do with its agent any more, as careless programs do:
+//! `play --leave MILLISECONDS` makes a session of its own, starts `play --linger MILLISECONDS`, and ends.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use teamster_agents::scripted::{Played, Scene, Script, play};
+use teamster_agents::scripted::{Played, Scene, Script, World, play};
+use teamster_isolate::detached;
 
 use crate::error::{CommandError, ErrorKind};
-use crate::{env_vars, exit_codes};
+use crate::{env_vars, exit_codes, files};
 
-/// The script to play, if that is what the call asks for.
-pub fn script_of(mut args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+/// The largest copy of a task that is looked at.
+const LARGEST_TASK: usize = 1024 * 1024;
+const LEAVE: &str = "--leave";
+const LINGER: &str = "--linger";
+
+/// What a call asks for.
+pub enum Asked {
+    /// To play this script.
+    Script(PathBuf),
+    /// To start a process that lives so long, and to end.
+    Leave(OsString),
+    /// To live so long.
+    Linger(Duration),
+}
+
+/// What the call asks for, if it is one of these.
+pub fn asked_of(mut args: impl Iterator<Item = OsString>) -> Option<Asked> {
     args.next()?;
     let is_play = args.next()? == "play";
-    match (is_play, args.next(), args.next()) {
-        (true, Some(file), None) if file != "--help" && file != "-h" => Some(file.into()),
+    match (is_play, args.next(), args.next(), args.next()) {
+        (true, Some(file), None, None) if file != "--help" && file != "-h" => {
+            Some(Asked::Script(file.into()))
+        }
+        (true, Some(what), Some(span), None) if what == LEAVE => Some(Asked::Leave(span)),
+        (true, Some(what), Some(span), None) if what == LINGER => {
+            let millis = span.to_string_lossy().parse().ok()?;
+            Some(Asked::Linger(Duration::from_millis(millis)))
+        }
         _ => None,
     }
 }
 
+/// Does what was asked for.
+pub fn run(asked: &Asked) -> ExitCode {
+    match asked {
+        Asked::Script(file) => run_script(file),
+        Asked::Leave(span) => match leave(span) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::from(exit_codes::FAILED),
+        },
+        Asked::Linger(span) => {
+            std::thread::sleep(*span);
+            ExitCode::SUCCESS
+        }
+    }
+}
+
 /// Plays a script in the current folder, for the task that the variables name.
-pub fn run(file: &Path) -> ExitCode {
+fn run_script(file: &Path) -> ExitCode {
     let script = match Script::read(file) {
         Ok(script) => script,
         Err(error) => {
@@ -34,6 +76,7 @@ pub fn run(file: &Path) -> ExitCode {
     let text = |name| env_vars::text(name).unwrap_or_default();
     let (id, subject) = (text(env_vars::TASK_ID), text(env_vars::TASK_SUBJECT));
     let (team, worker) = (text(env_vars::TEAM), text(env_vars::WORKER));
+    let label = label();
     let scene = Scene {
         worktree: Path::new("."),
         id: &id,
@@ -41,7 +84,8 @@ pub fn run(file: &Path) -> ExitCode {
         attempt: text(env_vars::TASK_ATTEMPT).parse().unwrap_or(1),
         team: &team,
         worker: &worker,
-        pause: &|span: Duration| std::thread::sleep(span),
+        label: label.as_deref(),
+        world: &ThisMachine,
     };
     match play(&script, &scene, &mut std::io::stdout().lock()) {
         Ok(Played::Exit(code)) => ExitCode::from(code),
@@ -49,4 +93,47 @@ pub fn run(file: &Path) -> ExitCode {
         // Nobody listens any more; there is nobody to tell.
         Err(_) => ExitCode::from(exit_codes::FAILED),
     }
+}
+
+/// What the plan calls the task: only its file tells.
+fn label() -> Option<String> {
+    let file = PathBuf::from(env_vars::get(env_vars::TASK_FILE)?);
+    let bytes = files::read_named(&file, LARGEST_TASK).ok()?;
+    let task: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+    let label = task.pointer("/metadata/teamster/label")?;
+    label.as_str().map(str::to_owned)
+}
+
+struct ThisMachine;
+
+impl World for ThisMachine {
+    fn pause(&self, span: Duration) {
+        std::thread::sleep(span);
+    }
+
+    fn ignore_signals(&self) -> Result<(), String> {
+        teamster_isolate::ignore_polite_signals()
+            .map_err(|error| format!("signals cannot be ignored: {error}"))
+    }
+
+    fn spawn_orphan(&self, span: Duration) -> Result<String, String> {
+        let started = std::env::current_exe().and_then(|teamster| {
+            let args = [
+                "play".into(),
+                LEAVE.into(),
+                span.as_millis().to_string().into(),
+            ];
+            detached::start_and_leave(&teamster, &args)
+        });
+        started
+            .map(|pid| format!("pid {pid}"))
+            .map_err(|error| format!("no orphan could be started: {error}"))
+    }
+}
+
+fn leave(span: &OsString) -> std::io::Result<()> {
+    detached::own_session();
+    let args = ["play".into(), LINGER.into(), span.clone()];
+    let pid = detached::leave(&std::env::current_exe()?, &args)?;
+    writeln!(std::io::stdout(), "{pid}")
 }

@@ -51,14 +51,14 @@ pub(super) fn by_the_client(client: Client, printed: &[Value]) -> Result<Used> {
 
 /// By our `usage` event.
 pub(super) fn by_us(event: &Value) -> Result<Used> {
-    let usage = &event["data"]["usage"];
+    let usage = &event["data"];
     let number = |name: &str| usage[name].as_u64().with_context(|| format!("no {name}"));
     Ok(Used {
-        tokens: number("input")?
-            + number("cachedInput")?
+        tokens: number("tokensIn")?
+            + number("cachedIn")?
             + number("cacheWrite")?
-            + number("output")?,
-        cached: number("cachedInput")?,
-        dollars: event["data"]["costUsd"].as_f64(),
+            + number("tokensOut")?,
+        cached: number("cachedIn")?,
+        dollars: usage["usd"].as_f64(),
     })
 }

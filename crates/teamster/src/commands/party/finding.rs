@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use teamster_party::Phase;
 
-use super::party;
+use super::{now, party};
 use crate::context::Context;
 use crate::error::Result;
 use crate::files;
@@ -56,7 +56,7 @@ impl Add {
         let party = party(context)?;
         let bytes = files::read_named(&self.file, LONGEST)?;
         let text = String::from_utf8_lossy(&bytes);
-        let name = party.add_finding(phase, &text)?;
+        let name = party.add_finding(phase, &text, context.identity.actor(), now())?;
         context.out.answer(
             || json!({ "phase": phase.as_str(), "file": name }),
             || format!("added findings/{name}"),

@@ -17,13 +17,28 @@ pub use session::Session;
 pub use state::State;
 pub use ticket::Ticket;
 
+/// What is said where there is no session.
+const NONE: &str =
+    "there is no session here; `teamster session init --team TEAM --task TEXT` begins one";
+
+fn find(context: &Context) -> Result<Option<Party>> {
+    match Dir::open_root(&context.layout.project)? {
+        Some(project) => Ok(Party::find(&project)?),
+        None => Ok(None),
+    }
+}
+
+/// The project's session, if there is one.
+fn session(context: &Context) -> Result<Option<(Party, teamster_party::Session)>> {
+    let Some(party) = find(context)? else {
+        return Ok(None);
+    };
+    Ok(party.session()?.map(|session| (party, session)))
+}
+
 /// The project's sessions; an error when there were never any.
 fn party(context: &Context) -> Result<Party> {
-    let found = match Dir::open_root(&context.layout.project)? {
-        Some(project) => Party::find(&project)?,
-        None => None,
-    };
-    found.ok_or_else(|| {
+    find(context)?.ok_or_else(|| {
         CommandError::not_found(format!(
             "there is no session in {}",
             context.layout.project.display()

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use teamster_fs::Dir;
 use teamster_party::{NewSession, Party};
 
-use super::{now, party};
+use super::{NONE, now, session};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::shown::{redacted, viewed_line};
@@ -94,14 +94,19 @@ impl Init {
 
 impl Status {
     fn run(self, context: &Context) -> Result {
-        let party = party(context)?;
-        let session = party.must_session()?;
+        let Some((party, session)) = session(context)? else {
+            return context
+                .out
+                .answer(|| json!({ "exists": false }), || NONE.to_owned());
+        };
         let next = party.next_states(&session)?;
         let findings = party.findings()?;
         let tickets = party.tickets()?;
         context.out.answer(
             || {
                 redacted(json!({
+                    "exists": true, "id": session.id, "team": session.team, "phase": session.phase,
+                    "members_count": session.members.len(), "created_at": session.created_at,
                     "session": session, "active": session.is_active(), "next": next,
                     "findings": findings, "tickets": tickets,
                 }))
@@ -117,8 +122,8 @@ impl Status {
                 let _ = writeln!(text, "team  {}", viewed_line(&session.team));
                 let _ = writeln!(text, "task  {}", viewed_line(&session.task));
                 for passed in &session.phase_history {
-                    let (phase, reason) = (viewed_line(&passed.phase), viewed_line(&passed.reason));
-                    let _ = writeln!(text, "  {}  {phase:18} {reason}", passed.entered_at);
+                    let (phase, reason) = (viewed_line(&passed.to), viewed_line(&passed.reason));
+                    let _ = writeln!(text, "  {}  {phase:18} {reason}", passed.at);
                 }
                 let _ = writeln!(text, "next  {}", next.join(", "));
                 text

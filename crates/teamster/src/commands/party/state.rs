@@ -2,10 +2,8 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use teamster_fs::Dir;
-use teamster_party::Party;
 
-use super::{now, party};
+use super::{NONE, now, party, session};
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
 use crate::shown::viewed_line;
@@ -87,8 +85,12 @@ impl Transition {
 
 impl Status {
     fn run(self, context: &Context) -> Result {
-        let party = party(context)?;
-        let session = party.must_session()?;
+        let Some((party, session)) = session(context)? else {
+            return context.out.answer(
+                || json!({ "phase": "NONE", "active": false }),
+                || NONE.to_owned(),
+            );
+        };
         let next = party.next_states(&session)?;
         context.out.answer(
             || json!({ "phase": session.phase, "active": session.is_active(), "next": next }),
@@ -99,14 +101,7 @@ impl Status {
 
 impl CheckLock {
     fn run(self, context: &Context) -> Result {
-        let party = match Dir::open_root(&context.layout.project)? {
-            Some(project) => Party::find(&project)?,
-            None => None,
-        };
-        let session = match party {
-            Some(party) => party.session()?,
-            None => None,
-        };
+        let session = session(context)?.map(|(_, session)| session);
         match session.filter(teamster_party::Session::is_active) {
             None => context.out.answer(
                 || json!({ "active": false }),

@@ -33,11 +33,20 @@ enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  teamster ticket create --title \"Test the login form\" --assignee worker-1")]
+  teamster ticket create --title \"Test the login form\" --assignee worker-1
+  teamster ticket create --title \"Test it\" --description \"Also with an empty password\"")]
 struct Create {
     /// What is to be done
     #[arg(long)]
     title: String,
+    /// All that whoever does it needs to know
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    description: String,
     /// Who is to do it
     #[arg(long, value_name = "WORKER")]
     assignee: Option<String>,
@@ -78,6 +87,7 @@ impl Create {
     fn run(self, context: &Context) -> Result {
         let new = NewTicket {
             title: self.title,
+            description: self.description,
             assignee: self.assignee,
         };
         let ticket = party(context)?.create_ticket(&new, now())?;

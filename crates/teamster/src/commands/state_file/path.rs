@@ -17,9 +17,17 @@ pub struct Path {}
 
 impl Path {
     pub fn run(self, context: &Context) -> Result {
-        let path = States::of(&context.layout).path();
-        context
-            .out
-            .answer(|| json!({ "path": path }), || path.display().to_string())
+        let states = States::of(&context.layout);
+        let path = states.path();
+        context.out.answer(
+            || {
+                // Like every other operation this one shows the state, too, if there is one to show.
+                let state = states.read().ok().flatten();
+                let mut answer = state.map_or_else(|| json!({}), |state| json!(state));
+                answer["path"] = json!(path);
+                answer
+            },
+            || path.display().to_string(),
+        )
     }
 }

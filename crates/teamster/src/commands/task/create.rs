@@ -57,6 +57,7 @@ impl Create {
             paths: self.paths,
             verify: Vec::new(),
             notes: teamster_types::json::Object::new(),
+            label: None,
         };
         let team = context.team(self.team.team.as_deref())?;
         let store = context.store()?;

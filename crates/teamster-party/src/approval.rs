@@ -1,0 +1,163 @@
+//! Records of what was decided at the gate. They are for people and auditors; no decision is ever read back from them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use teamster_fs::{Sync, layout};
+use teamster_types::Time;
+
+use crate::{Party, PartyError, Result};
+
+/// Decisions that may fall into one millisecond; nobody decides faster.
+const MOST_AT_ONCE: u32 = 1_000;
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    /// The work is taken.
+    Approved,
+    /// It is not.
+    Rejected,
+    /// It is to be changed first.
+    Revision,
+}
+
+/// How the decision was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// By a person at a terminal.
+    Terminal,
+    /// By a person in Studio.
+    Studio,
+    /// By an option with which the run was started.
+    Flag,
+}
+
+/// A decision that is to be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewApproval {
+    /// What was decided.
+    pub decision: Decision,
+    /// The commit that was decided on.
+    pub commit: String,
+    /// The commit that the work began at.
+    pub base: String,
+    /// The session it belongs to.
+    pub session_id: String,
+    /// How it was told.
+    pub via: Via,
+    /// Why, in the words of whoever decided; may be empty.
+    pub reason: String,
+}
+
+/// The record of a decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// `approval-{timestamp}`, as its file is called.
+    pub id: String,
+    /// What was decided.
+    pub decision: Decision,
+    /// The commit that was decided on.
+    pub commit: String,
+    /// The commit that the work began at.
+    pub base: String,
+    /// The session it belongs to.
+    pub session_id: String,
+    /// How it was told.
+    pub via: Via,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: Time,
+}
+
+impl Party {
+    /// Records a decision in a file of its own; an earlier record is never replaced.
+    pub fn record_approval(&self, new: &NewApproval, now: Time) -> Result<Approval> {
+        let _held = self.hold()?;
+        let folder = self.folder(layout::APPROVALS)?;
+        // Colons are no part of a file's name everywhere.
+        let time = now.to_string().replace([':', '.'], "-");
+        for number in 1..=MOST_AT_ONCE {
+            let stamp = match number {
+                1 => time.clone(),
+                _ => format!("{time}-{number}"),
+            };
+            let record = Approval {
+                id: format!("approval-{stamp}"),
+                decision: new.decision,
+                commit: new.commit.clone(),
+                base: new.base.clone(),
+                session_id: new.session_id.clone(),
+                via: new.via,
+                reason: new.reason.clone(),
+                at: now,
+            };
+            let name = format!("{stamp}.json");
+            let mut bytes = serde_json::to_vec_pretty(&record)
+                .map_err(|error| PartyError::damaged(&name, &error))?;
+            bytes.push(b'\n');
+            if folder.create_new(&name, &bytes, Sync::Durable)? {
+                self.tell(
+                    now,
+                    &json!({ "type": "approval.recorded", "approval": record.id, "decision": record.decision }),
+                )?;
+                return Ok(record);
+            }
+        }
+        Err(PartyError::conflict(
+            format!("there are {MOST_AT_ONCE} approvals of {now} already"),
+            "try again",
+        ))
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "tests look at files as any other program would"
+)]
+mod tests {
+    use serde_json::Value;
+    use teamster_fs::Dir;
+
+    use super::*;
+
+    #[test]
+    fn two_decisions_of_one_moment_are_two_records() {
+        let folder =
+            std::env::temp_dir().join(format!("teamster-approval-{}", teamster_fs::random_hex()));
+        let party = Party::make(&Dir::open_or_create_root(&folder).unwrap()).unwrap();
+        let now: Time = "2026-02-07T12:00:00.123Z".parse().unwrap();
+        let mut new = NewApproval {
+            decision: Decision::Revision,
+            commit: "c1".into(),
+            base: "b1".into(),
+            session_id: "party-t-20260207120000-abcd".into(),
+            via: Via::Terminal,
+            reason: "tests are missing".into(),
+        };
+        let first = party.record_approval(&new, now).unwrap();
+        new.decision = Decision::Approved;
+        let second = party.record_approval(&new, now).unwrap();
+        assert_ne!(first.id, second.id);
+        let read = |name: &str| -> Value {
+            let file = folder.join(".party/approvals").join(name);
+            serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+        };
+        assert_eq!(
+            read("2026-02-07T12-00-00-123Z.json"),
+            json!({
+                "id": "approval-2026-02-07T12-00-00-123Z", "decision": "revision", "commit": "c1", "base": "b1",
+                "session_id": "party-t-20260207120000-abcd", "via": "terminal", "reason": "tests are missing",
+                "at": "2026-02-07T12:00:00.123Z",
+            })
+        );
+        assert_eq!(
+            read("2026-02-07T12-00-00-123Z-2.json")["decision"],
+            "approved"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
