@@ -44,6 +44,11 @@ pub const SIGNALS: &str = "signals";
 /// Lock folders of ours, waiting to be moved to where Claude Code looks for them.
 pub const LOCK_FOLDERS: &str = ".teamster-locks";
 
+/// The stage of a project's run, for others, in its state folder.
+pub const TEAM_STATE: &str = "team-state.json";
+/// Held by the process that hosts a run, in the state folder of its project: there is one at a time.
+pub const RUN_LOCK: &str = "run.lock";
+
 /// Held by the process that hosts a team's run, in the team's folder.
 pub const HOST_LOCK: &str = "host.lock";
 

@@ -10,8 +10,13 @@
 //! commands.
 
 pub mod cost;
+pub mod desk;
 pub mod document;
+pub mod exit;
+pub mod host;
+pub mod order;
 pub mod plan;
 pub mod preset;
 pub mod request;
+pub mod story;
 pub mod verify;

@@ -1,0 +1,63 @@
+//! Whoever sits before a run: is told what happens, and may want something.
+
+use teamster_store::PlannedTask;
+use teamster_types::Time;
+use teamster_types::event::Event;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::task::Task;
+
+use crate::story::{Answer, Story};
+
+/// How urgently a run is to stop. Each says more than the one before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wish {
+    /// It goes on.
+    #[default]
+    GoOn,
+    /// Current tasks are finished first.
+    Drain,
+    /// Current tasks are interrupted; what there is of them is kept.
+    Stop,
+    /// Everybody is ended at once.
+    Kill,
+}
+
+/// How things stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// What has happened.
+    pub story: &'a Story,
+    /// The tasks.
+    pub tasks: &'a [Task],
+    /// Who lives.
+    pub beats: &'a [Heartbeat],
+    /// Now.
+    pub now: Time,
+}
+
+/// Whoever sits before a run.
+pub trait Desk {
+    /// Something was journalled; each event once, in order.
+    fn event(&mut self, event: &Event);
+
+    /// How things stand now; called several times a second.
+    fn look(&mut self, look: &Look<'_>);
+
+    /// Something is said that is in no journal.
+    fn say(&mut self, text: &str);
+
+    /// A line that a check has printed.
+    fn output(&mut self, line: &str);
+
+    /// How urgently the run is to stop.
+    fn wish(&self) -> Wish;
+
+    /// Whether the plan may be carried out; `None` while nobody has said.
+    fn accept_plan(&mut self, tasks: &[PlannedTask]) -> Option<bool>;
+
+    /// The gate is open; this is to be shown.
+    fn open_gate(&mut self, text: &str);
+
+    /// What the person at this desk wants, and how they said so (`terminal`, `flag`).
+    fn answer(&mut self) -> Option<(Answer, &'static str)>;
+}

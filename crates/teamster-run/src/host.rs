@@ -1,0 +1,387 @@
+//! The host: one loop that owns a run from its order to its end.
+//!
+//! ```text
+//! plan → execute ⇄ merge → verify ⇄ fix → gate → land → end
+//! ```
+//!
+//! It keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is, it
+//! reads there ([`Story`]); what it does can be done twice without harm. So a host that was killed at any moment can be
+//! followed by another that goes on where it was.
+
+mod budget;
+mod checking;
+mod ending;
+mod gate;
+mod merging;
+mod planning;
+mod projecting;
+mod settled;
+mod telling;
+mod working;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use teamster_fs::layout::Layout;
+use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, FsError, Lock, Waited, layout};
+use teamster_isolate::git::{GitError, Integration, Repo};
+use teamster_isolate::tmux::Tmux;
+use teamster_store::{Store, StoreError};
+use teamster_types::TeamName;
+use teamster_types::event::NewEvent;
+use teamster_types::flow::{Outcome, Stage};
+use teamster_types::health::Limits;
+use teamster_types::task::Task;
+use teamster_workers::launch::Launcher;
+use teamster_workers::supervise::Supervisor;
+
+use crate::desk::{Desk, Look, Wish};
+use crate::order::Order;
+use crate::story::{Answer, Finished, HOST, Story};
+use projecting::Projector;
+
+/// Between two looks when nothing is to be done.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Events that are read at once.
+const PAGE: usize = 1_000;
+
+/// Asks an agent for a plan.
+pub trait Plans {
+    /// The plan of the leader that the order names, or why there is none.
+    fn plan(
+        &mut self,
+        order: &Order,
+        folder: &Path,
+        desk: &mut dyn Desk,
+    ) -> Result<crate::plan::Plan, String>;
+}
+
+/// What a host works with.
+pub struct Parts<'a> {
+    /// Where the team lives.
+    pub store: &'a dyn Store,
+    /// Where it runs.
+    pub machine: &'a Machine,
+    /// Where things are.
+    pub layout: &'a Layout,
+    /// The project,
+    pub project: &'a Dir,
+    /// and its folder.
+    pub folder: &'a Path,
+    /// How workers are started.
+    pub launcher: &'a Launcher<'a>,
+    /// Where they may run.
+    pub tmux: Option<&'a Tmux>,
+    /// The project's repository.
+    pub repo: Option<&'a Repo>,
+    /// What health is judged by.
+    pub limits: Limits,
+    /// How long a check may take.
+    pub check_limit: Duration,
+    /// How long workers may take to stop.
+    pub stop_deadline: Duration,
+    /// Asks an agent for a plan.
+    pub leader: &'a mut dyn Plans,
+    /// Who sits before it.
+    pub desk: &'a mut dyn Desk,
+}
+
+/// Why a run cannot go on. It can be taken up again.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The store said no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// git said no.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// A file could not be used.
+    #[error(transparent)]
+    Files(#[from] FsError),
+    /// Something that a person has to see to.
+    #[error("{message}")]
+    Refused {
+        /// What.
+        message: String,
+        /// What now.
+        hint: String,
+    },
+}
+
+impl RunError {
+    fn refused(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Refused {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+type Result<T, E = RunError> = std::result::Result<T, E>;
+
+/// How a host left its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It is over.
+    Over(Finished),
+    /// The gate is open, and nobody is waited for.
+    AtGate {
+        /// What would land.
+        commit: String,
+        /// With which code the command exits.
+        exit_code: u8,
+        /// In words.
+        why: String,
+    },
+}
+
+/// What a step comes to.
+enum Next {
+    /// There is more to do at once.
+    GoOn,
+    /// Something must happen first.
+    Wait,
+    /// The host leaves.
+    Leave(Left),
+}
+
+/// The seat of a host. There is one for each team and one for each project; the kernel frees both at its holder's death.
+#[derive(Debug)]
+pub struct Seat {
+    _project: Lock,
+    _team: Lock,
+}
+
+impl Seat {
+    /// The seat, if nobody has it.
+    pub fn take(layout: &Layout, project: &Dir, team: &TeamName) -> Result<Option<Self>, FsError> {
+        let mut state = project.child_or_create(layout::OUR_STATE[0])?;
+        state = state.child_or_create(layout::OUR_STATE[1])?;
+        let Waited::Held(of_project) = Lock::wait(&state, layout::RUN_LOCK, Duration::ZERO, false)?
+        else {
+            return Ok(None);
+        };
+        let root = Dir::open_or_create_root(&layout.claude)?;
+        let folder = root
+            .child_or_create(layout::TEAMS)?
+            .child_or_create(team.as_str())?;
+        match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
+            Waited::Held(of_team) => Ok(Some(Self {
+                _project: of_project,
+                _team: of_team,
+            })),
+            Waited::TimedOut => Ok(None),
+        }
+    }
+}
+
+/// One host of one run.
+pub struct Host<'a> {
+    parts: Parts<'a>,
+    team: TeamName,
+    order: Order,
+    story: Story,
+    /// The last event that was read.
+    seen: u64,
+    supervisor: Supervisor<'a>,
+    integration: Option<Integration>,
+    projector: Projector,
+    /// Whether workers were started for the stage that we are in.
+    crew_is_up: bool,
+    next_look: Instant,
+    /// Since when nobody is left who could work.
+    alone_since: Option<Instant>,
+    gate_shown: Option<String>,
+}
+
+impl<'a> Host<'a> {
+    /// A host for the run of a team. It must have the [`Seat`].
+    pub fn new(parts: Parts<'a>, team: TeamName, order: Order) -> Self {
+        let supervisor = Supervisor::new(
+            parts.store,
+            parts.machine,
+            parts.project,
+            parts.launcher,
+            parts.limits,
+            team.clone(),
+        );
+        Self {
+            parts,
+            team,
+            order,
+            story: Story::default(),
+            seen: 0,
+            supervisor,
+            integration: None,
+            projector: Projector::default(),
+            crew_is_up: false,
+            next_look: Instant::now(),
+            alone_since: None,
+            gate_shown: None,
+        }
+    }
+
+    /// Takes the run to its end, or as far as it goes.
+    pub fn run(&mut self) -> Result<Left> {
+        self.read()?;
+        self.begin()?;
+        loop {
+            self.read()?;
+            self.project();
+            if let Some(finished) = self.story.finished.clone() {
+                return Ok(Left::Over(finished));
+            }
+            if let Some(left) = self.obey()? {
+                return Ok(left);
+            }
+            let next = match self.story.stage.unwrap_or(Stage::Plan) {
+                Stage::Plan | Stage::Requirements => self.plan()?,
+                Stage::Execute | Stage::Fix | Stage::Revise => self.work()?,
+                Stage::Verify => self.verify()?,
+                Stage::Approval => self.gate()?,
+                Stage::End(_) => Next::Wait,
+            };
+            match next {
+                Next::GoOn => {}
+                Next::Wait => {
+                    self.show()?;
+                    std::thread::sleep(PAUSE);
+                }
+                Next::Leave(left) => {
+                    self.read()?;
+                    self.project();
+                    return Ok(left);
+                }
+            }
+        }
+    }
+
+    /// What has happened.
+    pub fn story(&self) -> &Story {
+        &self.story
+    }
+
+    /// Says in the journal that there is a host now, and makes the place where work comes together.
+    fn begin(&mut self) -> Result<()> {
+        let kind = if self.story.begun.is_some() {
+            "run.resumed"
+        } else {
+            "run.started"
+        };
+        if self.story.order.as_ref() != Some(&self.order) || kind == "run.resumed" {
+            let event = NewEvent::new(kind, HOST)
+                .with("task", &self.order.task)
+                .with("order", &self.order);
+            let order = serde_json::json!(self.order);
+            self.parts
+                .store
+                .host_team(&self.team, Some(&order), event)?;
+        }
+        if let (Some(repo), Some(base), false) =
+            (self.parts.repo, &self.order.base, self.order.in_place)
+        {
+            repo.exclude_ours()?;
+            let is_rolled_back = matches!(
+                &self.story.decision,
+                Some(decision) if matches!(decision.answer, Answer::Reject { rollback: true, .. })
+            );
+            if !is_rolled_back {
+                let base = base.commit.parse().map_err(|_| {
+                    RunError::refused(
+                        format!("the run began at {:?}, which is no commit", base.commit),
+                        "look at the team's config.json",
+                    )
+                })?;
+                let ready = Integration::prepare(repo, &self.team, &base)?;
+                if let Some(branch) = ready.salvaged {
+                    let text = format!("work that was found in no commit is kept in {branch}");
+                    self.parts.desk.say(&text);
+                }
+                self.integration = Some(ready.integration);
+            }
+        }
+        self.read()?;
+        if self.story.stage.is_none() {
+            self.enter(Stage::Plan, "the run begins")?;
+        }
+        Ok(())
+    }
+
+    /// Reads what was journalled since the last time.
+    fn read(&mut self) -> Result<()> {
+        loop {
+            let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
+            for event in &page.events {
+                self.seen = event.seq;
+                self.story.apply(event);
+                self.parts.desk.event(event);
+            }
+            if page.events.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    fn show(&mut self) -> Result<()> {
+        let tasks = self.tasks()?;
+        let (beats, _) = self.parts.store.heartbeats(&self.team)?;
+        self.parts.desk.look(&Look {
+            story: &self.story,
+            tasks: &tasks,
+            beats: &beats,
+            now: self.parts.store.now(),
+        });
+        Ok(())
+    }
+
+    fn record(&mut self, event: NewEvent) -> Result<()> {
+        self.parts.store.record(&self.team, event)?;
+        self.read()
+    }
+
+    fn enter(&mut self, stage: Stage, reason: &str) -> Result<()> {
+        self.crew_is_up = false;
+        self.alone_since = None;
+        let from = self.story.stage.map(Stage::as_str);
+        let event = NewEvent::new("run.stage", HOST)
+            .with("from", from)
+            .with("to", stage.as_str())
+            .with("reason", reason);
+        self.record(event)
+    }
+
+    fn tasks(&self) -> Result<Vec<Task>> {
+        let mut tasks = self.parts.store.tasks(&self.team)?.tasks;
+        tasks.retain(|task| !task.is_internal());
+        Ok(tasks)
+    }
+
+    /// Whether the work of a task has to be merged.
+    fn merges(&self) -> bool {
+        self.integration.is_some()
+    }
+
+    /// Does what the person before the run wants. At the gate nobody works any more, so there it is enough to leave.
+    fn obey(&mut self) -> Result<Option<Left>> {
+        if self.parts.desk.wish() == Wish::GoOn {
+            return Ok(None);
+        }
+        if let (true, Some(gate)) = (self.story.is_at_gate(), &self.story.gate) {
+            return Ok(Some(Left::AtGate {
+                commit: gate.commit.clone(),
+                exit_code: crate::exit::CANCELLED,
+                why: "the gate stays open".to_owned(),
+            }));
+        }
+        self.stop_crew("the run is cancelled")?;
+        self.finish(
+            Outcome::Cancelled,
+            "cancelled",
+            crate::exit::CANCELLED,
+            "a person stopped it",
+        )?;
+        let finished = self.story.finished.clone();
+        Ok(finished.map(Left::Over))
+    }
+}

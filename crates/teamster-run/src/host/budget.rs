@@ -1,0 +1,37 @@
+//! What the run may cost, and what happens when that is used up.
+
+use std::time::Duration;
+
+use teamster_types::event::NewEvent;
+use teamster_types::flow::Outcome;
+
+use super::{Host, Next, Result};
+use crate::cost::Exceeded;
+use crate::exit;
+use crate::story::HOST;
+
+impl Host<'_> {
+    /// The limit that was reached, if one was. The time that nobody hosted the run is not counted.
+    pub(super) fn exhausted(&self) -> Option<Exceeded> {
+        let now = self.parts.store.now();
+        let elapsed = match self.story.hosted_since {
+            Some(since) => now.since(since),
+            None => Duration::ZERO,
+        };
+        self.order.budget.exceeded(&self.story.spent.run, elapsed)
+    }
+
+    /// Running agents are interrupted; what they have is committed on their branches.
+    pub(super) fn out_of_budget(&mut self, exceeded: &Exceeded) -> Result<Next> {
+        self.record(
+            NewEvent::new("budget.exhausted", HOST)
+                .with("what", exceeded.what.as_str())
+                .with("limit", exceeded.limit)
+                .with("used", exceeded.used),
+        )?;
+        self.stop_crew("the budget is used up")?;
+        let why = format!("the budget is used up: {}", exceeded.words());
+        self.finish(Outcome::Failed, "budget_exhausted", exit::BUDGET, &why)?;
+        Ok(Next::GoOn)
+    }
+}

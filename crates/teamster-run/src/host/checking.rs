@@ -1,0 +1,212 @@
+//! What the checks say: on the base before anybody works, and on the merged work.
+
+use serde_json::{Value, json};
+use teamster_types::event::NewEvent;
+use teamster_types::flow::{Outcome, Stage};
+use teamster_types::json::Object;
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+
+use super::merging::short;
+use super::{Host, Next, Result, RunError};
+use crate::desk::Wish;
+use crate::exit;
+use crate::story::HOST;
+use crate::verify::{Check, Checked, Place, Verdict, Verifier, charge};
+
+/// So much of what a check printed goes into the task that is to mend it.
+const SHOWN: usize = 7_000;
+
+impl Host<'_> {
+    /// Runs the checks where the work begins, once; whether that is done.
+    pub(super) fn check_base(&mut self) -> Result<bool> {
+        let commit = match &self.order.base {
+            Some(base) => base.commit.clone(),
+            None => String::new(),
+        };
+        for (number, check) in self.order.verify.clone().iter().enumerate() {
+            let known = |checked: &Checked| checked.command == check.command;
+            if self.story.base.iter().any(known) {
+                continue;
+            }
+            if !self.check("base", &commit, number, check)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn verify(&mut self) -> Result<Next> {
+        let commit = match &self.integration {
+            Some(integration) => integration.head()?.to_string(),
+            None => String::new(),
+        };
+        for (number, check) in self.order.verify.clone().iter().enumerate() {
+            let is_known = self.story.checked.as_deref() == Some(commit.as_str())
+                && self
+                    .story
+                    .checks
+                    .iter()
+                    .any(|checked| checked.command == check.command);
+            if !is_known && !self.check("integration", &commit, number, check)? {
+                return Ok(Next::Wait);
+            }
+        }
+        let charge = charge(&self.story.base, &self.story.checks);
+        let charged: Vec<Checked> = charge
+            .charged
+            .iter()
+            .map(|checked| (*checked).clone())
+            .collect();
+        if charged.is_empty() {
+            let reason = if self.order.verify.is_empty() {
+                "nothing was verified: no command is given, and none was found"
+            } else if charge.all_passed() {
+                "all checks passed"
+            } else {
+                "the team broke no check"
+            };
+            let reason = reason.to_owned();
+            self.enter(Stage::Approval, &reason)?;
+            return Ok(Next::GoOn);
+        }
+        let names: Vec<&str> = charged
+            .iter()
+            .map(|checked| checked.command.as_str())
+            .collect();
+        let names = names.join(", ");
+        if self.story.round >= self.order.max_fix {
+            self.stop_crew("verification failed")?;
+            let why = format!(
+                "verification still fails after {} rounds of fixing: {names}",
+                self.story.round
+            );
+            self.finish(Outcome::Failed, "failed", exit::UNVERIFIED, &why)?;
+            return Ok(Next::GoOn);
+        }
+        self.make_fixes(&charged, &commit)?;
+        self.enter(Stage::Fix, &format!("verification failed: {names}"))?;
+        Ok(Next::GoOn)
+    }
+
+    /// One task for each check that fails. A host that was killed half-way has made some of them already.
+    fn make_fixes(&mut self, charged: &[Checked], commit: &str) -> Result<()> {
+        let round = self.story.round + 1;
+        let tasks = self.tasks()?;
+        for checked in charged {
+            let is_made = |task: &Task| {
+                let note = |key: &str| task.ours("fix").and_then(|fix| fix.get(key)).cloned();
+                note("command") == Some(json!(checked.command))
+                    && note("commit") == Some(json!(commit))
+            };
+            if !tasks.iter().any(is_made) {
+                let new = fixing(checked, round, commit);
+                self.add_task(new)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one check and records what it says; false when somebody did not want to wait for its end.
+    fn check(&mut self, on: &str, commit: &str, number: usize, check: &Check) -> Result<bool> {
+        let round = self.story.round;
+        self.record(
+            NewEvent::new("verify.started", HOST)
+                .with("on", on)
+                .with("commit", commit)
+                .with("command", &check.command)
+                .with("round", round),
+        )?;
+        self.project();
+        let folder = match &self.integration {
+            Some(integration) => integration.work_folder(),
+            None => self.parts.folder.to_owned(),
+        };
+        let verifier = Verifier {
+            machine: self.parts.machine,
+            project: self.parts.project,
+            team: &self.team,
+            folder: &folder,
+            limit: self.parts.check_limit,
+        };
+        let place = Place { on, round, number };
+        let desk = std::cell::RefCell::new(&mut *self.parts.desk);
+        let mut line = |line: &str| desk.borrow_mut().output(line);
+        let stopped = || desk.borrow().wish() > Wish::GoOn;
+        let checked = verifier
+            .check(check, &place, &mut line, &stopped)
+            .map_err(|error| {
+                RunError::refused(
+                    error.to_string(),
+                    "`teamster run --resume TEAM` tries again",
+                )
+            })?;
+        if let Some(integration) = &self.integration {
+            integration.clear_after_checks()?;
+        }
+        for remark in &checked.remarks {
+            self.parts.desk.say(remark);
+        }
+        let kind = match checked.verdict {
+            Verdict::Stopped => return Ok(false),
+            Verdict::Passed => "verify.passed",
+            Verdict::Flaky => "verify.flaky",
+            Verdict::Failed | Verdict::TimedOut => "verify.failed",
+        };
+        self.record(told(kind, on, commit, round, &checked))?;
+        Ok(true)
+    }
+}
+
+/// The event that tells what a check said.
+fn told(kind: &'static str, on: &str, commit: &str, round: u32, checked: &Checked) -> NewEvent {
+    let mut event = NewEvent::new(kind, HOST)
+        .with("on", on)
+        .with("commit", commit)
+        .with("round", round);
+    if let Value::Object(fields) = json!(checked) {
+        event.data.extend(fields);
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "no check takes centuries"
+    )]
+    let millis = (checked.seconds * 1000.0).max(0.0) as u64;
+    event.with("durationMs", millis)
+}
+
+fn fixing(checked: &Checked, round: u32, commit: &str) -> NewTask {
+    let how = match (checked.exit_code, checked.signal) {
+        (Some(code), _) => format!("with exit code {code}"),
+        (None, Some(signal)) => format!("by signal {signal}"),
+        (None, None) => checked.verdict.words().to_owned(),
+    };
+    let mut subject = format!("Fix what `{}` finds", checked.command);
+    if subject.chars().count() > SUBJECT_LIMIT {
+        subject = short(&subject, SUBJECT_LIMIT - 1);
+    }
+    let lines: Vec<&str> = checked.last.lines().collect();
+    let mut last = String::new();
+    for line in lines.iter().rev() {
+        if last.chars().count() + line.chars().count() > SHOWN {
+            break;
+        }
+        last = format!("{line}\n{last}");
+    }
+    let description = format!(
+        "The team's work is merged, and `{}` fails on it ({how}); it did not fail before. Find out why and mend the \
+         cause, not the check. Run it yourself before you are done.\n\nThe last lines it printed:\n\n{last}",
+        short(&checked.command, 500),
+    );
+    let mut notes = Object::new();
+    notes.insert(
+        "fix".into(),
+        json!({ "round": round, "command": checked.command, "exitCode": checked.exit_code, "commit": commit }),
+    );
+    NewTask {
+        subject,
+        description,
+        notes,
+        ..NewTask::default()
+    }
+}

@@ -1,0 +1,75 @@
+//! The end: what is merged is cleared away, what is not is kept and named, and the story is written down.
+
+use teamster_isolate::git::{self, Integration, Removal};
+use teamster_types::event::NewEvent;
+use teamster_types::flow::{Outcome, Stage};
+
+use super::settled::hopeless;
+use super::{Host, Next, Result};
+use crate::exit;
+use crate::story::HOST;
+
+impl Host<'_> {
+    /// The work is taken.
+    pub(super) fn complete(&mut self, why: &str) -> Result<Next> {
+        self.clear_away();
+        let failed = hopeless(&self.tasks()?).len();
+        let (word, code, why) = if failed > 0 {
+            let why = format!("{why}; {failed} tasks failed for good or wait for one that did");
+            ("tasks_failed", exit::TASKS_FAILED, why)
+        } else {
+            ("complete", exit::COMPLETE, why.to_owned())
+        };
+        self.finish(Outcome::Complete, word, code, &why)?;
+        Ok(Next::GoOn)
+    }
+
+    /// Ends the run. Everybody was stopped before.
+    pub(super) fn finish(
+        &mut self,
+        outcome: Outcome,
+        word: &str,
+        code: u8,
+        reason: &str,
+    ) -> Result<()> {
+        let head = |integration: &Integration| integration.head().ok().map(|head| head.to_string());
+        let commit = match &self.story.gate {
+            Some(gate) => Some(gate.commit.clone()),
+            None => self.integration.as_ref().and_then(head),
+        };
+        let event = NewEvent::new("run.finished", HOST)
+            .with("from", self.story.stage.map(Stage::as_str))
+            .with("to", Stage::End(outcome).as_str())
+            .with("outcome", word)
+            .with("exitCode", code)
+            .with("reason", reason)
+            .with("commit", commit);
+        self.record(event)?;
+        self.write_down();
+        Ok(())
+    }
+
+    /// Removes worktrees and branches whose work is in a branch of the user's. What is not stays, and is named in the
+    /// report; so nothing here can fail the run.
+    fn clear_away(&mut self) {
+        let Some(repo) = self.parts.repo.filter(|_| self.merges()) else {
+            return;
+        };
+        match git::list(repo, &self.team) {
+            Ok(listed) => {
+                for listed in listed {
+                    let removed = listed.remove_if_safe(repo);
+                    if let Ok(Removal::Kept { why }) = &removed {
+                        self.parts
+                            .desk
+                            .say(&format!("{} is kept: {why}", listed.name));
+                    }
+                    if let Err(error) = removed {
+                        self.parts.desk.say(&error.to_string());
+                    }
+                }
+            }
+            Err(error) => self.parts.desk.say(&error.to_string()),
+        }
+    }
+}

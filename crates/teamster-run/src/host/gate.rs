@@ -1,0 +1,373 @@
+//! The gate: a person decides about one commit, once, and what they decided is carried out.
+
+use serde_json::{Value, json};
+use teamster_isolate::git::{CommitId, Integration, Landed, Merged};
+use teamster_party::{Decision, NewApproval, Party, Via};
+use teamster_store::{Outgoing, Recipient};
+use teamster_types::event::NewEvent;
+use teamster_types::flow::{MAX_REVISIONS, Outcome, Stage};
+use teamster_types::json::Object;
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+
+use super::merging::short;
+use super::settled::{hopeless, needs_review};
+use super::{Host, Left, Next, Result};
+use crate::exit;
+use crate::order::Approve;
+use crate::story::{Answer, Answered, Gate, HOST};
+use crate::verify::charge;
+
+impl Host<'_> {
+    pub(super) fn gate(&mut self) -> Result<Next> {
+        if self.gate_shown.is_none() {
+            // Before anybody is asked: who still runs could change what is asked about, or answer.
+            self.stop_crew("the gate opens")?;
+        }
+        // A decision that was made is carried out, whatever a killed host has left of what it was about.
+        if let Some(decision) = self.story.decision.clone() {
+            return self.carry_out(&decision);
+        }
+        let commit = match &self.integration {
+            Some(integration) => integration.head()?.to_string(),
+            None => String::new(),
+        };
+        let base = self.order.base.as_ref().map(|base| base.commit.clone());
+        if self.merges() && Some(&commit) == base.as_ref() {
+            return self.complete("nothing was changed");
+        }
+        let gate = match &self.story.gate {
+            Some(gate) if gate.commit == commit => gate.clone(),
+            _ => self.open_gate(&commit)?,
+        };
+        if self.gate_shown.as_ref() != Some(&gate.id) {
+            self.gate_shown = Some(gate.id.clone());
+            let text = self.gate_text(&gate);
+            self.parts.desk.open_gate(&text);
+        }
+        if let Some(answered) = self.heard(&gate) {
+            self.decide(&answered)?;
+            return Ok(Next::GoOn);
+        }
+        let left = |exit_code: u8, why: &str| {
+            Next::Leave(Left::AtGate {
+                commit: gate.commit.clone(),
+                exit_code,
+                why: why.to_owned(),
+            })
+        };
+        Ok(match self.order.approve {
+            Approve::Ask => Next::Wait,
+            Approve::Never => left(exit::COMPLETE, "the work waits for a person"),
+            Approve::Auto => match self.why_not_auto(&gate)? {
+                None => {
+                    let answered = answer(&gate, Answer::Approve, "flag");
+                    self.decide(&answered)?;
+                    Next::GoOn
+                }
+                Some((code, why)) => left(code, &why),
+            },
+        })
+    }
+
+    fn open_gate(&mut self, commit: &str) -> Result<Gate> {
+        let charge = charge(&self.story.base, &self.story.checks);
+        let verified = self.story.checked.as_deref() == Some(commit) && charge.all_passed();
+        let words = match (verified, self.order.verify.is_empty()) {
+            (true, _) => "verified: every check passed",
+            (false, true) => "NOTHING WAS VERIFIED: no command was given, and none was found",
+            (false, false) => "not every check passed",
+        };
+        let id = teamster_fs::random_hex();
+        self.record(
+            NewEvent::new("approval.requested", HOST)
+                .with("gate", &id)
+                .with("commit", commit)
+                .with("base", &self.order.base)
+                .with("verified", verified)
+                .with("words", words),
+        )?;
+        Ok(Gate {
+            id,
+            commit: commit.to_owned(),
+            verified,
+        })
+    }
+
+    /// What somebody wants: whoever sits before the run, or a command that was given elsewhere. An answer to anything
+    /// but this opening of the gate, for this commit, is none.
+    fn heard(&mut self, gate: &Gate) -> Option<Answered> {
+        if let Some((wanted, via)) = self.parts.desk.answer() {
+            return Some(answer(gate, wanted, via));
+        }
+        let fits = |given: &Answered| given.gate == gate.id && given.commit == gate.commit;
+        let found = self.story.answers.iter().find(|given| fits(given)).cloned();
+        self.story.answers.clear();
+        found
+    }
+
+    /// Why nobody but a person can approve this.
+    fn why_not_auto(&self, gate: &Gate) -> Result<Option<(u8, String)>> {
+        let tasks = self.tasks()?;
+        let failed = hopeless(&tasks).len();
+        if failed > 0 {
+            let why = format!("{failed} tasks failed for good or wait for one that did");
+            return Ok(Some((exit::TASKS_FAILED, why)));
+        }
+        if !gate.verified {
+            let why = if self.order.verify.is_empty() {
+                "nothing was verified, so it was not approved"
+            } else {
+                "not every check passed, so it was not approved"
+            };
+            return Ok(Some((exit::UNVERIFIED, why.to_owned())));
+        }
+        let outside: Vec<&str> = tasks
+            .iter()
+            .filter(|task| needs_review(task))
+            .map(|task| task.id().as_str())
+            .collect();
+        if !outside.is_empty() {
+            let why = format!(
+                "task {} changed files that it had not reserved, so a person has to look",
+                outside.join(", ")
+            );
+            return Ok(Some((exit::UNVERIFIED, why)));
+        }
+        Ok(None)
+    }
+
+    fn decide(&mut self, answered: &Answered) -> Result<()> {
+        let (kind, decision, text) = match &answered.answer {
+            Answer::Approve => ("approval.given", Decision::Approved, ""),
+            Answer::Reject { text, .. } => ("approval.refused", Decision::Rejected, text.as_str()),
+            Answer::Revise { text } => ("approval.revised", Decision::Revision, text.as_str()),
+        };
+        let mut event = NewEvent::new(kind, "user")
+            .with("gate", &answered.gate)
+            .with("commit", &answered.commit)
+            .with("via", &answered.via);
+        if let Value::Object(fields) = json!(answered.answer) {
+            event.data.extend(fields);
+        }
+        self.record(event)?;
+        self.tell_decision(decision, text, answered);
+        Ok(())
+    }
+
+    /// The record beside the session, and a message to the leader. Nothing reads them back, so nothing depends on them.
+    fn tell_decision(&mut self, decision: Decision, text: &str, answered: &Answered) {
+        let now = self.parts.store.now();
+        let base = self.order.base.as_ref().map(|base| base.commit.clone());
+        let recorded = Party::make(self.parts.project).and_then(|party| {
+            let session = party.session()?.map(|session| session.id);
+            party.record_approval(
+                &NewApproval {
+                    decision,
+                    commit: answered.commit.clone(),
+                    base: base.unwrap_or_default(),
+                    session_id: session.unwrap_or_default(),
+                    via: match answered.via.as_str() {
+                        "studio" => Via::Studio,
+                        "flag" => Via::Flag,
+                        _ => Via::Terminal,
+                    },
+                    reason: text.to_owned(),
+                },
+                now,
+            )
+        });
+        if let Err(error) = recorded {
+            self.parts
+                .desk
+                .say(&format!("the decision has no record: {error}"));
+        }
+        let word = match decision {
+            Decision::Approved => "approved",
+            Decision::Rejected => "rejected",
+            Decision::Revision => "to be revised",
+        };
+        let mut extra = Object::new();
+        extra.insert("commit".into(), json!(answered.commit));
+        let sent = self.parts.store.send(
+            &self.team,
+            &Outgoing {
+                from: "user".to_owned(),
+                to: Recipient::Lead,
+                kind: "approval".to_owned(),
+                content: format!("{word}: {text}").trim_end_matches(": ").to_owned(),
+                extra,
+            },
+        );
+        if let Err(error) = sent {
+            self.parts
+                .desk
+                .say(&format!("the leader was not told: {error}"));
+        }
+    }
+
+    fn carry_out(&mut self, decision: &Answered) -> Result<Next> {
+        match &decision.answer {
+            Answer::Approve => self.land(&decision.commit),
+            Answer::Reject { rollback, text } => {
+                let why = match text.as_str() {
+                    "" => "a person rejected it",
+                    text => text,
+                };
+                self.reject(*rollback, why)
+            }
+            Answer::Revise { text } => self.revise(&decision.gate, text),
+        }
+    }
+
+    fn land(&mut self, commit: &str) -> Result<Next> {
+        let branch = self
+            .order
+            .base
+            .as_ref()
+            .and_then(|base| base.branch.clone());
+        let (Some(integration), Some(branch)) = (self.integration.clone(), branch) else {
+            let why = if self.merges() {
+                "approved; no branch was checked out when it began, so the work stays on its own"
+            } else {
+                "approved; the work is in the project's folder"
+            };
+            return self.complete(why);
+        };
+        let Ok(id) = commit.parse::<CommitId>() else {
+            return self.complete("approved");
+        };
+        if let Some(repo) = self.parts.repo
+            && let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))?
+            && repo.is_ancestor(&id, &tip)?
+        {
+            return self.complete(&format!("approved and landed on {branch}"));
+        }
+        let refused = |why: String| {
+            Ok(Next::Leave(Left::AtGate {
+                commit: commit.to_owned(),
+                exit_code: exit::CONFLICT,
+                why,
+            }))
+        };
+        match integration.land(&branch, &id)? {
+            Landed::Done { .. } | Landed::Already => {
+                self.complete(&format!("approved and landed on {branch}"))
+            }
+            Landed::Moved { now } => self.catch_up(&integration, &branch, &now),
+            Landed::Refused { why, command } => refused(format!(
+                "{branch} was not changed: {why}\nwhen that is out of the way: {command}"
+            )),
+            Landed::Gone => refused(format!("there is no branch {branch} any more")),
+        }
+    }
+
+    /// The user's branch has got commits that nobody has verified together with ours.
+    fn catch_up(
+        &mut self,
+        integration: &Integration,
+        branch: &str,
+        tip: &CommitId,
+    ) -> Result<Next> {
+        match integration.bring_up_to_date(branch)? {
+            Merged::Already | Merged::Made(_) => {
+                let reason = format!("{branch} has moved; it is verified and asked about again");
+                self.enter(Stage::Verify, &reason)?;
+            }
+            Merged::Conflict { files } => {
+                let files: Vec<String> = files
+                    .iter()
+                    .map(|file| file.to_string_lossy().into_owned())
+                    .collect();
+                let is_made = |task: &Task| task.ours("update") == Some(&json!(tip.as_str()));
+                if !self.tasks()?.iter().any(is_made) {
+                    self.add_task(updating(branch, tip, &files))?;
+                }
+                let reason = format!("{branch} has moved and conflicts with the team's work");
+                self.enter(Stage::Fix, &reason)?;
+            }
+        }
+        self.gate_shown = None;
+        Ok(Next::GoOn)
+    }
+
+    fn reject(&mut self, rollback: bool, why: &str) -> Result<Next> {
+        if !rollback {
+            self.finish(Outcome::Rejected, "rejected", exit::REJECTED, why)?;
+            return Ok(Next::GoOn);
+        }
+        if let Some(repo) = self.parts.repo
+            && self.merges()
+            && let Some(name) = Integration::roll_back(repo, &self.team)?
+        {
+            self.integration = None;
+            self.parts.desk.say(&format!(
+                "what was made is kept as {name}, and on no branch"
+            ));
+        }
+        self.finish(Outcome::RolledBack, "rolled_back", exit::REJECTED, why)?;
+        Ok(Next::GoOn)
+    }
+
+    fn revise(&mut self, gate: &str, text: &str) -> Result<Next> {
+        if self.story.revisions >= MAX_REVISIONS {
+            let why = format!("a person asked for more than {MAX_REVISIONS} revisions");
+            self.finish(Outcome::Failed, "failed", exit::UNVERIFIED, &why)?;
+            return Ok(Next::GoOn);
+        }
+        let is_made = |task: &Task| task.ours("revision") == Some(&json!(gate));
+        if !self.tasks()?.iter().any(is_made) {
+            self.add_task(revising(gate, text, &self.order.task))?;
+        }
+        self.gate_shown = None;
+        self.enter(Stage::Revise, text)?;
+        Ok(Next::GoOn)
+    }
+}
+
+fn answer(gate: &Gate, answer: Answer, via: &str) -> Answered {
+    Answered {
+        gate: gate.id.clone(),
+        commit: gate.commit.clone(),
+        answer,
+        via: via.to_owned(),
+    }
+}
+
+fn revising(gate: &str, text: &str, task: &str) -> NewTask {
+    let first = text.trim().lines().next().unwrap_or_default();
+    let mut notes = Object::new();
+    notes.insert("revision".into(), json!(gate));
+    NewTask {
+        subject: short(&format!("Revise: {first}"), SUBJECT_LIMIT - 1),
+        description: format!(
+            "A person has looked at the team's merged work and wants this changed before it is taken:\n\n{}\n\nThe work \
+             was: {}",
+            short(text, 6_000),
+            short(task, 2_000)
+        ),
+        notes,
+        ..NewTask::default()
+    }
+}
+
+fn updating(branch: &str, tip: &CommitId, files: &[String]) -> NewTask {
+    let list = files
+        .iter()
+        .take(100)
+        .fold(String::new(), |list, file| list + "- " + file + "\n");
+    let mut notes = Object::new();
+    notes.insert("update".into(), json!(tip.as_str()));
+    NewTask {
+        subject: short(
+            &format!("Bring in what is new on {branch}"),
+            SUBJECT_LIMIT - 1,
+        ),
+        description: format!(
+            "The branch {branch} has got commits that conflict with the team's work. Your worktree has the team's work. \
+             Run `git merge {tip}`, resolve the conflicts so that what both sides wanted holds, and commit the merge. \
+             Both sides changed:\n\n{list}"
+        ),
+        notes,
+        ..NewTask::default()
+    }
+}

@@ -1,0 +1,228 @@
+//! The merge train: what tasks have brought comes together, one after the other.
+
+use serde_json::json;
+use teamster_isolate::git::{CommitId, Integration, Merged, Predicted};
+use teamster_store::{Merge, PlannedTask};
+use teamster_types::TaskId;
+use teamster_types::event::NewEvent;
+use teamster_types::json::Object;
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+
+use super::settled::{commit_of, resolves, root, to_merge};
+use super::{Host, Result};
+use crate::story::HOST;
+
+/// A conflict is resolved at most so often; the next one ends the task.
+const MOST_CONFLICTS: usize = 2;
+
+impl Host<'_> {
+    /// Merges everything that is ready; whether there was anything to do.
+    pub(super) fn merge(&mut self, tasks: &[Task]) -> Result<bool> {
+        let Some(integration) = self.integration.clone() else {
+            return Ok(false);
+        };
+        let mut any = self.give_up_unresolved(tasks)?;
+        // One at a time: a conflict makes a task, and then the next must be judged anew.
+        if let Some(task) = to_merge(tasks).first() {
+            self.merge_one(&integration, task, tasks)?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn merge_one(&mut self, integration: &Integration, task: &Task, tasks: &[Task]) -> Result<()> {
+        let Some(commit) = commit_of(task) else {
+            return self.note_merged(task, tasks, &Merge::default());
+        };
+        let Ok(id) = commit.parse::<CommitId>() else {
+            let why = format!("its result names {commit:?}, which is no commit");
+            return self.give_up(task.id(), &why);
+        };
+        let predicted = integration.predict(&id)?;
+        self.record(
+            NewEvent::new("merge.predicted", HOST)
+                .task(task.id())
+                .with("commit", commit)
+                .with("result", word(&predicted)),
+        )?;
+        let head = integration.head()?;
+        let worker = task.owner().unwrap_or("worker").parse();
+        let Ok(worker) = worker else {
+            let why = format!("its owner {:?} is no worker", task.owner());
+            return self.give_up(task.id(), &why);
+        };
+        match integration.merge(&id, task.id(), &worker)? {
+            Merged::Already => {
+                let merge = Merge {
+                    commit: Some(commit.to_owned()),
+                    ..Merge::default()
+                };
+                self.note_merged(task, tasks, &merge)
+            }
+            Merged::Made(made) => {
+                let files = match self.parts.repo {
+                    Some(repo) => repo.changed_files(&head, &made)?,
+                    None => Vec::new(),
+                };
+                let merge = Merge {
+                    commit: Some(commit.to_owned()),
+                    made: Some(made.to_string()),
+                    files,
+                };
+                self.note_merged(task, tasks, &merge)
+            }
+            Merged::Conflict { files } => {
+                let files: Vec<String> = files
+                    .iter()
+                    .map(|file| file.to_string_lossy().into_owned())
+                    .collect();
+                self.conflict(task, tasks, commit, &files)
+            }
+        }
+    }
+
+    /// What is merged brings along those whose conflict it resolved. It comes last: until then the others wait for it.
+    fn note_merged(&mut self, task: &Task, tasks: &[Task], merge: &Merge) -> Result<()> {
+        let mut all: Vec<&TaskId> = Vec::new();
+        if let Some(root) = resolves(task) {
+            let of_it = |other: &&Task| {
+                other.id() != task.id()
+                    && other.is_done()
+                    && other.is_unmerged()
+                    && (*other.id() == root || resolves(other).as_ref() == Some(&root))
+            };
+            all.extend(tasks.iter().filter(of_it).map(Task::id));
+        }
+        all.push(task.id());
+        for id in all {
+            self.parts.store.merged(&self.team, HOST, id, merge)?;
+        }
+        self.read()
+    }
+
+    /// Both sides have changed the same: whoever brought the later one resolves it, twice at most.
+    fn conflict(
+        &mut self,
+        task: &Task,
+        tasks: &[Task],
+        commit: &str,
+        files: &[String],
+    ) -> Result<()> {
+        let root = root(task);
+        let times = tasks
+            .iter()
+            .filter(|other| resolves(other).as_ref() == Some(&root))
+            .count();
+        let is_final = times >= MOST_CONFLICTS;
+        let made = if is_final {
+            None
+        } else {
+            let new = self.resolving(task, &root, commit, files);
+            let planned = [PlannedTask {
+                task: new,
+                after: Vec::new(),
+            }];
+            let made = self.parts.store.import_tasks(&self.team, HOST, &planned)?;
+            made.first().map(|task| task.id().clone())
+        };
+        self.record(
+            NewEvent::new("merge.conflict", HOST)
+                .task(&root)
+                .with("commit", commit)
+                .with("files", files)
+                .with("conflicts", files.len())
+                .with("times", times + 1)
+                .with("final", is_final)
+                .with("fixTask", made.as_ref()),
+        )?;
+        if is_final {
+            let why = format!(
+                "its work conflicts with that of others for the third time, in {}; it is kept in {}",
+                files.join(", "),
+                task.ours("result")
+                    .and_then(|result| result.get("ref"))
+                    .and_then(serde_json::Value::as_str)
+                    .unwrap_or(commit),
+            );
+            self.give_up(&root, &why)?;
+        }
+        Ok(())
+    }
+
+    fn resolving(&self, task: &Task, root: &TaskId, commit: &str, files: &[String]) -> NewTask {
+        let name = format!("refs/teamster/{}/task-{}", self.team, task.id());
+        let mut subject = format!("Resolve the conflict of task {root}: {}", task.subject());
+        if subject.chars().count() > SUBJECT_LIMIT {
+            subject = subject.chars().take(SUBJECT_LIMIT - 1).collect();
+            subject.push('…');
+        }
+        let list: String = files
+            .iter()
+            .take(100)
+            .fold(String::new(), |list, file| list + "- " + file + "\n");
+        let description = format!(
+            "The work of task {} does not fit what the team has merged meanwhile. Your worktree is at the merged state \
+             already. Bring the changes of commit {commit} ({name}) into it (`git cherry-pick -n {commit}`, or by hand), \
+             so that what both sides wanted holds, and leave no conflict marker. Both sides changed:\n\n{list}\n\
+             The task was: {}\n\n{}",
+            task.id(),
+            task.subject(),
+            short(task.description(), 4_000),
+        );
+        let mut notes = Object::new();
+        notes.insert("merged".into(), json!(false));
+        notes.insert("resolves".into(), json!(root));
+        NewTask {
+            subject,
+            description,
+            owner: task.owner().and_then(|owner| owner.parse().ok()),
+            paths: task.paths(),
+            notes,
+            ..NewTask::default()
+        }
+    }
+
+    /// A conflict whose resolution failed for good will not be resolved; a task that was given up needs no resolution.
+    fn give_up_unresolved(&mut self, tasks: &[Task]) -> Result<bool> {
+        let mut any = false;
+        for task in tasks {
+            let Some(root) = resolves(task) else { continue };
+            let Some(whole) = tasks.iter().find(|other| *other.id() == root) else {
+                continue;
+            };
+            if task.is_failed() && !whole.is_failed() && whole.is_unmerged() {
+                let why = format!("its conflict was not resolved: task {} failed", task.id());
+                self.give_up(whole.id(), &why)?;
+                any = true;
+            } else if whole.is_failed() && task.is_done() && task.is_unmerged() {
+                let why = format!("task {root}, which it was to save, was given up");
+                self.give_up(task.id(), &why)?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    pub(super) fn give_up(&mut self, id: &TaskId, why: &str) -> Result<()> {
+        self.parts.store.give_up(&self.team, HOST, id, why)?;
+        self.read()
+    }
+}
+
+fn word(predicted: &Predicted) -> &'static str {
+    match predicted {
+        Predicted::Already => "already",
+        Predicted::Clean { .. } => "clean",
+        Predicted::Conflict { .. } => "conflict",
+        Predicted::Unrelated => "unrelated",
+    }
+}
+
+pub(super) fn short(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(limit).collect();
+    cut.push('…');
+    cut
+}

@@ -1,0 +1,209 @@
+//! From the order to tasks, and what the checks say before anybody has worked.
+
+use std::path::Path;
+
+use serde_json::json;
+use teamster_fs::Dir;
+use teamster_store::PlannedTask;
+use teamster_types::event::NewEvent;
+use teamster_types::flow::{Outcome, Stage};
+use teamster_types::task::Task;
+
+use super::{Host, Next, Result, RunError};
+use crate::exit;
+use crate::plan::Plan;
+use crate::story::HOST;
+use crate::verify::Check;
+
+impl Host<'_> {
+    pub(super) fn plan(&mut self) -> Result<Next> {
+        if self.story.stage == Some(Stage::Plan) && self.order.requirements {
+            // What is wanted is written into the findings on the way; the engine has nothing to ask.
+            self.enter(Stage::Requirements, "they were asked for")?;
+            return Ok(Next::GoOn);
+        }
+        if !self.check_base()? {
+            return Ok(Next::Wait);
+        }
+        let known = self.tasks()?;
+        if known.is_empty() {
+            let (plan, source) = match self.make_plan() {
+                Ok(made) => made,
+                Err(_) if self.parts.desk.wish() > crate::desk::Wish::GoOn => {
+                    return Ok(Next::Wait);
+                }
+                Err(why) => return self.cannot_plan(&why),
+            };
+            if let Some(why) = self.nobody_can(&plan) {
+                return self.cannot_plan(&why);
+            }
+            if self.order.approve_plan {
+                match self.parts.desk.accept_plan(&plan.tasks) {
+                    None => return Ok(Next::Wait),
+                    Some(true) => {}
+                    Some(false) => {
+                        let (outcome, word) = (Outcome::Cancelled, "cancelled");
+                        self.finish(outcome, word, exit::CANCELLED, "the plan was not accepted")?;
+                        return Ok(Next::GoOn);
+                    }
+                }
+            }
+            self.add_checks_of(&plan)?;
+            let tasks = self.noted(plan.tasks);
+            let made = self.parts.store.import_tasks(&self.team, HOST, &tasks)?;
+            self.tell_plan(&made, source)?;
+        } else if self.story.plan.is_none() {
+            // A host was killed after it had made them and before it could say so.
+            let source = self.source();
+            self.tell_plan(&known, source)?;
+        }
+        self.enter(Stage::Execute, "the plan is made")?;
+        Ok(Next::GoOn)
+    }
+
+    fn cannot_plan(&mut self, why: &str) -> Result<Next> {
+        self.finish(Outcome::Failed, "failed", exit::FAILED, why)?;
+        Ok(Next::GoOn)
+    }
+
+    fn source(&self) -> &'static str {
+        match (&self.order.plan, self.order.leader.as_str()) {
+            (Some(_), _) => "file",
+            (None, "engine") => "sentence",
+            (None, _) => "leader",
+        }
+    }
+
+    fn make_plan(&mut self) -> std::result::Result<(Plan, &'static str), String> {
+        let source = self.source();
+        let plan = match (&self.order.plan, source) {
+            (Some(file), _) => {
+                let bytes = read(Path::new(file))?;
+                Plan::parse(Path::new(file), &bytes).map_err(|faults| faults.to_string())
+            }
+            (None, "leader") => {
+                let folder = match &self.integration {
+                    Some(integration) => integration.work_folder(),
+                    None => self.parts.folder.to_owned(),
+                };
+                let made = self
+                    .parts
+                    .leader
+                    .plan(&self.order, &folder, self.parts.desk);
+                if let Some(integration) = &self.integration {
+                    // A leader plans; what it wrote meanwhile is nobody's work.
+                    let _ = integration.clear_after_checks();
+                }
+                made
+            }
+            _ => {
+                let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();
+                Plan::of_sentence(&self.order.task, &names)
+            }
+        }?;
+        Ok((plan, source))
+    }
+
+    /// A task that nobody of the team may take would never be done, and the run would wait for it.
+    fn nobody_can(&self, plan: &Plan) -> Option<String> {
+        let members = self.order.members.iter();
+        let names: Vec<&str> = members.map(|member| member.name.as_str()).collect();
+        for (label, planned) in plan.labels.iter().zip(&plan.tasks) {
+            if let Some(owner) = &planned.task.owner
+                && !names.contains(&owner.as_str())
+            {
+                return Some(format!(
+                    "task {label} of the plan is for {owner}, who is not in the team ({})",
+                    names.join(", ")
+                ));
+            }
+        }
+        None
+    }
+
+    /// What single tasks of the plan and the plan itself ask for is checked as well, in the end and on the base.
+    fn add_checks_of(&mut self, plan: &Plan) -> Result<()> {
+        let mut more: Vec<Check> = Vec::new();
+        for command in &plan.verify {
+            more.push(Check::new(command, "the plan"));
+        }
+        for (label, planned) in plan.labels.iter().zip(&plan.tasks) {
+            for command in &planned.task.verify {
+                more.push(Check::new(command, format!("task {label} of the plan")));
+            }
+        }
+        let before = self.order.verify.len();
+        for check in more {
+            let known = &self.order.verify;
+            if !known.iter().any(|known| known.command == check.command) {
+                self.order.verify.push(check);
+            }
+        }
+        if self.order.verify.len() > before {
+            let event = NewEvent::new("run.resumed", HOST).with("order", &self.order);
+            let order = json!(self.order);
+            self.parts
+                .store
+                .host_team(&self.team, Some(&order), event)?;
+            self.read()?;
+            self.check_base()?;
+        }
+        Ok(())
+    }
+
+    /// With the note that their work is to be merged.
+    fn noted(&self, mut tasks: Vec<PlannedTask>) -> Vec<PlannedTask> {
+        if self.merges() {
+            for planned in &mut tasks {
+                planned.task.notes.insert("merged".into(), json!(false));
+            }
+        }
+        tasks
+    }
+
+    fn tell_plan(&mut self, tasks: &[Task], source: &str) -> Result<()> {
+        let list: Vec<_> = tasks
+            .iter()
+            .map(|task| {
+                json!({
+                    "id": task.id(),
+                    "label": task.ours("label"),
+                    "subject": task.subject(),
+                    "owner": task.owner(),
+                    "blockedBy": task.blocked_by(),
+                })
+            })
+            .collect();
+        let event = NewEvent::new("run.plan", HOST)
+            .with("source", source)
+            .with("path", &self.order.plan)
+            .with("tasks", list);
+        self.record(event)
+    }
+
+    /// Puts one more task before the team.
+    pub(super) fn add_task(&mut self, new: teamster_types::task::NewTask) -> Result<()> {
+        let planned = self.noted(vec![PlannedTask {
+            task: new,
+            after: Vec::new(),
+        }]);
+        self.parts.store.import_tasks(&self.team, HOST, &planned)?;
+        self.read().map_err(RunError::from)
+    }
+}
+
+/// The plan's file. Links on the way to a file that the user named are the user's own.
+fn read(file: &Path) -> std::result::Result<Vec<u8>, String> {
+    let missing = || format!("the plan {} is not there any more", file.display());
+    let real = file.canonicalize().map_err(|_| missing())?;
+    let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
+        return Err(missing());
+    };
+    let found = Dir::open_root(folder)
+        .and_then(|dir| match dir {
+            Some(dir) => dir.read(&name.to_string_lossy()),
+            None => Ok(None),
+        })
+        .map_err(|error| error.to_string())?;
+    found.map(|(bytes, _)| bytes).ok_or_else(missing)
+}

@@ -1,0 +1,160 @@
+//! What is left to do, judged from the tasks alone.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use teamster_types::TaskId;
+use teamster_types::task::{Status, Task};
+
+/// The task whose conflict this one is to resolve.
+pub(super) fn resolves(task: &Task) -> Option<TaskId> {
+    task.ours("resolves")?.as_str()?.parse().ok()
+}
+
+/// The task that the work of this one belongs to: itself, or the one whose conflict it resolves.
+pub(super) fn root(task: &Task) -> TaskId {
+    resolves(task).unwrap_or_else(|| task.id().clone())
+}
+
+/// The commit that a completed task ended with; `None` when it changed nothing.
+pub(super) fn commit_of(task: &Task) -> Option<&str> {
+    task.ours("result")?.get("commit")?.as_str()
+}
+
+/// Whether it changed what it had not reserved.
+pub(super) fn needs_review(task: &Task) -> bool {
+    let review = task.ours("result").and_then(|result| result.get("review"));
+    review == Some(&Value::Bool(true))
+}
+
+/// Whether a later task has taken over what this one was to bring.
+fn is_superseded(task: &Task, tasks: &[Task]) -> bool {
+    let root = root(task);
+    tasks.iter().any(|other| {
+        other.id().number() > task.id().number() && resolves(other).as_ref() == Some(&root)
+    })
+}
+
+/// The tasks whose work is to be merged now, in the order of their numbers: nobody can have begun a task before those
+/// that it waits for were merged, so this is also the order of their dependencies.
+pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
+    tasks
+        .iter()
+        .filter(|task| task.is_done() && task.is_unmerged() && !is_superseded(task, tasks))
+        .collect()
+}
+
+/// Tasks that will never be done: they failed for good, or wait for one that did.
+pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
+    let known: BTreeSet<&TaskId> = tasks.iter().map(Task::id).collect();
+    let mut hopeless: BTreeSet<TaskId> = tasks
+        .iter()
+        .filter(|task| task.is_failed())
+        .map(|task| task.id().clone())
+        .collect();
+    loop {
+        let more: Vec<TaskId> = tasks
+            .iter()
+            .filter(|task| task.status() == Status::Pending && !hopeless.contains(task.id()))
+            .filter(|task| {
+                let mut blockers = task.blocked_by().iter();
+                blockers.any(|id| hopeless.contains(id) || !known.contains(id))
+            })
+            .map(|task| task.id().clone())
+            .collect();
+        if more.is_empty() {
+            return hopeless;
+        }
+        hopeless.extend(more);
+    }
+}
+
+/// Tasks that somebody still has to do something about.
+pub(super) fn open(tasks: &[Task]) -> Vec<&Task> {
+    let hopeless = hopeless(tasks);
+    tasks
+        .iter()
+        .filter(|task| !hopeless.contains(task.id()))
+        .filter(|task| task.status() != Status::Completed || task.is_unmerged())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use teamster_types::Time;
+    use teamster_types::json::Object;
+    use teamster_types::task::NewTask;
+
+    use super::*;
+
+    fn task(number: u64, blocked_by: &[u64], status: &str, notes: &Value) -> Task {
+        let new = NewTask {
+            subject: format!("task {number}"),
+            blocked_by: blocked_by
+                .iter()
+                .copied()
+                .map(TaskId::from_number)
+                .collect(),
+            notes: notes.as_object().cloned().unwrap_or_else(Object::new),
+            ..NewTask::default()
+        };
+        let id = TaskId::from_number(number);
+        let made = Task::new(id.clone(), &new, Time::from_millis(0));
+        let mut raw = made.as_object().clone();
+        raw.insert("status".into(), json!(status));
+        if notes.get("failed").is_some() {
+            raw["metadata"]["permanentlyFailed"] = json!(true);
+        }
+        Task::from_object(&id, raw).unwrap()
+    }
+
+    fn numbers(tasks: &[&Task]) -> Vec<u128> {
+        tasks.iter().map(|task| task.id().number()).collect()
+    }
+
+    #[test]
+    fn whoever_waits_for_a_failed_task_is_not_waited_for_however_far_behind() {
+        let none = json!({});
+        let tasks = [
+            task(1, &[], "completed", &json!({ "failed": true })),
+            task(2, &[1], "pending", &none),
+            task(3, &[2], "pending", &none),
+            task(4, &[], "pending", &none),
+            task(5, &[99], "pending", &none),
+        ];
+        let numbers_of: Vec<u128> = hopeless(&tasks).iter().map(TaskId::number).collect();
+        assert_eq!(numbers_of, [1, 2, 3, 5]);
+        assert_eq!(numbers(&open(&tasks)), [4]);
+    }
+
+    #[test]
+    fn what_is_done_is_open_until_it_is_merged() {
+        let tasks = [
+            task(1, &[], "completed", &json!({ "merged": false })),
+            task(2, &[], "completed", &json!({ "merged": true })),
+            task(3, &[], "completed", &json!({})),
+        ];
+        assert_eq!(numbers(&to_merge(&tasks)), [1]);
+        assert_eq!(numbers(&open(&tasks)), [1]);
+    }
+
+    #[test]
+    fn a_conflict_is_the_business_of_the_last_who_resolves_it() {
+        let merged = |more: Value| {
+            let mut notes = json!({ "merged": false });
+            for (key, value) in more.as_object().unwrap() {
+                notes[key] = value.clone();
+            }
+            notes
+        };
+        let tasks = [
+            task(1, &[], "completed", &merged(json!({}))),
+            task(2, &[], "completed", &merged(json!({ "resolves": "1" }))),
+            task(3, &[], "pending", &merged(json!({ "resolves": "1" }))),
+        ];
+        assert!(to_merge(&tasks).is_empty());
+        assert_eq!(numbers(&open(&tasks)), [1, 2, 3]);
+        assert_eq!(root(&tasks[2]).number(), 1);
+    }
+}

@@ -1,0 +1,200 @@
+//! While work goes on: workers are there, the dead are replaced, what is done is merged, and nothing is waited for that
+//! will not come.
+
+use std::time::{Duration, Instant};
+
+use teamster_types::flow::{Outcome, Stage};
+use teamster_types::heartbeat::WorkerStatus;
+use teamster_types::task::{Status, Task};
+use teamster_workers::record::{self, Backend, Wanted};
+use teamster_workers::shutdown::{How, Shutdown};
+use teamster_workers::supervise::Found;
+
+use super::settled::{self, open};
+use super::{Host, Next, Result, RunError};
+use crate::desk::Wish;
+use crate::exit;
+use crate::order::Hand;
+use crate::story::HOST;
+
+/// The dead are looked for this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// So long somebody may still come back when nobody is left who could work.
+const ALONE: Duration = Duration::from_secs(15);
+
+impl Host<'_> {
+    pub(super) fn work(&mut self) -> Result<Next> {
+        let tasks = self.tasks()?;
+        if self.merge(&tasks)? {
+            return Ok(Next::GoOn);
+        }
+        let still = open(&tasks);
+        if still.is_empty() {
+            return self.worked(&tasks);
+        }
+        if let Some(why) = self.exhausted() {
+            return self.out_of_budget(&why);
+        }
+        if !self.crew_is_up {
+            self.start_crew()?;
+        }
+        if Instant::now() >= self.next_look {
+            self.look_after()?;
+            self.next_look = Instant::now() + LOOK_AGAIN;
+        }
+        if let Some(why) = self.nobody_left(&still)? {
+            self.stop_crew("nobody is left who could work")?;
+            self.finish(Outcome::Failed, "tasks_failed", exit::TASKS_FAILED, &why)?;
+            return Ok(Next::GoOn);
+        }
+        Ok(Next::Wait)
+    }
+
+    /// Everything that can be done is done.
+    fn worked(&mut self, tasks: &[Task]) -> Result<Next> {
+        let hopeless = settled::hopeless(tasks);
+        let done = tasks.iter().filter(|task| task.is_done()).count();
+        if done == 0 {
+            self.stop_crew("no task could be done")?;
+            let why = format!("none of {} tasks could be done", tasks.len());
+            self.finish(Outcome::Failed, "tasks_failed", exit::TASKS_FAILED, &why)?;
+            return Ok(Next::GoOn);
+        }
+        let reason = match hopeless.len() {
+            0 => "every task is done".to_owned(),
+            some => format!("{done} tasks are done, {some} will not be"),
+        };
+        self.enter(Stage::Verify, &reason)?;
+        Ok(Next::GoOn)
+    }
+
+    /// Starts everyone of the team who does not run. Whoever has a launch on record is the supervisor's business.
+    fn start_crew(&mut self) -> Result<()> {
+        let mut why_not = Vec::new();
+        let mut there = 0;
+        for hand in self.order.members.clone() {
+            if self.parts.desk.wish() > Wish::GoOn {
+                return Ok(());
+            }
+            let known = record::read(self.parts.project, &self.team, &hand.name)?;
+            if known.is_some() {
+                there += 1;
+                continue;
+            }
+            // A signal for an earlier one of this name is not for the next.
+            self.parts.store.clear_signals(&self.team, &hand.name)?;
+            match self.parts.launcher.start(&self.wanted(&hand), 0) {
+                Ok(_) => there += 1,
+                Err(error) => {
+                    let text = format!("{} could not be started: {error}", hand.name);
+                    self.parts.desk.say(&text);
+                    why_not.push(text);
+                }
+            }
+            self.read()?;
+            self.show()?;
+        }
+        self.crew_is_up = true;
+        if there == 0 {
+            let why = why_not.join("; ");
+            self.finish(Outcome::Failed, "failed", exit::FAILED, &why)?;
+        }
+        Ok(())
+    }
+
+    fn wanted(&self, hand: &Hand) -> Wanted {
+        Wanted {
+            team: self.team.clone(),
+            worker: hand.name.clone(),
+            provider: hand.provider.clone(),
+            model: hand.model.clone(),
+            in_place: self.order.in_place,
+            backend: if self.order.tmux {
+                Backend::Tmux
+            } else {
+                Backend::Process
+            },
+        }
+    }
+
+    fn look_after(&mut self) -> Result<()> {
+        for found in self.supervisor.look()? {
+            let text = match found {
+                Found::Verdict(worker, verdict, why) => format!("{worker} is {verdict}: {why}"),
+                Found::Restarted(worker, times) => format!("{worker} is started anew ({times})"),
+                Found::NotRestarted(worker, why) => format!("{worker} cannot be started: {why}"),
+                Found::GivenUp(worker) => format!("{worker} ended too often and is left"),
+            };
+            self.parts.desk.say(&text);
+        }
+        self.read()
+    }
+
+    /// Why nobody will do what is still to be done, once that has been so for a while.
+    fn nobody_left(&mut self, open: &[&Task]) -> Result<Option<String>> {
+        let is_worked_on = open.iter().any(|task| task.status() == Status::InProgress);
+        let (beats, _) = self.parts.store.heartbeats(&self.team)?;
+        let can_work = self.order.members.iter().any(|hand| {
+            beats.iter().any(|beat| {
+                beat.worker_name == hand.name && beat.status != WorkerStatus::Quarantined
+            })
+        });
+        if can_work || is_worked_on {
+            self.alone_since = None;
+            return Ok(None);
+        }
+        let since = *self.alone_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < ALONE {
+            return Ok(None);
+        }
+        let list: Vec<&str> = open.iter().map(|task| task.id().as_str()).collect();
+        Ok(Some(format!(
+            "nobody is left who could do task {}: every worker has ended or takes no more tasks",
+            list.join(", ")
+        )))
+    }
+
+    /// Stops everyone, and goes on only when nobody is left. Whoever sits before the run can make it faster.
+    pub(super) fn stop_crew(&mut self, reason: &str) -> Result<()> {
+        self.crew_is_up = false;
+        loop {
+            let wish = self.parts.desk.wish();
+            let asked = teamster_workers::shutdown::Wish {
+                team: self.team.clone(),
+                only: None,
+                actor: HOST.to_owned(),
+                reason: reason.to_owned(),
+                drain: wish == Wish::Drain,
+                force: wish == Wish::Kill,
+                deadline: self.parts.stop_deadline,
+            };
+            let desk = std::cell::RefCell::new(&mut *self.parts.desk);
+            let mut tell = |text: &str| desk.borrow_mut().say(text);
+            let hurry = || desk.borrow().wish() > wish;
+            let ends = Shutdown {
+                store: self.parts.store,
+                machine: self.parts.machine,
+                project: self.parts.project,
+                tmux: self.parts.tmux,
+                tell: &mut tell,
+                hurry: &hurry,
+            }
+            .run(&asked)?;
+            let alive: Vec<String> = ends
+                .iter()
+                .filter(|end| end.how == How::Alive)
+                .map(|end| format!("{}: {}", end.worker, end.note))
+                .collect();
+            self.read()?;
+            if alive.is_empty() {
+                return Ok(());
+            }
+            if self.parts.desk.wish() == wish {
+                return Err(RunError::refused(
+                    format!("somebody is still there: {}", alive.join(", ")),
+                    "`teamster shutdown --force` ends them; then `teamster run --resume TEAM`",
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Where a run is, told by its journal alone. Whoever reads the same events knows the same, before a crash and after it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use teamster_types::event::Event;
+use teamster_types::flow::{Outcome, Stage};
+use teamster_types::{TaskId, Time};
+
+use crate::cost::Costs;
+use crate::order::Order;
+use crate::verify::Checked;
+
+/// The actor of everything that a host does.
+pub const HOST: &str = "lead";
+
+/// A stage that was entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// Which.
+    pub stage: Stage,
+    /// When.
+    pub at: Time,
+    /// Why.
+    pub reason: String,
+}
+
+/// The gate, opened for one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Names this opening of the gate. It is drawn when nobody of the team runs any more, so no agent can know it.
+    pub id: String,
+    /// What would land.
+    pub commit: String,
+    /// Whether checks ran on it and all passed.
+    pub verified: bool,
+}
+
+/// What a person wants at the gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "lowercase")]
+pub enum Answer {
+    /// It may land.
+    Approve,
+    /// It may not.
+    Reject {
+        /// What was made is taken back.
+        #[serde(default)]
+        rollback: bool,
+        /// Why not.
+        #[serde(default)]
+        text: String,
+    },
+    /// Something is to be changed first.
+    Revise {
+        /// What.
+        #[serde(default)]
+        text: String,
+    },
+}
+
+/// An answer to one opening of the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// Which opening.
+    pub gate: String,
+    /// For which commit.
+    pub commit: String,
+    /// What is wanted.
+    pub answer: Answer,
+    /// How it was given: `terminal`, `studio`, `flag`.
+    pub via: String,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The stage it ended in.
+    pub outcome: Outcome,
+    /// The word for it: `complete`, `rejected`, `failed`, `cancelled`, `budget_exhausted`, `tasks_failed`.
+    pub word: String,
+    /// What the command exits with.
+    pub exit_code: u8,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl Finished {
+    /// Whether a run that ended so can be taken up again.
+    pub fn is_resumable(&self) -> bool {
+        !matches!(
+            self.outcome,
+            Outcome::Complete | Outcome::Rejected | Outcome::RolledBack
+        )
+    }
+}
+
+/// Where a run is.
+#[derive(Clone, Debug, Default)]
+pub struct Story {
+    /// What was ordered.
+    pub order: Option<Order>,
+    /// When it began, and when it was last taken up.
+    pub begun: Option<Time>,
+    /// The start of the present host.
+    pub hosted_since: Option<Time>,
+    /// Where it is; `None` before it has begun.
+    pub stage: Option<Stage>,
+    /// Where it was before it ended.
+    before_end: Option<Stage>,
+    /// Every stage it was in.
+    pub stages: Vec<Entered>,
+    /// How it was planned: `file`, `leader`, `sentence`.
+    pub plan: Option<String>,
+    /// Rounds of fixing that were begun.
+    pub round: u32,
+    /// Revisions that were asked for.
+    pub revisions: u32,
+    /// What the checks said before work began.
+    pub base: Vec<Checked>,
+    /// What they say about the commit below.
+    pub checks: Vec<Checked>,
+    /// The commit that was last checked.
+    pub checked: Option<String>,
+    /// The gate, while it is open.
+    pub gate: Option<Gate>,
+    /// Answers that nobody has judged yet.
+    pub answers: Vec<Answered>,
+    /// The decision at the gate.
+    pub decision: Option<Answered>,
+    /// How it ended.
+    pub finished: Option<Finished>,
+    /// What was used.
+    pub spent: Costs,
+    /// Conflicts that were met: the task, the files, and whether that was the last time.
+    pub conflicts: Vec<(TaskId, Vec<String>, bool)>,
+}
+
+impl Story {
+    /// Takes one event further. What is not about the run changes nothing.
+    pub fn apply(&mut self, event: &Event) {
+        let text = |key: &str| event.data.get(key).and_then(Value::as_str).unwrap_or("");
+        match event.kind.as_str() {
+            "run.started" | "run.resumed" => self.hosted(event),
+            "run.stage" => {
+                if let Ok(stage) = text("to").parse() {
+                    self.enter(stage, event.ts, text("reason"));
+                }
+            }
+            "run.plan" => self.plan = Some(text("source").to_owned()),
+            "run.finished" => self.finish(event),
+            "verify.passed" | "verify.failed" | "verify.flaky" => self.check(event),
+            "approval.requested" => {
+                self.gate = Some(Gate {
+                    id: text("gate").to_owned(),
+                    commit: text("commit").to_owned(),
+                    verified: event.data.get("verified") == Some(&Value::Bool(true)),
+                });
+                self.answers.clear();
+                self.decision = None;
+            }
+            "approval.answered" => self.answers.extend(answered(event)),
+            "approval.given" | "approval.refused" | "approval.revised" => self.decide(event),
+            "merge.conflict" => {
+                let files = event.data.get("files").and_then(Value::as_array);
+                let files = files.into_iter().flatten().filter_map(Value::as_str);
+                if let Some(id) = &event.task_id {
+                    self.conflicts.push((
+                        id.clone(),
+                        files.map(str::to_owned).collect(),
+                        event.data.get("final") == Some(&Value::Bool(true)),
+                    ));
+                }
+            }
+            _ => {}
+        }
+        self.spent.apply(event);
+    }
+
+    /// Whether a person was asked and has not been heard.
+    pub fn is_at_gate(&self) -> bool {
+        self.stage == Some(Stage::Approval) && self.gate.is_some() && self.decision.is_none()
+    }
+
+    fn hosted(&mut self, event: &Event) {
+        let order = event.data.get("order").cloned().unwrap_or_default();
+        if let Ok(order) = Order::deserialize(order) {
+            self.order = Some(order);
+        }
+        self.begun.get_or_insert(event.ts);
+        self.hosted_since = Some(event.ts);
+        if self
+            .finished
+            .take_if(|finished| finished.is_resumable())
+            .is_some()
+        {
+            self.stage = self.before_end.take();
+        }
+    }
+
+    fn enter(&mut self, stage: Stage, at: Time, reason: &str) {
+        match stage {
+            Stage::Fix => self.round += 1,
+            Stage::Revise => {
+                self.revisions += 1;
+                // What a person asked for is new work, and has its own rounds.
+                self.round = 0;
+            }
+            _ => {}
+        }
+        if stage != Stage::Approval {
+            self.gate = None;
+            self.decision = None;
+            self.answers.clear();
+        }
+        self.stage = Some(stage);
+        self.stages.push(Entered {
+            stage,
+            at,
+            reason: reason.to_owned(),
+        });
+    }
+
+    fn check(&mut self, event: &Event) {
+        let Ok(checked) = Checked::deserialize(Value::Object(event.data.clone())) else {
+            return;
+        };
+        let commit = event.data.get("commit").and_then(Value::as_str);
+        if event.data.get("on").and_then(Value::as_str) == Some("base") {
+            self.base.retain(|known| known.command != checked.command);
+            self.base.push(checked);
+            return;
+        }
+        if self.checked.as_deref() != commit {
+            self.checks.clear();
+            self.checked = commit.map(str::to_owned);
+        }
+        self.checks.retain(|known| known.command != checked.command);
+        self.checks.push(checked);
+    }
+
+    /// A decision counts for the opening of the gate that it names, and once.
+    fn decide(&mut self, event: &Event) {
+        let Some(decision) = answered(event) else {
+            return;
+        };
+        let fits = self
+            .gate
+            .as_ref()
+            .is_some_and(|gate| gate.id == decision.gate && gate.commit == decision.commit);
+        if fits && self.decision.is_none() {
+            self.decision = Some(decision);
+        }
+    }
+
+    fn finish(&mut self, event: &Event) {
+        let text = |key: &str| event.data.get(key).and_then(Value::as_str).unwrap_or("");
+        let Ok(Stage::End(outcome)) = text("to").parse() else {
+            return;
+        };
+        let code = event.data.get("exitCode").and_then(Value::as_u64);
+        self.finished = Some(Finished {
+            outcome,
+            word: text("outcome").to_owned(),
+            exit_code: code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
+            reason: text("reason").to_owned(),
+        });
+        if !matches!(self.stage, Some(Stage::End(_))) {
+            self.before_end = self.stage;
+        }
+        self.stage = Some(Stage::End(outcome));
+        self.stages.push(Entered {
+            stage: Stage::End(outcome),
+            at: event.ts,
+            reason: text("reason").to_owned(),
+        });
+    }
+}
+
+fn answered(event: &Event) -> Option<Answered> {
+    let text = |key: &str| {
+        let value = event.data.get(key).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
+    };
+    Some(Answered {
+        gate: text("gate"),
+        commit: text("commit"),
+        answer: Answer::deserialize(Value::Object(event.data.clone())).ok()?,
+        via: text("via"),
+    })
+}
