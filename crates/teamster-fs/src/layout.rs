@@ -292,6 +292,11 @@ pub fn report_folders(team: &TeamName) -> [&str; 3] {
 /// What a run came to, in [`report_folders`].
 pub const REPORT: &str = "report.md";
 
+/// The folder of logs, in the folder of ours in a project.
+pub const LOGS: &str = "logs";
+/// What the host of a run without a terminal printed.
+pub const RUN_LOG: &str = "run.log";
+
 /// The folder of a project's settings, presets and whatever else teamster reads from the repository.
 pub const PROJECT_SETTINGS: &str = ".teamster";
 /// What the user accepted of which project, beside the user's settings,

@@ -146,34 +146,48 @@ enum Next {
     Leave(Left),
 }
 
-/// The seat of a host. There is one for each team and one for each project; the kernel frees both at its holder's death.
+/// The seat of whoever runs something in a project. There is one; the kernel frees it at its holder's death.
+#[derive(Debug)]
+pub struct ProjectSeat {
+    lock: Lock,
+}
+
+impl ProjectSeat {
+    /// The seat, if nobody has it.
+    pub fn take(project: &Dir) -> Result<Option<Self>, FsError> {
+        let [first, second] = layout::OUR_STATE;
+        let state = project.child_or_create(first)?.child_or_create(second)?;
+        Ok(
+            match Lock::wait(&state, layout::RUN_LOCK, Duration::ZERO, false)? {
+                Waited::Held(lock) => Some(Self { lock }),
+                Waited::TimedOut => None,
+            },
+        )
+    }
+
+    /// The seat of a team's host as well, if nobody has that.
+    pub fn with_team(self, layout: &Layout, team: &TeamName) -> Result<Option<Seat>, FsError> {
+        let root = Dir::open_or_create_root(&layout.claude)?;
+        let Some(folder) = root.child_or_create(layout::TEAMS)?.child(team.as_str())? else {
+            return Ok(None);
+        };
+        Ok(
+            match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
+                Waited::Held(of_team) => Some(Seat {
+                    _project: self.lock,
+                    _team: of_team,
+                }),
+                Waited::TimedOut => None,
+            },
+        )
+    }
+}
+
+/// The seat of a host: that of its project, and that of its team.
 #[derive(Debug)]
 pub struct Seat {
     _project: Lock,
     _team: Lock,
-}
-
-impl Seat {
-    /// The seat, if nobody has it.
-    pub fn take(layout: &Layout, project: &Dir, team: &TeamName) -> Result<Option<Self>, FsError> {
-        let mut state = project.child_or_create(layout::OUR_STATE[0])?;
-        state = state.child_or_create(layout::OUR_STATE[1])?;
-        let Waited::Held(of_project) = Lock::wait(&state, layout::RUN_LOCK, Duration::ZERO, false)?
-        else {
-            return Ok(None);
-        };
-        let root = Dir::open_or_create_root(&layout.claude)?;
-        let folder = root
-            .child_or_create(layout::TEAMS)?
-            .child_or_create(team.as_str())?;
-        match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
-            Waited::Held(of_team) => Ok(Some(Self {
-                _project: of_project,
-                _team: of_team,
-            })),
-            Waited::TimedOut => Ok(None),
-        }
-    }
 }
 
 /// One host of one run.

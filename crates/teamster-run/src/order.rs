@@ -13,6 +13,10 @@ pub const MAX_FIX: u32 = 3;
 /// The order of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command"
+)]
 pub struct Order {
     /// The sentence.
     pub task: String,

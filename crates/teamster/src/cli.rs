@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     completions, config, doctor, flow, hook, install, journal, man, message, party, plan, plugin,
-    shutdown, state_file, status, task, team, trust, uninstall, worker, worktree, zombies,
+    run, shutdown, state_file, status, task, team, trust, uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -39,6 +39,7 @@ enum Command {
     Status(status::Status),
     Team(team::Team),
     Task(task::Task),
+    Run(run::Run),
     Plan(plan::Plan),
     Message(message::Message),
     Worker(worker::Worker),
@@ -103,6 +104,7 @@ fn dispatch(cli: Cli) -> Result {
         // These two are for finding out what is wrong, so nothing wrong may stop them.
         Command::Doctor(command) => command.run(out),
         Command::Config(command) => command.run(&Context::find(out)?),
+        Command::Run(command) => command.run(&Context::find_checked(out)?),
         Command::Status(command) => command.run(&Context::find_checked(out)?),
         Command::Team(command) => command.run(&Context::find_checked(out)?),
         Command::Task(command) => command.run(&Context::find_checked(out)?),

@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Refused,
     /// The store cannot be read or written.
     Unreachable,
+    /// A run ended otherwise than well; with the code that says how.
+    Ended(u8),
     /// Whoever read our output has gone, as `head` does. Nobody is left to tell.
     Unheard,
 }
@@ -42,6 +44,7 @@ impl ErrorKind {
             Self::Nothing => "nothing",
             Self::Refused => "refused",
             Self::Unreachable => "unreachable",
+            Self::Ended(_) => "ended",
         }
     }
 
@@ -54,6 +57,7 @@ impl ErrorKind {
             Self::Nothing => exit_codes::NOTHING,
             Self::Refused => exit_codes::REFUSED,
             Self::Unreachable => exit_codes::UNREACHABLE,
+            Self::Ended(code) => code,
             Self::Unheard => exit_codes::DONE,
         }
     }
@@ -88,6 +92,11 @@ impl CommandError {
     /// Not allowed.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Refused, message)
+    }
+
+    /// A run that ended otherwise than well.
+    pub fn ended(code: u8, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Ended(code), message)
     }
 
     /// Something that does not exist.

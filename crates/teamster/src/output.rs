@@ -56,6 +56,15 @@ impl Output {
         }
     }
 
+    /// Makes a terminal ring.
+    pub fn bell(self) -> Result {
+        if self.terminal {
+            self.write("\x07")
+        } else {
+            Ok(())
+        }
+    }
+
     /// One JSON object on a line of its own.
     pub fn object(self, object: &impl Serialize) -> Result {
         let mut line = serde_json::to_string(object).map_err(|error| {

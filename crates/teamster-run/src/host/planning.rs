@@ -9,7 +9,7 @@ use teamster_types::event::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::task::Task;
 
-use super::{Host, Next, Result, RunError};
+use super::{Host, Next, Result};
 use crate::exit;
 use crate::plan::Plan;
 use crate::story::HOST;
@@ -188,7 +188,7 @@ impl Host<'_> {
             after: Vec::new(),
         }]);
         self.parts.store.import_tasks(&self.team, HOST, &planned)?;
-        self.read().map_err(RunError::from)
+        self.read()
     }
 }
 

@@ -3,6 +3,7 @@
 //! mends. That one of them cannot be written is said once and stops nothing.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -64,12 +65,12 @@ impl Host<'_> {
     }
 
     fn project_team_state(&mut self, stage: Stage, tasks: &[Task]) -> Result<(), String> {
-        let mut state = team_state(&self.story, stage, tasks);
-        state["team"] = json!(self.team);
-        if self.projector.team_state.as_ref() == Some(&state) {
+        let mut current = team_state(&self.story, stage, tasks);
+        current["team"] = json!(self.team);
+        if self.projector.team_state.as_ref() == Some(&current) {
             return Ok(());
         }
-        let mut written = state.clone();
+        let mut written = current.clone();
         written["updatedAt"] = json!(self.parts.store.now());
         let mut bytes = serde_json::to_vec_pretty(&written).map_err(|error| error.to_string())?;
         bytes.push(b'\n');
@@ -82,7 +83,7 @@ impl Host<'_> {
             .map_err(|error| error.to_string())?;
         dir.replace(layout::TEAM_STATE, &bytes, Sync::Fast)
             .map_err(|error| error.to_string())?;
-        self.projector.team_state = Some(state);
+        self.projector.team_state = Some(current);
         Ok(())
     }
 
@@ -164,7 +165,7 @@ impl Host<'_> {
             .store
             .heartbeats(&self.team)
             .map_err(|error| error.to_string())?;
-        let now = self.agents(stage, tasks, &beats);
+        let now = agents(stage, tasks, &beats);
         let before = self.projector.agents.clone();
         if before.as_ref() == Some(&now) {
             return Ok(());
@@ -176,33 +177,6 @@ impl Host<'_> {
             .map_err(|error| error.to_string())?;
         self.projector.agents = Some(now);
         Ok(())
-    }
-
-    fn agents(&self, stage: Stage, tasks: &[Task], beats: &[Heartbeat]) -> Agents {
-        let subjects: HashMap<&str, &str> = tasks
-            .iter()
-            .map(|task| (task.id().as_str(), task.subject()))
-            .collect();
-        let mut rows = BTreeMap::new();
-        for beat in beats {
-            let task = beat.current_task_id.as_ref().map(ToString::to_string);
-            let subject = task
-                .as_deref()
-                .and_then(|id| subjects.get(id))
-                .map(|subject| (*subject).to_owned());
-            let status = match beat.status {
-                WorkerStatus::Executing => Status::Working,
-                WorkerStatus::Quarantined => Status::Failed,
-                _ => Status::Idle,
-            };
-            rows.insert(beat.worker_name.to_string(), (status, subject, task));
-        }
-        Agents {
-            phase: stage.pdca(),
-            rows,
-            progress: Progress::of(tasks),
-            over: matches!(stage, Stage::End(_)),
-        }
     }
 
     fn agent_ops(&self, before: Option<&Agents>, now: &Agents) -> Vec<Op> {
@@ -267,6 +241,34 @@ impl Host<'_> {
             .find(|hand| hand.name.as_str() == name);
         hand.and_then(|hand| hand.role.clone())
             .unwrap_or_else(|| "worker".to_owned())
+    }
+}
+
+/// What viewers see of the team now.
+fn agents(stage: Stage, tasks: &[Task], beats: &[Heartbeat]) -> Agents {
+    let subjects: HashMap<&str, &str> = tasks
+        .iter()
+        .map(|task| (task.id().as_str(), task.subject()))
+        .collect();
+    let mut rows = BTreeMap::new();
+    for beat in beats {
+        let task = beat.current_task_id.as_ref().map(ToString::to_string);
+        let subject = task
+            .as_deref()
+            .and_then(|id| subjects.get(id))
+            .map(|subject| (*subject).to_owned());
+        let status = match beat.status {
+            WorkerStatus::Executing => Status::Working,
+            WorkerStatus::Quarantined => Status::Failed,
+            _ => Status::Idle,
+        };
+        rows.insert(beat.worker_name.to_string(), (status, subject, task));
+    }
+    Agents {
+        phase: stage.pdca(),
+        rows,
+        progress: Progress::of(tasks),
+        over: matches!(stage, Stage::End(_)),
     }
 }
 
@@ -355,7 +357,7 @@ fn finding(phase: &str, story: &Story, tasks: &[Task]) -> String {
                 } else {
                     task.status().as_str()
                 };
-                text += &format!("- {} ({state}): {}\n", task.id(), task.subject());
+                let _ = writeln!(text, "- {} ({state}): {}", task.id(), task.subject());
             }
             if tasks.is_empty() {
                 text += "No task yet.\n";
@@ -363,7 +365,7 @@ fn finding(phase: &str, story: &Story, tasks: &[Task]) -> String {
         }
         "REVIEWING" => {
             for checked in &story.checks {
-                text += &format!("- {}: {}\n", checked.command, checked.verdict.words());
+                let _ = writeln!(text, "- {}: {}", checked.command, checked.verdict.words());
             }
             if story.checks.is_empty() {
                 text += "Nothing was verified.\n";

@@ -13,6 +13,7 @@ pub mod party;
 pub mod plan;
 pub mod play;
 pub mod plugin;
+pub mod run;
 pub mod shutdown;
 pub mod state_file;
 pub mod status;

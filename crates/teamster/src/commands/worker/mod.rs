@@ -19,7 +19,7 @@ use clap::{Args, Subcommand};
 use crate::context::Context;
 use crate::error::Result;
 pub(super) use list::table;
-pub(super) use wanted::{project, tmux};
+pub(super) use wanted::{Settings, project, setup_time, tmux};
 
 /// Start, watch and stop workers
 #[derive(Args, Debug)]

@@ -1,0 +1,54 @@
+//! A run as one JSON object a line: the events of its journal as they are.
+
+use serde_json::json;
+use teamster_run::desk::{Desk, Look, Wish};
+use teamster_run::story::Answer;
+use teamster_store::PlannedTask;
+use teamster_types::event::Event;
+
+use super::Screen;
+use crate::output::Output;
+
+/// Events as JSON.
+pub struct Json {
+    out: Output,
+    screen: Screen,
+}
+
+impl Json {
+    pub fn new(out: Output, screen: Screen) -> Self {
+        Self { out, screen }
+    }
+}
+
+impl Desk for Json {
+    fn event(&mut self, event: &Event) {
+        let _ = self.out.object(event);
+    }
+
+    fn look(&mut self, _look: &Look<'_>) {}
+
+    fn say(&mut self, text: &str) {
+        let _ = self.out.object(&json!({ "type": "remark", "text": text }));
+    }
+
+    fn output(&mut self, line: &str) {
+        let _ = self.out.object(&json!({ "type": "output", "text": line }));
+    }
+
+    fn wish(&self) -> Wish {
+        self.screen.signals.wish()
+    }
+
+    fn accept_plan(&mut self, _tasks: &[PlannedTask]) -> Option<bool> {
+        Some(false)
+    }
+
+    fn open_gate(&mut self, text: &str) {
+        let _ = self.out.object(&json!({ "type": "gate", "text": text }));
+    }
+
+    fn answer(&mut self) -> Option<(Answer, &'static str)> {
+        self.screen.answer()
+    }
+}

@@ -1,0 +1,80 @@
+//! A run as plain lines, for logs and pipes.
+
+use teamster_run::desk::{Desk, Look, Wish};
+use teamster_run::story::Answer;
+use teamster_store::PlannedTask;
+use teamster_types::event::Event;
+
+use super::Screen;
+use super::signals::words;
+use crate::commands::run::words::Words;
+use crate::output::Output;
+use crate::shown::{plain, viewed_line};
+
+/// Plain lines.
+pub struct Lines {
+    out: Output,
+    screen: Screen,
+    words: Words,
+    told: Wish,
+}
+
+impl Lines {
+    pub fn new(out: Output, screen: Screen) -> Self {
+        Self {
+            out,
+            screen,
+            words: Words::default(),
+            told: Wish::GoOn,
+        }
+    }
+
+    /// Whoever reads may have gone; the work goes on.
+    fn print(&self, line: &str) {
+        let _ = self.out.text(&format!("{line}\n"));
+    }
+}
+
+impl Desk for Lines {
+    fn event(&mut self, event: &Event) {
+        if let Some(line) = self.words.of(event) {
+            let time = event.ts.to_string();
+            let time = time.get(11..19).unwrap_or_default();
+            self.print(&format!("{time}  {line}"));
+        }
+    }
+
+    fn look(&mut self, _look: &Look<'_>) {
+        let wish = self.screen.signals.wish();
+        if wish > self.told {
+            self.told = wish;
+            if let Some(text) = words(wish) {
+                self.print(text);
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.print(&format!("          {}", viewed_line(text)));
+    }
+
+    fn output(&mut self, line: &str) {
+        self.print(&format!("        | {}", viewed_line(line)));
+    }
+
+    fn wish(&self) -> Wish {
+        self.screen.signals.wish()
+    }
+
+    fn accept_plan(&mut self, _tasks: &[PlannedTask]) -> Option<bool> {
+        Some(false)
+    }
+
+    fn open_gate(&mut self, text: &str) {
+        self.print(&plain(text));
+    }
+
+    fn answer(&mut self) -> Option<(Answer, &'static str)> {
+        self.screen.answer()
+    }
+}

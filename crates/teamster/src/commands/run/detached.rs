@@ -1,0 +1,74 @@
+//! A run that goes on without a terminal.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use teamster_fs::{Dir, layout};
+use teamster_isolate::detached::Detached;
+use teamster_types::TeamName;
+use teamster_workers::launch::own_program;
+
+use crate::commands::worker;
+use crate::context::Context;
+use crate::error::{CommandError, ErrorKind, Result};
+
+/// A host needs moments to begin.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Starts the host of a run that exists, and returns once it has said in the journal that it is there.
+pub fn start(context: &Context, team: &TeamName) -> Result {
+    let project = worker::project(context, team)?;
+    let before = context.read()?.position(team)?;
+    let mut logs = Dir::open_or_create_root(&project)?;
+    for name in [layout::OMC, layout::LOGS, team.as_str()] {
+        logs = logs.child_or_create(name)?;
+    }
+    let args: Vec<OsString> = ["run", "--resume", team.as_str(), "--json"]
+        .iter()
+        .map(OsString::from)
+        .collect();
+    let mut child = Detached {
+        program: &own_program(),
+        args: &args,
+        folder: &project,
+        set: &[],
+        unset: &["TMUX", "TMUX_PANE"],
+    }
+    .start(logs.open_append(layout::RUN_LOG)?)
+    .map_err(|error| {
+        CommandError::new(
+            ErrorKind::Failed,
+            format!("the host could not be started: {error}"),
+        )
+    })?;
+    let pid = child.id();
+    let log = logs.join(layout::RUN_LOG);
+    let start = Instant::now();
+    loop {
+        let events = context.read()?.events(team, before + 1, 100)?.events;
+        let begun = |kind: &str| matches!(kind, "run.started" | "run.resumed");
+        if events.iter().any(|event| begun(&event.kind)) {
+            break;
+        }
+        let is_over = !matches!(child.try_wait(), Ok(None));
+        if is_over || start.elapsed() > PATIENCE {
+            return Err(CommandError::new(
+                ErrorKind::Failed,
+                format!("the host of {team} did not begin"),
+            )
+            .hint(format!("see {}", log.display())));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    context.out.answer(
+        || json!({ "team": team, "pid": pid, "log": log.display().to_string() }),
+        || {
+            format!(
+                "team {team} works as process {pid}; `teamster status --team {team} --watch` shows how far it is, \
+                 `teamster journal --team {team} --follow` all that happens\n"
+            )
+        },
+    )
+}

@@ -1,0 +1,224 @@
+//! A process that hosts a run: it has the seat, finds what is needed, and says at the end how it went.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use teamster_fs::Dir;
+use teamster_fs::proc::Machine;
+use teamster_isolate::git::{Git, Repo};
+use teamster_run::host::{Host, Left, Parts, ProjectSeat, RunError, Seat};
+use teamster_run::order::Order;
+use teamster_run::story::Answer;
+use teamster_types::TeamName;
+use teamster_workers::launch::{self, Launcher};
+
+use super::desk::{self, Screen};
+use super::leader::Leader;
+use crate::commands::worker;
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::{CommandError, ErrorKind, Result};
+
+/// How long one run of a check may take.
+const CHECK_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// How long workers may take to stop.
+const STOP_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How it went.
+pub struct Hosted {
+    pub team: TeamName,
+    pub project: PathBuf,
+    pub left: Left,
+}
+
+/// What a team's run was ordered to do.
+pub fn order_of(context: &Context, team: &TeamName) -> Result<Order> {
+    let config = context.read()?.team(team)?;
+    let order = config.run().ok_or_else(|| {
+        CommandError::not_found(format!("team {team} was not made by a run"))
+            .hint("`teamster run` makes a team of its own")
+    })?;
+    Order::deserialize(order).map_err(|error| {
+        CommandError::new(
+            ErrorKind::Failed,
+            format!("the order of {team} cannot be read: {error}"),
+        )
+        .hint("look at config.json of the team; a newer teamster may have written it")
+    })
+}
+
+/// Takes up a run that exists, to its end.
+pub fn host(context: &Context, team: &TeamName, order: Order) -> Result {
+    let hosted = host_with(context, team, order, None)?;
+    says_how(context, &hosted)
+}
+
+/// The same for a command that brings an answer for the gate along.
+pub fn host_with(
+    context: &Context,
+    team: &TeamName,
+    order: Order,
+    answer: Option<Answer>,
+) -> Result<Hosted> {
+    let project = worker::project(context, team)?;
+    let dir = Dir::open_or_create_root(&project)?;
+    let seat = ProjectSeat::take(&dir)?.ok_or_else(busy)?;
+    let layout = context.layout.of_project(&project);
+    let seat = seat.with_team(&layout, team)?.ok_or_else(busy)?;
+    run(context, team, order, seat, answer)
+}
+
+/// A run whose seat is taken already.
+pub fn host_seated(
+    context: &Context,
+    team: &TeamName,
+    order: Order,
+    seat: Seat,
+    answer: Option<Answer>,
+) -> Result {
+    let hosted = run(context, team, order, seat, answer)?;
+    says_how(context, &hosted)
+}
+
+pub fn busy() -> CommandError {
+    CommandError::new(
+        ErrorKind::Conflict,
+        "another run works in this project, or another process hosts this team",
+    )
+    .hint("`teamster status` shows it; one run at a time works in a project")
+}
+
+fn run(
+    context: &Context,
+    team: &TeamName,
+    order: Order,
+    _seat: Seat,
+    answer: Option<Answer>,
+) -> Result<Hosted> {
+    let project = worker::project(context, team)?;
+    let layout = context.layout.of_project(&project);
+    let dir = Dir::open_or_create_root(&project)?;
+    let machine = Machine::read();
+    let teamster = launch::own_program();
+    let launcher = Launcher {
+        store: context.read()?,
+        project: &project,
+        teamster: &teamster,
+        tmux: worker::tmux(&project),
+        setup: worker::setup_time(context, &project)?,
+    };
+    let tmux = worker::tmux(&project).ok();
+    let repo = match (&order.base, order.in_place) {
+        (Some(_), false) => {
+            let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+            let found = Git::find(&path).and_then(|git| Repo::find(&git, &project));
+            Some(found.map_err(|error| CommandError::refused(error.message).hint(error.hint))?)
+        }
+        _ => None,
+    };
+    let screen = Screen::of(context, answer);
+    let mut desk = desk::make(context, screen);
+    let mut leader = Leader;
+    let parts = Parts {
+        store: context.store()?,
+        machine: &machine,
+        layout: &layout,
+        project: &dir,
+        folder: &project,
+        launcher: &launcher,
+        tmux: tmux.as_ref(),
+        repo: repo.as_ref().map(|found| &found.repo),
+        limits: context.config.limits(),
+        check_limit: CHECK_LIMIT,
+        stop_deadline: STOP_DEADLINE,
+        leader: &mut leader,
+        desk: desk.as_mut(),
+    };
+    let left = Host::new(parts, team.clone(), order)
+        .run()
+        .map_err(failed)?;
+    drop(desk);
+    Ok(Hosted {
+        team: team.clone(),
+        project,
+        left,
+    })
+}
+
+fn failed(error: RunError) -> CommandError {
+    match error {
+        RunError::Store(error) => error.into(),
+        RunError::Files(error) => error.into(),
+        RunError::Git(error) => {
+            CommandError::new(ErrorKind::Failed, error.message).hint(error.hint)
+        }
+        RunError::Refused { message, hint } => {
+            CommandError::new(ErrorKind::Conflict, message).hint(hint)
+        }
+    }
+}
+
+/// Says how it went, and exits with the code that tells it.
+pub fn says_how(context: &Context, hosted: &Hosted) -> Result {
+    let team = &hosted.team;
+    let (word, code, why, hint) = match &hosted.left {
+        Left::Over(finished) => {
+            let report = teamster_fs::layout::report_folders(team).join("/");
+            let hint = match finished.is_resumable() {
+                true => {
+                    format!("{report}/report.md tells all; `teamster run --resume {team}` goes on")
+                }
+                false => format!("{report}/report.md tells all"),
+            };
+            (
+                finished.word.as_str(),
+                finished.exit_code,
+                finished.reason.as_str(),
+                hint,
+            )
+        }
+        Left::AtGate {
+            commit,
+            exit_code,
+            why,
+        } => (
+            "awaiting_approval",
+            *exit_code,
+            why.as_str(),
+            gate_hint(team, commit),
+        ),
+    };
+    if context.out.is_json() {
+        context.out.object(&json!({
+            "type": "result",
+            "team": team,
+            "outcome": word,
+            "exitCode": code,
+            "reason": why,
+            "hint": hint,
+        }))?;
+    }
+    if code == 0 {
+        if !context.out.is_json() {
+            context.out.text(&format!(
+                "{}: {}\n{hint}\n",
+                word.replace('_', " "),
+                crate::shown::viewed_line(why)
+            ))?;
+        }
+        return Ok(());
+    }
+    Err(CommandError::ended(
+        code,
+        format!("team {team}: {}: {why}", word.replace('_', " ")),
+    )
+    .hint(hint))
+}
+
+fn gate_hint(team: &TeamName, commit: &str) -> String {
+    format!(
+        "`teamster approve --team {team} --commit {commit}` lands it; or `teamster reject`, `teamster revise TEXT`"
+    )
+}

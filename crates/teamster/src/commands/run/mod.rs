@@ -1,0 +1,189 @@
+//! `teamster run`
+
+mod desk;
+mod detached;
+mod hosting;
+mod leader;
+mod ordering;
+mod words;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use teamster_run::order::Approve;
+use teamster_types::TeamName;
+
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+use crate::trust;
+
+pub(super) use desk::signals;
+pub(super) use hosting::{Hosted, host, host_with, says_how};
+
+/// Run a team on a task: plan it, do it, merge it, verify it, ask you
+///
+/// Workers do their tasks in worktrees of their own; what they finish is merged on a branch of the team's. Your branch
+/// changes only when you approve, your uncommitted files never. Ctrl-C once finishes current tasks and stops, twice stops
+/// now, three times kills; `teamster run --resume TEAM` goes on, after a crash too.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster run 3:executor \"fix all type errors\"   # with an agent
+  teamster run 2:codex,1:claude:reviewer \"add tests\" --verify 'make test'   # with agents
+  teamster run 1:fix --provider 'fix=command:make fix' \"fix it\" --approve never
+  teamster run --plan plan.toml 3:executor \"the plan\" --dry-run   # with an agent
+  teamster run --resume fix-all-1115-1030   # exits 3
+
+Exit codes of a run:
+  0  complete and verified, or waiting at the gate (--approve never)
+  4  your branch could not be changed as it is
+  10 rejected   11 failed verification   12 budget   13 cancelled
+  14 some tasks failed for good")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub struct Run {
+    /// Who works and on what: `[N:agent[:role][,…]] TASK`
+    #[arg(value_name = "WORDS", required_unless_present = "resume")]
+    words: Vec<String>,
+    /// The team's name [default: made from the task and the time]
+    #[arg(long, value_name = "NAME")]
+    team: Option<String>,
+    /// A preset: bugfix, devops, dev-backend, dev-frontend, or one of your own
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// A plan in TOML, YAML or JSON; `teamster plan check` checks it
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// A command that verifies the result; repeatable [default: the preset's, else those found]
+    #[arg(long, value_name = "CMD")]
+    verify: Vec<String>,
+    /// Which state machine's words to show
+    #[arg(long, value_enum, default_value = "staged")]
+    flow: FlowName,
+    /// Who plans: engine, or an agent [default: engine]
+    #[arg(long, value_name = "AGENT")]
+    leader: Option<String>,
+    /// Who decides at the gate: you, the checks, or nobody now
+    #[arg(long, value_enum, default_value = "ask")]
+    approve: ApproveWord,
+    /// How often what the checks find is worked on
+    #[arg(long, value_name = "N")]
+    max_fix: Option<u32>,
+    /// Where the work begins [default: the commit that is checked out]
+    #[arg(long, value_name = "REF")]
+    base: Option<String>,
+    /// Tokens that may be used
+    #[arg(long, value_name = "N")]
+    budget_tokens: Option<u64>,
+    /// Dollars that may be spent
+    #[arg(long, value_name = "USD")]
+    budget_usd: Option<f64>,
+    /// Minutes that it may take
+    #[arg(long, value_name = "N")]
+    budget_minutes: Option<u64>,
+    /// An agent for this run: NAME=KIND:ARGUMENT; repeatable
+    #[arg(long, value_name = "NAME=KIND:ARG")]
+    provider: Vec<String>,
+    /// Everybody works in the project's own folder: no worktrees, no merges
+    #[arg(long)]
+    no_worktrees: bool,
+    /// Run workers in panes of our own tmux
+    #[arg(long)]
+    tmux: bool,
+    /// Write down what is wanted before it is worked on
+    #[arg(long)]
+    requirements: bool,
+    /// Wait for your yes to the plan
+    #[arg(long)]
+    approve_plan: bool,
+    /// Accept the team that is proposed
+    #[arg(long)]
+    yes: bool,
+    /// Accept the commands that come with the project
+    #[arg(long)]
+    trust_project: bool,
+    /// Show the team, the plan, who would do what and the prompts; start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Go on with a run that was stopped or has crashed
+    #[arg(long, value_name = "TEAM", conflicts_with_all = ["words", "plan", "preset"])]
+    resume: Option<String>,
+    /// Go on without this terminal
+    #[arg(long, conflicts_with = "dry_run")]
+    detach: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FlowName {
+    Staged,
+    Party,
+    Pdca,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ApproveWord {
+    Ask,
+    Auto,
+    Never,
+}
+
+impl From<ApproveWord> for Approve {
+    fn from(word: ApproveWord) -> Self {
+        match word {
+            ApproveWord::Ask => Self::Ask,
+            ApproveWord::Auto => Self::Auto,
+            ApproveWord::Never => Self::Never,
+        }
+    }
+}
+
+impl Run {
+    pub fn run(self, context: &Context) -> Result {
+        trust::must_be_a_person(context, "running a team")?;
+        if let Some(team) = &self.resume {
+            let team: TeamName = team.parse()?;
+            let order = self.order_to_resume(context, &team)?;
+            if self.detach {
+                return detached::start(context, &team);
+            }
+            return host(context, &team, order);
+        }
+        let wanted = self.order(context)?;
+        if self.dry_run {
+            return wanted.show(context);
+        }
+        let team = wanted.create(context, self.trust_project)?;
+        if self.detach {
+            return detached::start(context, &team.name);
+        }
+        hosting::host_seated(context, &team.name, team.order, team.seat, None)
+    }
+
+    fn order_to_resume(
+        &self,
+        context: &Context,
+        team: &TeamName,
+    ) -> Result<teamster_run::order::Order> {
+        let mut order = hosting::order_of(context, team)?;
+        if let Some(tokens) = self.budget_tokens {
+            order.budget.tokens = Some(tokens);
+        }
+        if let Some(usd) = self.budget_usd {
+            order.budget.usd = Some(usd);
+        }
+        if let Some(minutes) = self.budget_minutes {
+            order.budget.minutes = Some(minutes);
+        }
+        if let Some(max_fix) = self.max_fix {
+            order.max_fix = max_fix;
+        }
+        if let Some(usd) = order.budget.usd
+            && !(usd.is_finite() && usd > 0.0)
+        {
+            return Err(CommandError::usage("--budget-usd is a number above 0"));
+        }
+        Ok(order)
+    }
+}

@@ -1,0 +1,331 @@
+//! From the words of the command to the order of a run.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use teamster_fs::Dir;
+use teamster_isolate::git::{Found, Git, GitProblem, Repo};
+use teamster_run::cost::Budget;
+use teamster_run::host::{ProjectSeat, Seat};
+use teamster_run::order::{Base, Hand, MAX_FIX, Order};
+use teamster_run::plan::Plan;
+use teamster_run::request::Request;
+use teamster_run::verify::{Check, detect};
+use teamster_store::Clock;
+use teamster_types::TeamName;
+use teamster_types::team::{NewMember, NewTeam};
+
+use super::hosting::busy;
+use super::{FlowName, Run};
+use crate::commands::worker::Settings;
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::{CommandError, Result};
+use crate::files::read_named;
+use crate::trust::{self, Unknown};
+
+/// The longest plan file.
+const PLAN_LIMIT: usize = 4 * 1024 * 1024;
+
+/// A run that can be begun.
+pub struct Wanted {
+    team: TeamName,
+    project: PathBuf,
+    order: Order,
+    plan: Option<Plan>,
+}
+
+/// A run that was begun: its team is there, and its seat is ours.
+pub struct Begun {
+    pub name: TeamName,
+    pub order: Order,
+    pub seat: Seat,
+}
+
+impl Run {
+    /// Everything that can be wrong is found here, before anything is made.
+    pub(super) fn order(&self, context: &Context) -> Result<Wanted> {
+        let request = Request::parse(&self.words).map_err(|error| {
+            CommandError::usage(error.to_string()).hint("see `teamster run --help`")
+        })?;
+        let project = context.layout.project.clone();
+        let found = self.repository(&project)?;
+        let (plan, plan_file) = self.plan_file(context)?;
+        let hands = self.hands(context, &request)?;
+        let team = self.team_name(context, &request.task)?;
+        let budget = Budget {
+            tokens: self.budget_tokens,
+            usd: self.budget_usd,
+            minutes: self.budget_minutes,
+        };
+        if budget
+            .usd
+            .is_some_and(|usd| !(usd.is_finite() && usd > 0.0))
+        {
+            return Err(CommandError::usage("--budget-usd is a number above 0"));
+        }
+        let base = match &found {
+            Some(found) => Some(self.base(found)?),
+            None => None,
+        };
+        let (verify, unverified) = self.checks(&project)?;
+        let uncommitted = match &found {
+            Some(found) => found
+                .repo
+                .uncommitted()
+                .map_err(|error| CommandError::refused(error.message).hint(error.hint))?,
+            None => 0,
+        };
+        let order = Order {
+            agents: request
+                .crew
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string),
+            task: request.task,
+            preset: self.preset.clone(),
+            members: hands,
+            base,
+            verify,
+            unverified,
+            approve: self.approve.into(),
+            max_fix: self.max_fix.unwrap_or(MAX_FIX),
+            flow: match self.flow {
+                FlowName::Staged => "staged",
+                FlowName::Party => "party",
+                FlowName::Pdca => "pdca",
+            }
+            .to_owned(),
+            leader: self.leader.clone().unwrap_or_else(|| "engine".to_owned()),
+            requirements: self.requirements,
+            plan: plan_file,
+            approve_plan: self.approve_plan,
+            in_place: self.no_worktrees,
+            tmux: self.tmux,
+            budget,
+            uncommitted,
+        };
+        if order.approve_plan && !trust::is_terminal(context) {
+            return Err(
+                CommandError::usage("--approve-plan needs a terminal to ask at")
+                    .hint("`--dry-run` shows the plan without one"),
+            );
+        }
+        Ok(Wanted {
+            team,
+            project,
+            order,
+            plan,
+        })
+    }
+
+    fn repository(&self, project: &Path) -> Result<Option<Found>> {
+        if self.no_worktrees {
+            return Ok(None);
+        }
+        let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+        let found = Git::find(&path).and_then(|git| Repo::find(&git, project));
+        found.map(Some).map_err(|error| {
+            let hint = match error.problem {
+                GitProblem::NoProgram
+                | GitProblem::NotRepository
+                | GitProblem::Bare
+                | GitProblem::NoCommits => format!(
+                    "{}; or let everybody work in the project's own folder with --no-worktrees",
+                    error.hint
+                ),
+                _ => error.hint,
+            };
+            CommandError::refused(error.message).hint(hint)
+        })
+    }
+
+    fn base(&self, found: &Found) -> Result<Base> {
+        let Some(name) = &self.base else {
+            return Ok(Base {
+                commit: found.head.to_string(),
+                branch: found.branch.clone(),
+            });
+        };
+        let commit = found
+            .repo
+            .resolve(name)
+            .map_err(|error| CommandError::refused(error.message).hint(error.hint))?
+            .ok_or_else(|| {
+                CommandError::not_found(format!("there is no commit {name}"))
+                    .hint("`git log` and `git branch` show those there are")
+            })?;
+        let is_branch = found
+            .repo
+            .resolve(&format!("refs/heads/{name}"))
+            .ok()
+            .flatten()
+            .is_some();
+        Ok(Base {
+            branch: if is_branch {
+                Some(name.clone())
+            } else {
+                found.branch.clone()
+            },
+            commit: commit.to_string(),
+        })
+    }
+
+    fn plan_file(&self, context: &Context) -> Result<(Option<Plan>, Option<String>)> {
+        let Some(file) = &self.plan else {
+            return Ok((None, None));
+        };
+        if file == Path::new("-") {
+            return Err(CommandError::usage("a run needs its plan in a file").hint(
+                "a run that crashes reads it again; `task import -` takes the standard input",
+            ));
+        }
+        let file = context.absolute(file);
+        let bytes = read_named(&file, PLAN_LIMIT)?;
+        let plan = Plan::parse(&file, &bytes).map_err(|faults| {
+            CommandError::refused(faults.to_string()).hint("`teamster plan check FILE` checks it")
+        })?;
+        Ok((Some(plan), Some(file.display().to_string())))
+    }
+
+    fn checks(&self, project: &Path) -> Result<(Vec<Check>, Vec<String>)> {
+        if !self.verify.is_empty() {
+            let given = self.verify.iter();
+            return Ok((
+                given
+                    .map(|command| Check::new(command, "--verify"))
+                    .collect(),
+                Vec::new(),
+            ));
+        }
+        let Some(dir) = Dir::open_root(project)? else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+        let detected = detect(&dir, &path);
+        let skipped = detected.skipped.iter();
+        let skipped = skipped.map(|skipped| format!("{} ({})", skipped.command, skipped.why));
+        Ok((detected.checks, skipped.collect()))
+    }
+
+    fn team_name(&self, context: &Context, task: &str) -> Result<TeamName> {
+        if let Some(name) = &self.team {
+            return Ok(name.parse()?);
+        }
+        let now = teamster_store::SystemClock.now().to_string();
+        let digits: String = now.chars().filter(char::is_ascii_digit).collect();
+        let stamp = format!(
+            "{}-{}",
+            digits.get(4..8).unwrap_or("0000"),
+            digits.get(8..14).unwrap_or("000000")
+        );
+        let mut slug = String::new();
+        for word in task
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+        {
+            if slug.len() + word.len() > 24 {
+                break;
+            }
+            if !slug.is_empty() {
+                slug.push('-');
+            }
+            slug.push_str(&word.to_ascii_lowercase());
+        }
+        if slug.is_empty() {
+            "run".clone_into(&mut slug);
+        }
+        let teams = context.read()?.teams()?;
+        for number in 1..1_000_u32 {
+            let name = match number {
+                1 => format!("{slug}-{stamp}"),
+                more => format!("{slug}-{stamp}-{more}"),
+            };
+            if !teams.iter().any(|team| team.name == name) {
+                return Ok(name.parse()?);
+            }
+        }
+        Err(CommandError::refused("no name is free for the team").hint("give it one with --team"))
+    }
+
+    /// Who works.
+    fn hands(&self, context: &Context, request: &Request) -> Result<Vec<Hand>> {
+        let _ = context;
+        let Some(crew) = &request.crew else {
+            return Err(CommandError::usage("who is to work?").hint("teamster run 3:executor TASK"));
+        };
+        Ok(crew
+            .members()
+            .into_iter()
+            .map(|member| {
+                let defined = self
+                    .provider
+                    .iter()
+                    .find(|defined| defined.split('=').next() == Some(member.agent.as_str()));
+                Hand {
+                    name: member.name,
+                    provider: defined.cloned().unwrap_or(member.agent),
+                    role: member.role,
+                    model: None,
+                    capabilities: None,
+                    prompt: String::new(),
+                }
+            })
+            .collect())
+    }
+}
+
+impl Wanted {
+    /// Makes the team. From then on the run can be taken up by anybody.
+    pub(super) fn create(self, context: &Context, trust_project: bool) -> Result<Begun> {
+        let dir = Dir::open_or_create_root(&self.project)?;
+        let settings = Settings {
+            layout: context.layout.clone(),
+            config: std::borrow::Cow::Borrowed(&context.config),
+        };
+        let mut members = Vec::new();
+        for hand in &self.order.members {
+            let provider = settings.provider(&hand.provider)?;
+            let unknown = if trust_project {
+                Unknown::Accept
+            } else {
+                Unknown::Ask
+            };
+            let plan = trust::Plan {
+                provider: &provider,
+                has_worktree: !self.order.in_place,
+            };
+            trust::require(context, &context.layout, &context.config, &plan, unknown)?;
+            members.push(NewMember {
+                name: hand.name.clone(),
+                provider: provider.name.clone(),
+                capabilities: Some(hand.capabilities.clone().unwrap_or(provider.capabilities)),
+            });
+        }
+        let seat = ProjectSeat::take(&dir)?.ok_or_else(busy)?;
+        let new = NewTeam {
+            name: self.team.clone(),
+            description: self.order.task.chars().take(200).collect(),
+            project: self.project.display().to_string(),
+            members,
+            run: Some(json!(self.order)),
+        };
+        let base = self.order.base.as_ref().map(|base| base.commit.as_str());
+        context.store()?.create_team(&new, base)?;
+        let seat = seat
+            .with_team(&context.layout, &self.team)?
+            .ok_or_else(busy)?;
+        Ok(Begun {
+            name: self.team,
+            order: self.order,
+            seat,
+        })
+    }
+
+    /// Shows what would be done.
+    pub(super) fn show(&self, context: &Context) -> Result {
+        let _ = &self.plan;
+        context
+            .out
+            .answer(|| json!({ "team": self.team }), || self.team.to_string())
+    }
+}
