@@ -40,6 +40,9 @@ pub trait Desk {
     /// Something was journalled; each event once, in order.
     fn event(&mut self, event: &Event);
 
+    /// Something was journalled before this host came; each event once, before all others.
+    fn known(&mut self, event: &Event);
+
     /// How things stand now; called several times a second.
     fn look(&mut self, look: &Look<'_>);
 

@@ -238,7 +238,7 @@ impl<'a> Host<'a> {
 
     /// Takes the run to its end, or as far as it goes.
     pub fn run(&mut self) -> Result<Left> {
-        self.read()?;
+        self.catch_up_with_the_journal()?;
         self.begin()?;
         loop {
             self.read()?;
@@ -318,6 +318,32 @@ impl<'a> Host<'a> {
         self.read()?;
         if self.story.stage.is_none() {
             self.enter(Stage::Plan, "the run begins")?;
+        }
+        Ok(())
+    }
+
+    /// Reads what was journalled before we came. Of a run that has not begun, everything is news.
+    fn catch_up_with_the_journal(&mut self) -> Result<()> {
+        let mut known = Vec::new();
+        loop {
+            let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
+            let count = page.events.len();
+            for event in page.events {
+                self.seen = event.seq;
+                self.story.apply(&event);
+                known.push(event);
+            }
+            if count < PAGE {
+                break;
+            }
+        }
+        let is_new = self.story.begun.is_none();
+        for event in &known {
+            if is_new {
+                self.parts.desk.event(event);
+            } else {
+                self.parts.desk.known(event);
+            }
         }
         Ok(())
     }

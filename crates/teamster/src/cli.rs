@@ -7,8 +7,9 @@ use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, doctor, flow, hook, install, journal, man, message, party, plan, plugin,
-    run, shutdown, state_file, status, task, team, trust, uninstall, worker, worktree, zombies,
+    completions, config, doctor, flow, gate, hook, install, journal, man, message, party, plan,
+    plugin, run, shutdown, state_file, status, task, team, trust, uninstall, worker, worktree,
+    zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -40,6 +41,9 @@ enum Command {
     Team(team::Team),
     Task(task::Task),
     Run(run::Run),
+    Approve(gate::Approve),
+    Reject(gate::Reject),
+    Revise(gate::Revise),
     Plan(plan::Plan),
     Message(message::Message),
     Worker(worker::Worker),
@@ -105,6 +109,9 @@ fn dispatch(cli: Cli) -> Result {
         Command::Doctor(command) => command.run(out),
         Command::Config(command) => command.run(&Context::find(out)?),
         Command::Run(command) => command.run(&Context::find_checked(out)?),
+        Command::Approve(command) => command.run(&Context::find_checked(out)?),
+        Command::Reject(command) => command.run(&Context::find_checked(out)?),
+        Command::Revise(command) => command.run(&Context::find_checked(out)?),
         Command::Status(command) => command.run(&Context::find_checked(out)?),
         Command::Team(command) => command.run(&Context::find_checked(out)?),
         Command::Task(command) => command.run(&Context::find_checked(out)?),

@@ -4,6 +4,7 @@ pub mod completions;
 pub mod config;
 pub mod doctor;
 pub mod flow;
+pub mod gate;
 pub mod hook;
 pub mod install;
 pub mod journal;

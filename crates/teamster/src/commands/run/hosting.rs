@@ -1,6 +1,5 @@
 //! A process that hosts a run: it has the seat, finds what is needed, and says at the end how it went.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -27,10 +26,9 @@ const CHECK_LIMIT: Duration = Duration::from_secs(30 * 60);
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How it went.
-pub struct Hosted {
-    pub team: TeamName,
-    pub project: PathBuf,
-    pub left: Left,
+struct Hosted {
+    team: TeamName,
+    left: Left,
 }
 
 /// What a team's run was ordered to do.
@@ -51,23 +49,18 @@ pub fn order_of(context: &Context, team: &TeamName) -> Result<Order> {
 
 /// Takes up a run that exists, to its end.
 pub fn host(context: &Context, team: &TeamName, order: Order) -> Result {
-    let hosted = host_with(context, team, order, None)?;
-    says_how(context, &hosted)
+    let seat = seat(context, team)?.ok_or_else(busy)?;
+    host_seated(context, team, order, seat, None)
 }
 
-/// The same for a command that brings an answer for the gate along.
-pub fn host_with(
-    context: &Context,
-    team: &TeamName,
-    order: Order,
-    answer: Option<Answer>,
-) -> Result<Hosted> {
+/// The seat of a team's host; `None` when somebody else has it, or another run works in the project.
+pub fn seat(context: &Context, team: &TeamName) -> Result<Option<Seat>> {
     let project = worker::project(context, team)?;
     let dir = Dir::open_or_create_root(&project)?;
-    let seat = ProjectSeat::take(&dir)?.ok_or_else(busy)?;
-    let layout = context.layout.of_project(&project);
-    let seat = seat.with_team(&layout, team)?.ok_or_else(busy)?;
-    run(context, team, order, seat, answer)
+    let Some(seat) = ProjectSeat::take(&dir)? else {
+        return Ok(None);
+    };
+    Ok(seat.with_team(&context.layout.of_project(&project), team)?)
 }
 
 /// A run whose seat is taken already.
@@ -142,7 +135,6 @@ fn run(
     drop(desk);
     Ok(Hosted {
         team: team.clone(),
-        project,
         left,
     })
 }
@@ -161,7 +153,7 @@ fn failed(error: RunError) -> CommandError {
 }
 
 /// Says how it went, and exits with the code that tells it.
-pub fn says_how(context: &Context, hosted: &Hosted) -> Result {
+fn says_how(context: &Context, hosted: &Hosted) -> Result {
     let team = &hosted.team;
     let (word, code, why, hint) = match &hosted.left {
         Left::Over(finished) => {

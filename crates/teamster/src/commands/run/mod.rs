@@ -17,8 +17,8 @@ use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::trust;
 
-pub(super) use desk::signals;
-pub(super) use hosting::{Hosted, host, host_with, says_how};
+use hosting::host;
+pub(super) use hosting::{host_seated, order_of, seat};
 
 /// Run a team on a task: plan it, do it, merge it, verify it, ask you
 ///
@@ -158,7 +158,7 @@ impl Run {
         if self.detach {
             return detached::start(context, &team.name);
         }
-        hosting::host_seated(context, &team.name, team.order, team.seat, None)
+        host_seated(context, &team.name, team.order, team.seat, None)
     }
 
     fn order_to_resume(
@@ -166,7 +166,7 @@ impl Run {
         context: &Context,
         team: &TeamName,
     ) -> Result<teamster_run::order::Order> {
-        let mut order = hosting::order_of(context, team)?;
+        let mut order = order_of(context, team)?;
         if let Some(tokens) = self.budget_tokens {
             order.budget.tokens = Some(tokens);
         }

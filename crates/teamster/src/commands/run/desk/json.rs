@@ -26,6 +26,8 @@ impl Desk for Json {
         let _ = self.out.object(event);
     }
 
+    fn known(&mut self, _event: &Event) {}
+
     fn look(&mut self, _look: &Look<'_>) {}
 
     fn say(&mut self, text: &str) {

@@ -44,6 +44,10 @@ impl Desk for Lines {
         }
     }
 
+    fn known(&mut self, event: &Event) {
+        self.words.of(event);
+    }
+
     fn look(&mut self, _look: &Look<'_>) {
         let wish = self.screen.signals.wish();
         if wish > self.told {

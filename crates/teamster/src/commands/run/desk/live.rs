@@ -106,6 +106,10 @@ impl Desk for Live {
         }
     }
 
+    fn known(&mut self, event: &Event) {
+        self.words.of(event);
+    }
+
     fn look(&mut self, look: &Look<'_>) {
         let wish = self.screen.signals.wish();
         if wish > self.told {

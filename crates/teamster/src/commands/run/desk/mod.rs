@@ -4,7 +4,7 @@ mod json;
 mod lines;
 mod live;
 mod prompt;
-pub(in crate::commands) mod signals;
+mod signals;
 
 use teamster_run::desk::Desk;
 use teamster_run::story::Answer;

@@ -1,0 +1,222 @@
+//! `teamster approve`, `teamster reject`, `teamster revise`: a person's answer at the gate.
+//!
+//! The decision is the host's. Where one waits at the gate, it is told through the journal and judges the answer; where
+//! none does, this process takes the host's seat and goes on from there. It is the same code either way.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::{Value, json};
+use teamster_run::story::{Answer, Gate, Story};
+use teamster_store::Read;
+use teamster_types::TeamName;
+use teamster_types::event::{Event, NewEvent};
+
+use super::run;
+use crate::cli::TeamArg;
+use crate::context::Context;
+use crate::error::{CommandError, ErrorKind, Result};
+use crate::trust;
+
+/// How long a living host may take to judge an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const PAGE: usize = 1_000;
+
+/// Which gate is meant.
+#[derive(Args, Debug)]
+struct At {
+    /// The commit that is decided on; needed without a terminal
+    #[arg(long, value_name = "SHA")]
+    commit: Option<String>,
+    #[command(flatten)]
+    team: TeamArg,
+}
+
+/// Take the work of a run that waits at the gate: it lands on your branch
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster approve   # in a terminal
+  teamster approve --team fix-login --commit 1a2b3c4d   # exits 3")]
+pub struct Approve {
+    #[command(flatten)]
+    at: At,
+}
+
+/// Do not take the work of a run that waits at the gate
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster reject \"too slow\"   # in a terminal
+  teamster reject --rollback --team fix-login --commit 1a2b3c4d   # exits 3")]
+pub struct Reject {
+    /// Why not
+    #[arg(value_name = "WHY", default_value = "", hide_default_value = true)]
+    why: String,
+    /// Take the team's branch away; its commits stay under refs/teamster
+    #[arg(long)]
+    rollback: bool,
+    #[command(flatten)]
+    at: At,
+}
+
+/// Have the work of a run that waits at the gate changed first
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster revise \"name it total, not sum\"   # in a terminal
+  teamster revise \"add a test\" --team fix-login --commit 1a2b3c4d   # exits 3")]
+pub struct Revise {
+    /// What to change
+    #[arg(value_name = "WHAT")]
+    what: String,
+    #[command(flatten)]
+    at: At,
+}
+
+impl Approve {
+    pub fn run(self, context: &Context) -> Result {
+        answer(context, &self.at, Answer::Approve)
+    }
+}
+
+impl Reject {
+    pub fn run(self, context: &Context) -> Result {
+        let answered = Answer::Reject {
+            rollback: self.rollback,
+            text: self.why.clone(),
+        };
+        answer(context, &self.at, answered)
+    }
+}
+
+impl Revise {
+    pub fn run(self, context: &Context) -> Result {
+        if self.what.trim().is_empty() {
+            return Err(CommandError::usage("what is to be changed?"));
+        }
+        let answered = Answer::Revise {
+            text: self.what.clone(),
+        };
+        answer(context, &self.at, answered)
+    }
+}
+
+fn answer(context: &Context, at: &At, answered: Answer) -> Result {
+    trust::must_be_a_person(context, "deciding at the gate")?;
+    let team = context.team(at.team.team.as_deref())?;
+    let (story, seen) = read(context.read()?, &team)?;
+    let gate = gate(&team, &story)?;
+    check_commit(context, &gate, at.commit.as_deref())?;
+    let order = run::order_of(context, &team)?;
+    if let Some(seat) = run::seat(context, &team)? {
+        return run::host_seated(context, &team, order, seat, Some(answered));
+    }
+    // Somebody hosts it: they are told.
+    tell(context, &team, &gate, &answered)?;
+    wait(context, &team, &gate, seen)
+}
+
+/// Where the run is, by its journal.
+fn read(store: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
+    let mut story = Story::default();
+    let mut seen = 0;
+    loop {
+        let page = store.events(team, seen + 1, PAGE)?;
+        for event in &page.events {
+            seen = event.seq;
+            story.apply(event);
+        }
+        if page.events.len() < PAGE {
+            return Ok((story, seen));
+        }
+    }
+}
+
+fn gate(team: &TeamName, story: &Story) -> Result<Gate> {
+    let none = |why: &str| {
+        CommandError::new(
+            ErrorKind::Conflict,
+            format!("team {team} does not wait at the gate: {why}"),
+        )
+        .hint("`teamster status` shows where it is")
+    };
+    if story.order.is_none() {
+        return Err(none("it has no run"));
+    }
+    if let Some(finished) = &story.finished {
+        return Err(none(&format!(
+            "its run ended, {}",
+            finished.word.replace('_', " ")
+        )));
+    }
+    match &story.gate {
+        Some(gate) => Ok(gate.clone()),
+        None => Err(none(&format!(
+            "it is at {}",
+            story.stage.map_or("its beginning", |stage| stage.as_str())
+        ))),
+    }
+}
+
+/// What is decided on is what was seen: whoever sits at a terminal may take what is there, everybody else must name it.
+fn check_commit(context: &Context, gate: &Gate, named: Option<&str>) -> Result {
+    match named {
+        Some(named) if named.len() >= 7 && gate.commit.starts_with(named) => Ok(()),
+        Some(named) => Err(CommandError::new(
+            ErrorKind::Conflict,
+            format!("the gate is open for {}, not for {named}", gate.commit),
+        )
+        .hint("look at what it is now before you decide")),
+        None if trust::is_terminal(context) || gate.commit.is_empty() => Ok(()),
+        None => Err(
+            CommandError::usage("without a terminal --commit SHA is needed")
+                .hint(format!("the gate is open for --commit {}", gate.commit)),
+        ),
+    }
+}
+
+fn tell(context: &Context, team: &TeamName, gate: &Gate, answered: &Answer) -> Result {
+    let mut event = NewEvent::new("approval.answered", "user")
+        .with("gate", &gate.id)
+        .with("commit", &gate.commit)
+        .with("via", "terminal");
+    if let Value::Object(fields) = json!(answered) {
+        event.data.extend(fields);
+    }
+    context.store()?.record(team, event)?;
+    Ok(())
+}
+
+/// Waits for the host to judge the answer.
+fn wait(context: &Context, team: &TeamName, gate: &Gate, mut seen: u64) -> Result {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        for event in context.read()?.events(team, seen + 1, PAGE)?.events {
+            seen = event.seq;
+            let is_of_gate =
+                event.data.get("gate").and_then(Value::as_str) == Some(gate.id.as_str());
+            if is_of_gate && let Some(word) = decided(&event) {
+                return context.out.answer(
+                    || json!({ "team": team, "commit": gate.commit, "decision": word }),
+                    || format!("{word}; the host of {team} carries it out\n"),
+                );
+            }
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Err(
+        CommandError::new(ErrorKind::Failed, "the host of the run does not answer")
+            .hint("`teamster status` shows it; what was said is in the journal and will be judged"),
+    )
+}
+
+fn decided(event: &Event) -> Option<&'static str> {
+    match event.kind.as_str() {
+        "approval.given" => Some("approved"),
+        "approval.refused" => Some("rejected"),
+        "approval.revised" => Some("to be revised"),
+        _ => None,
+    }
+}
