@@ -207,6 +207,10 @@ impl Costs {
     /// Takes one event further. Events that say nothing about cost change nothing.
     pub fn apply(&mut self, event: &Event) {
         let Some(task) = &event.task_id else {
+            // Whoever plans has no task, and costs all the same.
+            if event.kind == "usage" {
+                self.add(&event.actor, None, Cost::from_event(&event.data));
+            }
             return;
         };
         match event.kind.as_str() {
@@ -227,7 +231,7 @@ impl Costs {
             }
             "usage" => {
                 let cost = Cost::from_event(&event.data);
-                self.add(&event.actor, task, cost);
+                self.add(&event.actor, Some(task), cost);
                 if let Some(attempt) = self.attempt(task, &event.actor) {
                     attempt.told = Some(attempt.told.map_or(cost, |before| before.plus(cost)));
                 }
@@ -252,12 +256,12 @@ impl Costs {
         }
     }
 
-    fn add(&mut self, worker: &str, task: &TaskId, cost: Cost) {
+    fn add(&mut self, worker: &str, task: Option<&TaskId>, cost: Cost) {
         self.run = self.run.plus(cost);
-        for sum in [
-            self.workers.entry(worker.to_owned()).or_default(),
-            self.tasks.entry(task.clone()).or_default(),
-        ] {
+        let sum = self.workers.entry(worker.to_owned()).or_default();
+        *sum = sum.plus(cost);
+        if let Some(task) = task {
+            let sum = self.tasks.entry(task.clone()).or_default();
             *sum = sum.plus(cost);
         }
     }
@@ -275,7 +279,7 @@ impl Costs {
         };
         let Some(cost) = attempt.told else {
             if worked || attempt.started {
-                self.add(&attempt.worker, task, Cost::UNKNOWN);
+                self.add(&attempt.worker, Some(task), Cost::UNKNOWN);
             }
             return;
         };

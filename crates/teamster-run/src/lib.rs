@@ -4,7 +4,8 @@
 //! ([`preset`]), and which tasks it comes to ([`plan`]). Plans and presets are files that people write, so everything
 //! that is wrong with one is found at once and named by file and line ([`document`]).
 //!
-//! The rest looks at the work: whether it holds ([`verify`]) and what it has cost ([`cost`]).
+//! The rest looks at the work: whether it holds ([`verify`]), what it has cost ([`cost`]), and what it
+//! came to, in words ([`report`]).
 //!
 //! All of it is pure: texts come in, values or faults go out. Only [`verify`] reads a project's files and starts its
 //! commands.
@@ -17,6 +18,7 @@ pub mod host;
 pub mod order;
 pub mod plan;
 pub mod preset;
+pub mod report;
 pub mod request;
 pub mod story;
 pub mod verify;

@@ -16,7 +16,7 @@ pub struct Budget {
     /// US dollars.
     pub usd: Option<f64>,
     /// Minutes since the run began.
-    pub minutes: Option<u64>,
+    pub minutes: Option<f64>,
 }
 
 /// What has a limit.
@@ -50,7 +50,7 @@ impl Limit {
             )]
             Self::Tokens => format!("{} tokens", with_commas(figure as u64)),
             Self::Usd => say_usd(figure),
-            Self::Minutes => format!("{figure:.0} min"),
+            Self::Minutes => format!("{} min", (figure * 10.0).round() / 10.0),
         }
     }
 }
@@ -67,7 +67,7 @@ pub struct Exceeded {
 }
 
 impl Exceeded {
-    /// For people: `tokens: 12,000 tokens of 10,000 tokens`.
+    /// For people: `12,000 tokens used of 10,000 tokens`.
     pub fn words(&self) -> String {
         let (used, limit) = (self.what.say(self.used), self.what.say(self.limit));
         format!("{used} used of {limit}")
@@ -87,7 +87,10 @@ impl Budget {
                 .get("usd")
                 .and_then(Value::as_f64)
                 .filter(|usd| Money::from_usd(*usd).is_some()),
-            minutes: value.get("minutes").and_then(Value::as_u64),
+            minutes: value
+                .get("minutes")
+                .and_then(Value::as_f64)
+                .filter(|minutes| *minutes >= 0.0),
         }
     }
 
@@ -110,11 +113,12 @@ impl Budget {
                 used: used.usd(),
             });
         }
-        let minutes = self.minutes?;
-        (elapsed >= Duration::from_secs(minutes.saturating_mul(60))).then(|| Exceeded {
+        let limit = self.minutes?;
+        let used = elapsed.as_secs_f64() / 60.0;
+        (used >= limit).then_some(Exceeded {
             what: Limit::Minutes,
-            limit: minutes as f64,
-            used: elapsed.as_secs_f64() / 60.0,
+            limit,
+            used,
         })
     }
 

@@ -102,6 +102,16 @@ fn a_task_that_was_given_back_before_an_agent_was_there_cost_nothing() {
 }
 
 #[test]
+fn whoever_plans_costs_too() {
+    let mut planned = usage("leader", "1", Some(9), Some(0.5));
+    planned.task_id = None;
+    let costs = Costs::of(&[planned]);
+    assert_eq!(costs.run.total(), Some(10));
+    assert_eq!(costs.workers["leader"].say_money(), "$0.50");
+    assert_eq!(costs.tasks.len(), 0);
+}
+
+#[test]
 fn figures_that_are_none_are_not_told() {
     for data in [
         json!({}),
@@ -143,7 +153,7 @@ fn a_budget_stops_at_its_first_limit() {
     let budget = Budget {
         tokens: Some(1_000),
         usd: Some(2.0),
-        minutes: Some(10),
+        minutes: Some(10.0),
     };
     let now = Duration::from_secs(599);
     assert_eq!(budget.exceeded(&spent(999, 1.99), now), None);
@@ -185,11 +195,11 @@ fn a_task_starts_only_if_its_reservation_fits() {
 
 #[test]
 fn a_budget_is_read_from_the_journal() {
-    let budget = Budget::from_json(&json!({"tokens": 5, "usd": 1.5, "minutes": null}));
+    let budget = Budget::from_json(&json!({"tokens": 5, "usd": 1.5, "minutes": 2}));
     assert_eq!(budget.tokens, Some(5));
     assert_eq!(budget.usd, Some(1.5));
-    assert_eq!(budget.minutes, None);
-    let odd = json!({"tokens": "many", "usd": -3, "minutes": []});
+    assert_eq!(budget.minutes, Some(2.0));
+    let odd = json!({"tokens": "many", "usd": -3, "minutes": -1});
     assert_eq!(Budget::from_json(&odd), Budget::default());
 }
 

@@ -59,18 +59,18 @@ impl<'a> Output<'a> {
 
     /// Takes a line as the check printed it.
     pub(super) fn line(&mut self, stream: Stream, raw: &[u8]) {
-        let is_cut = raw.len() > LINE + LOOK_AHEAD;
-        let raw = &raw[..raw.len().min(LINE + LOOK_AHEAD)];
-        let text = String::from_utf8_lossy(raw);
         // A line that is written over and over, as a progress bar is, is as many lines.
-        for part in text.split('\r') {
-            if !part.is_empty() || text.is_empty() {
-                self.part(stream, part, is_cut);
+        for part in raw.split(|byte| *byte == b'\r') {
+            if !part.is_empty() || raw.is_empty() {
+                self.part(stream, part);
             }
         }
     }
 
-    fn part(&mut self, stream: Stream, text: &str, is_cut: bool) {
+    fn part(&mut self, stream: Stream, raw: &[u8]) {
+        let is_cut = raw.len() > LINE + LOOK_AHEAD;
+        let text = String::from_utf8_lossy(&raw[..raw.len().min(LINE + LOOK_AHEAD)]);
+        let text = text.as_ref();
         let key = &mut self.keys[usize::from(stream == Stream::Error)];
         if *key && is_key(text) {
             *key = !text.contains("-----END ");

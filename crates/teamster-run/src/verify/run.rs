@@ -75,7 +75,8 @@ struct Once {
 impl Verifier<'_> {
     /// Runs a check, and once more if it fails.
     ///
-    /// Every line that it prints is given to `line`, redacted and cleaned. `stopped` is asked all the time; when it says
+    /// Every line that it prints is given to `line`, redacted and cleaned; as long as that takes its time, the check
+    /// waits, and nobody looks at the clock. `stopped` is asked all the time; when it says
     /// yes, the check is ended. When this returns, nothing that the check started is left, as far as it can be told:
     /// who takes our number out of its environment and loses its parents within moments gets away where the system gives
     /// us no group.

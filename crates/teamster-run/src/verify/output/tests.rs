@@ -50,6 +50,14 @@ fn a_progress_bar_is_many_lines_and_bytes_that_are_no_text_are_marked() {
 }
 
 #[test]
+fn a_progress_bar_of_any_length_is_shown_to_its_end() {
+    let bar: Vec<String> = (0..20_000).map(|n| format!("{n} of 20000")).collect();
+    let (shown, last, _) = printed(&[bar.join("\r").as_bytes()]);
+    assert_eq!(shown, bar);
+    assert!(last.ends_with("\n19999 of 20000"));
+}
+
+#[test]
 fn secrets_go_nowhere() {
     let token = format!("ghp_{}", "a1B2".repeat(9));
     let line = format!("token {token} PASSWORD=hunter22secret");

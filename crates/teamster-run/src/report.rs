@@ -1,0 +1,324 @@
+//! What a run came to, in words: the report that stays, and what a person sees before approving.
+//!
+//! [`input_from()`] makes a [`ReportInput`] from a team's journal and tasks; the host adds what only git and the folders
+//! know: the diff stat, the findings, and what is left behind. [`page()`] makes the Markdown of `report.md` from it,
+//! [`gate_text()`] the text of the approval gate. All of it is pure but [`keep()`], which puts the page where it belongs.
+//!
+//! Names and texts come from agents and from files that anybody may have written. None of them can break a table, draw
+//! over a terminal, or show a secret (`words.rs`).
+
+mod fold;
+mod gate;
+mod journal;
+mod left;
+mod page;
+mod sections;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::time::Duration;
+
+use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_types::{TeamName, Time};
+
+use crate::cost::{Budget, Cost};
+use crate::verify::{Check, Checked, Verdict};
+
+pub use gate::gate_text;
+pub use journal::input_from;
+pub use left::Left;
+pub use page::page;
+
+/// Everything that a report tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReportInput {
+    /// The team.
+    pub team: String,
+    /// What was asked for.
+    pub task: String,
+    /// By whom it was to be done, as `3:executor`.
+    pub agents: String,
+    /// When the run began.
+    pub started: Option<Time>,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// How often its host was replaced.
+    pub resumed: usize,
+    /// How it ended; `None` while it goes on.
+    pub outcome: Option<Outcome>,
+    /// What the work began from.
+    pub base: Option<Base>,
+    /// Files that the user had not committed, and that are no part of the base.
+    pub uncommitted: u64,
+    /// Where the plan comes from: `file`, `leader`, `sentence`.
+    pub plan_source: Option<String>,
+    /// Its file.
+    pub plan_path: Option<String>,
+    /// The tasks, in order.
+    pub tasks: Vec<TaskLine>,
+    /// The workers, in order of their names.
+    pub workers: Vec<WorkerLine>,
+    /// The stages, in the order in which they were entered.
+    pub stages: Vec<Stage>,
+    /// The checks that are to be run.
+    pub wanted: Vec<Check>,
+    /// Checks before the work began.
+    pub base_checks: Vec<CheckRun>,
+    /// Checks of the work, of all rounds.
+    pub checks: Vec<CheckRun>,
+    /// What was found out on the way: a name, and the text.
+    pub findings: Vec<(String, String)>,
+    /// `git diff --stat`, from the base to the integration.
+    pub diff_stat: String,
+    /// The commit that a person is asked about, or was.
+    pub asked_about: Option<String>,
+    /// What was decided at the gate, in order.
+    pub decisions: Vec<Decision>,
+    /// What the run cost.
+    pub cost: Cost,
+    /// What it might have cost.
+    pub budget: Budget,
+    /// The limit that ended it, in words.
+    pub exhausted: Option<String>,
+    /// Conflicts that were met.
+    pub conflicts: Vec<Conflict>,
+    /// What is left behind, and how to get at it.
+    pub left: Vec<Left>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// `complete`, `rejected`, `rolled-back`, `failed`, `cancelled`, `budget`, `tasks-failed`.
+    pub word: String,
+    /// The exit code of `teamster run`.
+    pub exit_code: Option<i64>,
+    /// Why.
+    pub reason: String,
+    /// The commit with the work.
+    pub commit: Option<String>,
+}
+
+/// What the work began from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Base {
+    /// The commit.
+    pub commit: String,
+    /// The user's branch; `None` when none was checked out.
+    pub branch: Option<String>,
+}
+
+/// Where a task stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TaskState {
+    /// Nobody has begun it.
+    #[default]
+    Waiting,
+    /// Somebody is at it.
+    InProgress,
+    /// It is done.
+    Done,
+    /// It is done and merged.
+    Merged,
+    /// It met a conflict, and the task that resolved it is merged.
+    MergedBy(String),
+    /// It is done, and could not be merged.
+    NotMerged,
+    /// It failed for good.
+    Failed,
+    /// It waits for these, which failed for good.
+    Behind(Vec<String>),
+}
+
+/// One task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskLine {
+    /// Its number.
+    pub id: String,
+    /// What it is about.
+    pub subject: String,
+    /// Where it stands.
+    pub state: TaskState,
+    /// Who had it last.
+    pub worker: Option<String>,
+    /// How often it was begun.
+    pub attempts: usize,
+    /// What came of it.
+    pub commit: Option<String>,
+    /// How often merging it met a conflict.
+    pub conflicts: usize,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// One worker.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkerLine {
+    /// Its name.
+    pub name: String,
+    /// Its agent.
+    pub provider: String,
+    /// Its role.
+    pub role: String,
+    /// Tasks that it completed.
+    pub done: usize,
+    /// Attempts of its that failed.
+    pub failed: usize,
+    /// How long it had a task.
+    pub busy: Duration,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// One stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Its name.
+    pub name: String,
+    /// Why it was entered.
+    pub reason: String,
+    /// In which round of fixing.
+    pub round: u64,
+    /// When.
+    pub at: Time,
+    /// How long it took; `None` while it goes on.
+    pub lasted: Option<Duration>,
+}
+
+/// One check that was run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckRun {
+    /// What came of it.
+    pub checked: Checked,
+    /// In which round of fixing.
+    pub round: u64,
+    /// On which commit.
+    pub commit: String,
+    /// It fails, and the team has to answer for that.
+    pub charged: bool,
+}
+
+/// What was decided at the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// `approved`, `rejected`, `rejected and rolled back`, `to be revised`.
+    pub answer: String,
+    /// By whom.
+    pub by: String,
+    /// When.
+    pub at: Time,
+    /// About which commit.
+    pub commit: String,
+    /// What was said.
+    pub text: String,
+}
+
+/// A conflict that merging met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Merging which task.
+    pub task: String,
+    /// The files.
+    pub files: Vec<String>,
+    /// The task that is to resolve it.
+    pub fix_task: Option<String>,
+    /// It was the last one: the task failed for good.
+    pub is_final: bool,
+}
+
+/// Puts a report into the project, in place of an earlier one; its path there.
+pub fn keep(project: &Dir, team: &TeamName, page: &str) -> Result<String, FsError> {
+    let mut path = String::new();
+    let mut folder = None;
+    for name in layout::report_folders(team) {
+        folder = Some(folder.as_ref().unwrap_or(project).child_or_create(name)?);
+        path = format!("{path}{name}/");
+    }
+    let folder = folder.as_ref().unwrap_or(project);
+    folder.replace(layout::REPORT, page.as_bytes(), Sync::Durable)?;
+    Ok(format!("{path}{}", layout::REPORT))
+}
+
+impl ReportInput {
+    /// The checks that were run last: of one round and one commit, each command as it was run last.
+    pub fn last_checks(&self) -> Vec<&CheckRun> {
+        let Some(last) = self.checks.last() else {
+            return Vec::new();
+        };
+        let is_last = |run: &&CheckRun| run.round == last.round && run.commit == last.commit;
+        let mut checks: Vec<&CheckRun> = Vec::new();
+        for run in self.checks.iter().rev().take_while(is_last) {
+            let command = &run.checked.command;
+            if !checks.iter().any(|known| known.checked.command == *command) {
+                checks.push(run);
+            }
+        }
+        checks.reverse();
+        checks
+    }
+
+    /// How long the run took, if it is over.
+    pub fn took(&self) -> Option<Duration> {
+        Some(self.ended?.since(self.started?))
+    }
+
+    /// Whether the work was verified, in one sentence that never says more than is so.
+    pub fn verified_words(&self) -> String {
+        let checks = self.last_checks();
+        if checks.is_empty() {
+            return "Nothing was verified: no command has looked at this work.".to_owned();
+        }
+        let elsewhere = checks.iter().map(|run| run.commit.as_str()).find(|commit| {
+            let asked = self.asked_about.as_deref();
+            asked.is_some_and(|asked| asked != *commit)
+        });
+        if let Some(commit) = elsewhere {
+            let commit = words::short(commit);
+            return format!("Not verified: the checks looked at another commit, {commit}.");
+        }
+        let count = |is: &dyn Fn(&CheckRun) -> bool| checks.iter().filter(|run| is(run)).count();
+        let passed = count(&|run| run.checked.verdict == Verdict::Passed);
+        let not_run = self
+            .wanted
+            .iter()
+            .filter(|check| {
+                !checks
+                    .iter()
+                    .any(|run| run.checked.command == check.command)
+            })
+            .count();
+        let all = checks.len() + not_run;
+        if passed == all {
+            return format!("Verified: {} passed.", words::counted(passed, "check"));
+        }
+        let parts: Vec<String> = [
+            (
+                count(&|run| run.charged && run.checked.verdict.is_failure()),
+                "failed",
+            ),
+            (
+                count(&|run| !run.charged && run.checked.verdict.is_failure()),
+                "failed as before the work began",
+            ),
+            (
+                count(&|run| run.checked.verdict == Verdict::Flaky),
+                "flaky, which is not passed",
+            ),
+            (
+                count(&|run| run.checked.verdict == Verdict::Stopped),
+                "not run to the end",
+            ),
+            (not_run, "not run"),
+            (passed, "passed"),
+        ]
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{number} {what}"))
+        .collect();
+        let all = words::counted(all, "check");
+        format!("Not fully verified: of {all}, {}.", parts.join("; "))
+    }
+}

@@ -1,0 +1,245 @@
+//! What a person sees before approving, as plain text.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use unicode_width::UnicodeWidthStr;
+
+use super::page::{plan_source, tasks_words, uncommitted_words};
+use super::sections::{exit_words, state_words, verdict_words};
+use super::words::{fit, last_lines, line, plain, short, span};
+use super::{CheckRun, ReportInput, TaskState};
+
+/// Columns that a line takes at most, where it can be cut.
+const WIDTH: usize = 100;
+/// Lines of a check that failed, of a finding and of the diff stat.
+const CHECK_LINES: usize = 10;
+const FINDING_LINES: usize = 40;
+const STAT_LINES: usize = 60;
+
+/// Everything that the decision is about, and how to make it.
+pub fn gate_text(input: &ReportInput) -> String {
+    let mut text = format!("Team {} asks for approval", line(&input.team));
+    if let Some(commit) = &input.asked_about {
+        let _ = write!(text, " of commit {}", short(commit));
+    }
+    text.push_str(".\n");
+    for (heading, lines) in [
+        ("Task", indented(&input.task, usize::MAX)),
+        ("Plan", plan(input)),
+        ("Findings", findings(input)),
+        ("Changes", changes(input)),
+        ("Verification", verification(input)),
+        ("Conflicts met", conflicts(input)),
+        ("Failed for good", failed(input)),
+        ("Cost", cost(input)),
+        ("Decide", decide(input)),
+    ] {
+        if !lines.is_empty() {
+            let _ = write!(text, "\n{heading}\n{lines}");
+        }
+    }
+    text
+}
+
+/// The lines of a foreign text, as many as are wanted.
+fn indented(text: &str, most: usize) -> String {
+    let plain = plain(text);
+    let lines: Vec<&str> = plain.trim().lines().collect();
+    let mut shown = String::new();
+    for line in lines.iter().take(most) {
+        let _ = writeln!(shown, "{}", format!("  {line}").trim_end());
+    }
+    if lines.len() > most {
+        let _ = writeln!(shown, "  … {} more lines", lines.len() - most);
+    }
+    shown
+}
+
+/// Rows whose columns are aligned; none is longer than `most` columns.
+fn rows(rows: &[Vec<String>], most: usize) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            rows.iter()
+                .map(|row| row[column].width())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut shown = String::from("  ");
+        for (cell, width) in row.iter().zip(&widths) {
+            shown.push_str(cell);
+            shown.push_str(&" ".repeat(width - cell.width() + 2));
+        }
+        let _ = writeln!(text, "{}", fit(shown.trim_end(), most));
+    }
+    text
+}
+
+fn plan(input: &ReportInput) -> String {
+    let mut text = format!("  {}\n", tasks_words(input));
+    if let Some(source) = &input.plan_source {
+        let _ = write!(text, "  It is {}", line(&plan_source(source)));
+        if let Some(path) = &input.plan_path {
+            let _ = write!(text, ", {}", line(path));
+        }
+        text.push_str(".\n");
+    }
+    let tasks: Vec<Vec<String>> = input
+        .tasks
+        .iter()
+        .map(|task| {
+            vec![
+                line(&task.id),
+                line(&state_words(&task.state)),
+                task.worker.as_deref().map(line).unwrap_or_default(),
+                line(&task.subject),
+            ]
+        })
+        .collect();
+    text.push_str(&rows(&tasks, WIDTH));
+    text
+}
+
+fn findings(input: &ReportInput) -> String {
+    let mut text = String::new();
+    for (name, finding) in &input.findings {
+        let _ = writeln!(text, "  {}", line(name));
+        for line in indented(finding, FINDING_LINES).lines() {
+            let _ = writeln!(text, "{}", format!("  {line}").trim_end());
+        }
+    }
+    text
+}
+
+fn changes(input: &ReportInput) -> String {
+    let mut text = String::new();
+    if let Some(base) = &input.base {
+        let branch = base.branch.as_deref().map(line);
+        let branch = branch.map_or_else(String::new, |branch| format!(" of {branch}"));
+        let _ = writeln!(text, "  since commit {}{branch}:", short(&base.commit));
+    }
+    if input.diff_stat.trim().is_empty() {
+        text.push_str("  Nothing has changed.\n");
+    } else {
+        let plain = plain(&input.diff_stat);
+        let lines: Vec<&str> = plain.trim_matches('\n').lines().collect();
+        // The last line is the sum, and is shown however long the list is.
+        let cut = lines.len().saturating_sub(STAT_LINES);
+        let shown = lines.len() - cut;
+        for line in &lines[..shown.saturating_sub(1)] {
+            let _ = writeln!(text, "  {}", line.trim_end());
+        }
+        if cut > 0 {
+            let _ = writeln!(text, "  … {cut} more files");
+        }
+        if let Some(sum) = lines.last() {
+            let _ = writeln!(text, "  {}", sum.trim_end());
+        }
+    }
+    if input.uncommitted > 0 {
+        let _ = writeln!(text, "  {}", uncommitted_words(input.uncommitted));
+    }
+    text
+}
+
+fn verification(input: &ReportInput) -> String {
+    let mut text = format!("  {}\n", input.verified_words());
+    let checks = input.last_checks();
+    let shown: Vec<Vec<String>> = checks
+        .iter()
+        .map(|run| {
+            let checked = &run.checked;
+            let took = Duration::try_from_secs_f64(checked.seconds).unwrap_or_default();
+            vec![
+                verdict_words(run).to_owned(),
+                exit_words(checked.exit_code, checked.signal),
+                span(took),
+                line(&checked.command),
+            ]
+        })
+        .collect();
+    text.push_str(&rows(&shown, WIDTH));
+    for run in checks.iter().filter(|run| run.charged) {
+        text.push_str(&last_words(run));
+    }
+    for run in &input.base_checks {
+        if run.checked.verdict.is_failure() {
+            let command = line(&run.checked.command);
+            let _ = writeln!(text, "  It failed before the work began: {command}");
+        }
+    }
+    text
+}
+
+fn last_words(run: &CheckRun) -> String {
+    let mut text = String::new();
+    let last = last_lines(plain(&run.checked.last).trim_end(), CHECK_LINES);
+    if !last.trim().is_empty() {
+        let _ = writeln!(text, "  {} said last:", line(&run.checked.command));
+        for line in last.lines() {
+            let _ = writeln!(text, "    {}", fit(line, WIDTH));
+        }
+    }
+    if !run.checked.log.is_empty() {
+        let _ = writeln!(text, "    more in {}", line(&run.checked.log));
+    }
+    text
+}
+
+fn conflicts(input: &ReportInput) -> String {
+    let mut text = String::new();
+    for conflict in &input.conflicts {
+        let files: Vec<String> = conflict.files.iter().map(|file| line(file)).collect();
+        let end = if conflict.is_final {
+            " (it was the last try)"
+        } else {
+            ""
+        };
+        let shown = format!("  task {}{end}: {}", line(&conflict.task), files.join(", "));
+        let _ = writeln!(text, "{}", fit(&shown, WIDTH));
+    }
+    text
+}
+
+fn failed(input: &ReportInput) -> String {
+    let mut text = String::new();
+    for task in &input.tasks {
+        let words = match &task.state {
+            TaskState::Failed => line(task.error.as_deref().unwrap_or("nobody said why")),
+            TaskState::NotMerged => "it could not be merged".to_owned(),
+            TaskState::Behind(ids) => format!("it waits for {}", ids.join(", ")),
+            _ => continue,
+        };
+        let shown = format!(
+            "  {} {}: {words}",
+            line(&task.id),
+            fit(&line(&task.subject), 50)
+        );
+        let _ = writeln!(text, "{}", fit(&shown, 2 * WIDTH));
+    }
+    text
+}
+
+fn cost(input: &ReportInput) -> String {
+    let (tokens, money) = (input.cost.say_tokens(), input.cost.say_money());
+    format!("  tokens {tokens}, money {money}\n")
+}
+
+fn decide(input: &ReportInput) -> String {
+    let commit = input.asked_about.as_deref().map(line);
+    let commit = commit.map_or_else(String::new, |commit| format!(" --commit {commit}"));
+    // The commands are to be copied, so they are never cut.
+    rows(
+        &[
+            ("to take the work over:", "approve"),
+            ("to leave it where it is:", "reject [--rollback]"),
+            ("to let the team go on:", "revise \"what to change\""),
+        ]
+        .map(|(why, command)| vec![why.to_owned(), format!("teamster {command}{commit}")]),
+        usize::MAX,
+    )
+}

@@ -1,0 +1,66 @@
+//! What a run leaves behind, and how to get at it.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use teamster_isolate::child::say;
+
+/// One thing that is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What it is: `branch`, `worktree`, `commit`, `salvaged work`.
+    pub what: &'static str,
+    /// Its name or path.
+    pub name: String,
+    /// Why it is still there.
+    pub why: String,
+    /// The command that gets at it.
+    pub command: String,
+}
+
+impl Left {
+    /// A branch, seen from the commit that the work began from.
+    pub fn branch(name: &str, base: Option<&str>, why: &str) -> Self {
+        let range = match base {
+            Some(base) => format!("{base}..{name}"),
+            None => name.to_owned(),
+        };
+        Self::new("branch", name, why, "git", &["log", "--stat", &range, "--"])
+    }
+
+    /// A branch that keeps what was found uncommitted somewhere.
+    pub fn salvaged(name: &str, why: &str) -> Self {
+        let left = Self::branch(name, None, why);
+        Self {
+            what: "salvaged work",
+            command: command("git", &["log", "--patch", name, "--"]),
+            ..left
+        }
+    }
+
+    /// A worktree of this name in the team's folder, at this path.
+    pub fn worktree(team: &str, name: &str, path: &str, why: &str) -> Self {
+        let args = ["worktree", "salvage", name, "--team", team];
+        Self::new("worktree", path, why, "teamster", &args)
+    }
+
+    /// A reference of ours that keeps a commit.
+    pub fn reference(name: &str, why: &str) -> Self {
+        Self::new("commit", name, why, "git", &["show", name, "--"])
+    }
+
+    fn new(what: &'static str, name: &str, why: &str, program: &str, args: &[&str]) -> Self {
+        Self {
+            what,
+            name: name.to_owned(),
+            why: why.to_owned(),
+            command: command(program, args),
+        }
+    }
+}
+
+/// A command line that can be pasted, whatever the names hold.
+fn command(program: &str, args: &[&str]) -> String {
+    let args: Vec<OsString> = args.iter().map(Into::into).collect();
+    say(Path::new(program), &args)
+}

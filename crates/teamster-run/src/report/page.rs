@@ -1,0 +1,185 @@
+//! The report as Markdown.
+
+use std::fmt::Write as _;
+
+use super::words::{cell, code, counted, escaped, inside, moment, quoted, short, span};
+use super::{ReportInput, TaskState, sections};
+
+/// The whole report.
+pub fn page(input: &ReportInput) -> String {
+    let mut page = format!("# Report of team {}\n\n", inside(&input.team));
+    page.push_str(&summary(input));
+    for (heading, text) in [
+        ("Tasks", sections::tasks(input)),
+        ("Failed for good", sections::failed(input)),
+        ("Workers", sections::workers(input)),
+        ("Timeline", sections::timeline(input)),
+        ("Cost", sections::cost(input)),
+        ("Verification", sections::verification(input)),
+        ("Approval", sections::approval(input)),
+        ("Conflicts", sections::conflicts(input)),
+        ("Changes", sections::changes(input)),
+        ("Findings", sections::findings(input)),
+        ("Left behind", sections::left(input)),
+    ] {
+        if !text.is_empty() {
+            let _ = write!(page, "\n## {heading}\n\n{text}");
+        }
+    }
+    page
+}
+
+fn summary(input: &ReportInput) -> String {
+    let mut page = String::new();
+    let task = quoted(&input.task);
+    if !task.is_empty() {
+        let _ = writeln!(page, "{task}");
+    }
+    let _ = writeln!(page, "**{}**", ending(input));
+    if let Some(reason) = input
+        .outcome
+        .as_ref()
+        .map(|outcome| escaped(&outcome.reason))
+        .filter(|reason| !reason.is_empty())
+    {
+        let _ = writeln!(page, "\n{reason}");
+    }
+    page.push('\n');
+    for point in points(input) {
+        let _ = writeln!(page, "- {point}");
+    }
+    page
+}
+
+/// How the run ended, in one line.
+pub(super) fn ending(input: &ReportInput) -> String {
+    let Some(outcome) = &input.outcome else {
+        return "The run is not over.".to_owned();
+    };
+    let words = match outcome.word.as_str() {
+        "complete" => "Complete",
+        "rejected" => "Rejected",
+        "rolled-back" => "Rejected and rolled back",
+        "failed" => "Failed",
+        "cancelled" => "Cancelled",
+        "budget" => "Stopped: the budget is used up",
+        "tasks-failed" => "Ended: some tasks failed for good",
+        _ => "Ended",
+    };
+    match outcome.exit_code {
+        Some(code) => format!("{words} (exit code {code})."),
+        None => format!("{words}."),
+    }
+}
+
+fn points(input: &ReportInput) -> Vec<String> {
+    let mut points = vec![input.verified_words(), tasks_words(input)];
+    match (input.started, input.took()) {
+        (Some(started), Some(took)) => {
+            points.push(format!("Began {}, took {}.", moment(started), span(took)));
+        }
+        (Some(started), None) => points.push(format!("Began {}.", moment(started))),
+        _ => {}
+    }
+    if input.resumed > 0 {
+        let times = counted(input.resumed, "time");
+        points.push(format!("Its host was gone and was replaced {times}."));
+    }
+    if let Some(base) = &input.base {
+        let branch = base.branch.as_ref();
+        let branch = branch.map_or_else(String::new, |branch| format!(" of {}", code(branch)));
+        points.push(format!(
+            "From commit {}{branch}.",
+            code(&short(&base.commit))
+        ));
+    }
+    if input.uncommitted > 0 {
+        points.push(uncommitted_words(input.uncommitted));
+    }
+    let commit = input.outcome.as_ref();
+    if let Some(commit) = commit.and_then(|outcome| outcome.commit.as_ref()) {
+        points.push(format!("The work is commit {}.", code(&short(commit))));
+    }
+    if !input.agents.is_empty() {
+        points.push(format!("Agents: {}.", cell(&input.agents)));
+    }
+    if let Some(plan) = plan_words(input) {
+        points.push(plan);
+    }
+    points.push(format!(
+        "Cost: tokens {}, money {}.",
+        input.cost.say_tokens(),
+        input.cost.say_money()
+    ));
+    points
+}
+
+/// Files of the user's that the work does not know.
+pub(super) fn uncommitted_words(count: u64) -> String {
+    match count {
+        1 => "1 file was not committed when the run began and is no part of it.".to_owned(),
+        _ => format!("{count} files were not committed when the run began and are no part of it."),
+    }
+}
+
+/// How many tasks came how far.
+pub(super) fn tasks_words(input: &ReportInput) -> String {
+    let count = |is: fn(&TaskState) -> bool| {
+        let tasks = input.tasks.iter();
+        tasks.filter(|task| is(&task.state)).count()
+    };
+    let mut parts = Vec::new();
+    for (number, what) in [
+        (
+            count(|state| matches!(state, TaskState::Merged | TaskState::MergedBy(_))),
+            "merged",
+        ),
+        (count(|state| *state == TaskState::Done), "done"),
+        (count(|state| *state == TaskState::NotMerged), "not merged"),
+        (
+            count(|state| *state == TaskState::Failed),
+            "failed for good",
+        ),
+        (
+            count(|state| matches!(state, TaskState::Behind(_))),
+            "behind those",
+        ),
+        (
+            count(|state| *state == TaskState::InProgress),
+            "in progress",
+        ),
+        (count(|state| *state == TaskState::Waiting), "waiting"),
+    ] {
+        if number > 0 {
+            parts.push(format!("{number} {what}"));
+        }
+    }
+    if parts.is_empty() {
+        return "There were no tasks.".to_owned();
+    }
+    format!(
+        "{}: {}.",
+        counted(input.tasks.len(), "task"),
+        parts.join(", ")
+    )
+}
+
+fn plan_words(input: &ReportInput) -> Option<String> {
+    let by = plan_source(input.plan_source.as_deref()?);
+    let file = input.plan_path.as_deref().map(code).unwrap_or_default();
+    Some(if file.is_empty() {
+        format!("Plan: {by}.")
+    } else {
+        format!("Plan: {by}, {file}.")
+    })
+}
+
+/// Where the plan comes from.
+pub(super) fn plan_source(source: &str) -> String {
+    match source {
+        "file" => "from a file".to_owned(),
+        "leader" => "by the leader".to_owned(),
+        "sentence" => "the sentence as it is, for each worker".to_owned(),
+        other => cell(other),
+    }
+}

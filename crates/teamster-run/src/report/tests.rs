@@ -1,0 +1,352 @@
+//! Reports as people read them. The runs are told by a real store, so that the journal is a real one.
+
+mod story;
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use teamster_store::rebuild::Tasks;
+use teamster_types::Time;
+
+use super::words::{block, cell, code_cell, escaped, moment, span};
+use super::*;
+use story::{BASE, Story, check, rich, rich_and_over};
+
+/// What the host adds.
+fn with_the_hosts_part(mut input: ReportInput) -> ReportInput {
+    input.diff_stat =
+        " src/parse.rs | 12 ++++++------\n src/print.rs |  4 ++--\n 2 files changed, 8 insertions(+), 8 deletions(-)\n"
+            .to_owned();
+    input.findings = vec![(
+        "reviewing.md".to_owned(),
+        "# Review\n\nThe parser is fine.".to_owned(),
+    )];
+    input.left.extend([
+        Left::branch(
+            "omc-team/fix-auth/integration",
+            Some(BASE),
+            "the work of all tasks",
+        ),
+        Left::worktree(
+            "fix-auth",
+            "worker-2",
+            ".omc/worktrees/fix-auth/worker-2",
+            "1 file is not committed",
+        ),
+        Left::salvaged(
+            "omc-team/fix-auth/integration.salvaged-1",
+            "a check wrote into the project",
+        ),
+    ]);
+    input
+}
+
+#[test]
+fn a_rich_run_is_told_whole() {
+    let input = with_the_hosts_part(rich_and_over().input());
+    insta::assert_snapshot!("rich_report", page(&input));
+}
+
+#[test]
+fn the_gate_shows_what_is_decided_about() {
+    let input = with_the_hosts_part(rich().input());
+    insta::assert_snapshot!("rich_gate", gate_text(&input));
+}
+
+#[test]
+fn a_run_of_which_nothing_is_known_has_a_report_too() {
+    let input = input_from(&"empty".parse().unwrap(), &[], &[]);
+    insta::assert_snapshot!("empty_report", page(&input));
+    insta::assert_snapshot!("empty_gate", gate_text(&input));
+}
+
+/// Names and texts that want to be more than that.
+fn hostile() -> ReportInput {
+    let story = Story::new(&["worker-1"]);
+    let evil =
+        "|a|b|\n# Heading\n<script>alert(1)</script> [x](http://e) `code` \u{1b}[2J\u{202e}gpj";
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    story.tell(
+        0,
+        "run.started",
+        None,
+        json!({"task": format!("{evil}\n\n```\nno fence\n1. list\n- {token}"), "agents": evil,
+            "members": [{"name": evil, "provider": evil, "role": evil}, {"name": 7}, "x"],
+            "base": {"commit": evil, "branch": evil}, "uncommitted": "many", "verify": 3, "budget": []}),
+    );
+    story.task(evil, &[]);
+    story.work(
+        "worker-1",
+        "1",
+        1,
+        json!({"usage": "lots", "costUsd": "free"}),
+        Ok("|x|"),
+    );
+    story.stage(1, evil, 0, evil);
+    let last = format!("````\n{evil}\n{token}\n```");
+    let failed = json!({"exitCode": "no", "seconds": -1, "last": last, "log": evil});
+    let command = "grep 'a\\|b' `x` | wc -l";
+    story.tell(
+        0,
+        "verify.failed",
+        None,
+        check("integration", command, 0, &failed),
+    );
+    let conflict = json!({"files": [evil, 3, null], "final": true});
+    story.tell(0, "merge.conflict", Some("1"), conflict);
+    story.tell(
+        0,
+        "approval.given",
+        None,
+        json!({"by": evil, "text": evil, "commit": evil}),
+    );
+    story.tell(
+        0,
+        "budget.exhausted",
+        None,
+        json!({"what": "tokens", "limit": 5, "used": 7}),
+    );
+    story.tell(
+        0,
+        "run.finished",
+        None,
+        json!({"outcome": evil, "reason": evil, "exitCode": 1e300}),
+    );
+    let mut input = story.input();
+    input.diff_stat = format!("{evil}\n```\n");
+    input.findings = vec![(evil.to_owned(), format!("{evil}\n{token}"))];
+    input.left.push(Left::branch("a'b; rm -rf ~", None, evil));
+    input
+}
+
+#[test]
+fn hostile_names_break_nothing() {
+    let input = hostile();
+    let (report, gate) = (page(&input), gate_text(&input));
+    for text in [&report, &gate] {
+        assert!(!text.contains("ghp_"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
+    }
+    insta::assert_snapshot!("hostile_report", report);
+    insta::assert_snapshot!("hostile_gate", gate);
+    // Every row of a table has as many cells as its heading.
+    let mut columns = None;
+    let mut fence = None;
+    for line in report.lines() {
+        if let Some(open) = fence {
+            fence = (line != open).then_some(open);
+            continue;
+        }
+        fence = line
+            .strip_suffix("text")
+            .filter(|line| line.starts_with("```"));
+        if !line.starts_with('|') {
+            columns = None;
+            continue;
+        }
+        let count = bars(line);
+        assert_eq!(*columns.get_or_insert(count), count, "{line}");
+    }
+    assert_eq!(fence, None, "every block is closed");
+}
+
+/// Bars that divide cells: those without a backslash of their own before them.
+fn bars(line: &str) -> usize {
+    let (mut count, mut is_escaped) = (0, false);
+    for c in line.chars() {
+        count += usize::from(c == '|' && !is_escaped);
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    count
+}
+
+#[test]
+fn the_journal_alone_makes_the_same_report() {
+    let story = rich_and_over();
+    let events = story.events();
+    let mut rebuilt = Tasks::default();
+    for event in &events {
+        rebuilt.apply(event);
+    }
+    assert_eq!(
+        input_from(&story.team, &events, &rebuilt.rest()),
+        story.input()
+    );
+}
+
+#[test]
+fn every_beginning_of_a_journal_makes_a_report() {
+    let story = rich_and_over();
+    let events = story.events();
+    for end in 0..=events.len() {
+        let mut rebuilt = Tasks::default();
+        for event in &events[..end] {
+            rebuilt.apply(event);
+        }
+        let input = input_from(&story.team, &events[..end], &rebuilt.rest());
+        let report = page(&input);
+        assert!(report.starts_with("# Report of team fix-auth\n"), "{end}");
+        let is_over = events[..end]
+            .iter()
+            .any(|event| event.kind == "run.finished");
+        assert_eq!(report.contains("The run is not over."), !is_over, "{end}");
+        assert!(gate_text(&input).contains("\nDecide\n"), "{end}");
+    }
+}
+
+#[test]
+fn nothing_is_called_verified_that_is_not() {
+    use Verdict::{Failed, Flaky, Passed, Stopped};
+    let run = |verdict, charged, round| CheckRun {
+        checked: Checked {
+            command: "x".to_owned(),
+            source: String::new(),
+            verdict,
+            exit_code: None,
+            signal: None,
+            seconds: 0.0,
+            last: String::new(),
+            log: String::new(),
+            remarks: Vec::new(),
+        },
+        round,
+        commit: String::new(),
+        charged,
+    };
+    for (checks, words) in [
+        (
+            vec![],
+            "Nothing was verified: no command has looked at this work.",
+        ),
+        (vec![run(Passed, false, 0)], "Verified: 1 check passed."),
+        (
+            vec![run(Failed, true, 0), run(Passed, false, 1)],
+            "Verified: 1 check passed.",
+        ),
+        (
+            vec![run(Passed, false, 0), run(Failed, true, 1)],
+            "Not fully verified: of 1 check, 1 failed.",
+        ),
+        (
+            vec![run(Passed, false, 0), run(Flaky, false, 0)],
+            "Not fully verified: of 2 checks, 1 flaky, which is not passed; 1 passed.",
+        ),
+        (
+            vec![run(Failed, false, 0), run(Stopped, false, 0)],
+            "Not fully verified: of 2 checks, 1 failed as before the work began; 1 not run to the end.",
+        ),
+    ] {
+        let mut input = ReportInput {
+            checks,
+            ..ReportInput::default()
+        };
+        for (number, run) in input.checks.iter_mut().enumerate() {
+            run.checked.command = format!("check {number}");
+        }
+        assert_eq!(input.verified_words(), words);
+    }
+}
+
+#[test]
+fn a_check_that_was_not_run_on_this_commit_to_its_end_verifies_nothing() {
+    let begun = |checks: &[&str]| {
+        let story = Story::new(&["worker-1"]);
+        let verify: Vec<Value> = ["a", "b"]
+            .map(|command| json!({"command": command, "source": "--verify"}))
+            .into();
+        story.tell(0, "run.started", None, json!({"verify": verify}));
+        for command in checks {
+            let data = check("integration", command, 0, &json!({}));
+            story.tell(0, "verify.started", None, data.clone());
+            story.tell(0, "verify.passed", None, data);
+        }
+        story
+    };
+    let words = |story: &Story| story.input().verified_words();
+    assert_eq!(words(&begun(&["a", "b"])), "Verified: 2 checks passed.");
+    assert_eq!(
+        words(&begun(&["a", "b", "a"])),
+        "Verified: 2 checks passed.",
+        "a host that took over may run one again"
+    );
+    assert_eq!(
+        words(&begun(&["a"])),
+        "Not fully verified: of 2 checks, 1 not run; 1 passed."
+    );
+    let story = begun(&["a"]);
+    let data = check("integration", "b", 0, &json!({}));
+    story.tell(0, "verify.started", None, data);
+    assert_eq!(
+        words(&story),
+        "Not fully verified: of 2 checks, 1 not run to the end; 1 passed."
+    );
+    let story = begun(&["a", "b"]);
+    story.tell(0, "approval.requested", None, json!({"commit": BASE}));
+    assert_eq!(
+        words(&story),
+        "Not verified: the checks looked at another commit, c1c1c1c1c1c1."
+    );
+}
+
+#[test]
+fn moments_and_spans_are_said_to_the_second() {
+    assert_eq!(moment(Time::from_millis(0)), "1970-01-01 00:00:00Z");
+    for (millis, words) in [
+        (0, "0.0 s"),
+        (4_250, "4.2 s"),
+        (59_999, "59 s"),
+        (65_000, "1 min 05 s"),
+        (7_380_000, "2 h 03 min"),
+    ] {
+        assert_eq!(span(Duration::from_millis(millis)), words);
+    }
+}
+
+#[test]
+fn what_can_be_pasted_is_quoted() {
+    let left = Left::branch("a'b; rm -rf ~", Some("main"), "");
+    assert_eq!(left.command, r"git log --stat 'main..a'\''b; rm -rf ~' --");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_one_cell(text in r"(\PC|[\x00-\x20\\|`<>*_\[\]\x1b\x{202e}]){0,40}") {
+        for shown in [cell(&text), code_cell(&text), escaped(&text)] {
+            prop_assert_eq!(bars(&format!("| {shown} |")), 2, "{}", shown);
+            let is_quiet = !shown.contains(['\n', '\r', '\u{1b}', '\u{202e}']);
+            prop_assert!(is_quiet, "{}", shown);
+        }
+        prop_assert!(!cell(&text).contains('<'));
+    }
+
+    #[test]
+    fn no_text_closes_its_block(text in r"([`~\n a|#]){0,60}") {
+        let block = block(&text);
+        let fence = block.lines().next().unwrap().trim_end_matches("text");
+        let closed: Vec<usize> = block
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.trim_start().starts_with(fence))
+            .map(|(number, _)| number)
+            .collect();
+        prop_assert_eq!(closed, [0, block.lines().count() - 1]);
+    }
+}
+
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the test looks at the file as any other program would"
+)]
+fn a_report_is_kept_where_people_look_for_it() {
+    let scratch = teamster_testkit::scratch::Scratch::new("report");
+    let project = Dir::open_root(&scratch.project()).unwrap().unwrap();
+    let team = "fix-auth".parse().unwrap();
+    for text in ["first", "second"] {
+        let path = keep(&project, &team, text).unwrap();
+        assert_eq!(path, ".omc/reports/fix-auth/report.md");
+        let kept = std::fs::read_to_string(scratch.project().join(path)).unwrap();
+        assert_eq!(kept, text);
+    }
+}
