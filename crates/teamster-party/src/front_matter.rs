@@ -1,5 +1,7 @@
 //! The block between two lines of `---` with which a finding begins: keys for programs, above a text for people.
 
+use std::fmt::Write as _;
+
 /// The text below the front matter; all of it when there is none.
 pub(crate) fn body(text: &str) -> &str {
     split(text).map_or(text, |(_, body)| body)
@@ -10,7 +12,7 @@ pub(crate) fn with(text: &str, keys: &[(&str, &str)]) -> String {
     let (old, body) = split(text).unwrap_or(("", text));
     let mut out = String::from("---\n");
     for (key, value) in keys {
-        out.push_str(&format!("{key}: {value}\n"));
+        let _ = writeln!(out, "{key}: {value}");
     }
     let is_ours = |line: &str| {
         let key = line.split(':').next().unwrap_or_default();
