@@ -147,9 +147,26 @@ fn a_script_with_a_mistake_is_not_launched() {
 fn the_documented_script_does_what_the_document_says() {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scripted.md");
     let document = std::fs::read_to_string(document).unwrap();
-    let (_, rest) = document.split_once("```toml\n").unwrap();
-    let (script, _) = rest.split_once("```").unwrap();
+    let scripts: Vec<&str> = document
+        .split("```toml\n")
+        .skip(1)
+        .map(|rest| rest.split_once("```").unwrap().0)
+        .collect();
+    let [list, script] = scripts.as_slice() else {
+        panic!("there is an example of each form, not {}", scripts.len());
+    };
     let project = TestProject::new();
+    project.write("src/lib.rs", "a - b");
+    let failed = play(&project, list, "parser: add, not subtract", 1)
+        .1
+        .verdict;
+    let red = Verdict::Failed {
+        reason: "the tests are red".into(),
+    };
+    assert_eq!(failed, red);
+    let edited = std::fs::read_to_string(project.folder().join("src/lib.rs")).unwrap();
+    assert_eq!(edited, "a + b");
+    assert!(play(&project, list, "parser: again", 2).1.verdict.is_done());
     project.write("src/greeting.txt", "hello\n");
     let verdict = |subject: &str, attempt| play(&project, script, subject, attempt).1.verdict;
     let greeting = || std::fs::read_to_string(project.folder().join("src/greeting.txt")).unwrap();

@@ -162,7 +162,7 @@ fn durations_are_seconds_minutes_and_hours() {
 fn teams() {
     let project = TestProject::new();
     let folder = project.folder().display().to_string();
-    let make = [
+    let arguments = [
         "team",
         "create",
         "one",
@@ -174,7 +174,7 @@ fn teams() {
         "w1,w2",
         "--json",
     ];
-    let made = project.run(make).succeeds().json();
+    let made = project.run(arguments).succeeds().json();
     assert_eq!(made["team"]["name"], "one");
     assert_eq!(made["team"]["description"], "what for");
     let joined = project.run(["team", "join", "one", "w3", "--provider", "codex", "--json"]);

@@ -157,6 +157,7 @@ fn of_a_hook_its_event_its_session_and_a_name() {
     project
         .call(["hook", "TeammateIdle"])
         .env("TEAMSTER_TEAM", "fix-auth")
+        .env("TEAMSTER_WORKER", "worker-1")
         .input(payload.to_string())
         .run()
         .exits(0);
@@ -165,5 +166,5 @@ fn of_a_hook_its_event_its_session_and_a_name() {
     let data = &received.unwrap()["data"];
     assert_eq!(data["event"], "TeammateIdle");
     assert_eq!(data["session"], "s-1");
-    assert!(data["name"].is_string(), "{data}");
+    assert_eq!(data["name"], "worker-1");
 }

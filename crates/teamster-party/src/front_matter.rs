@@ -1,6 +1,8 @@
 //! The block between two lines of `---` with which a finding begins: keys for programs, above a text for people.
 use std::fmt::Write;
 
+use std::fmt::Write as _;
+
 /// The text below the front matter; all of it when there is none.
 pub(crate) fn body(text: &str) -> &str {
     split(text).map_or(text, |(_, body)| body)

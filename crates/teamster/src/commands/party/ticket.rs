@@ -34,7 +34,7 @@ enum Command {
 #[command(after_help = "\
 Examples:
   teamster ticket create --title \"Test the login form\" --assignee worker-1
-  teamster ticket create --title \"Test it\" --description \"Also with an empty password\"")]
+  teamster ticket create --title \"Test it\" --description \"Also an empty one\"")]
 struct Create {
     /// What is to be done
     #[arg(long)]

@@ -79,6 +79,7 @@ impl Start {
             has_worktree: !self.in_place,
         };
         trust::require(context, &settings.layout, &settings.config, &plan, unknown)?;
+        wanted::check_script(&provider)?;
         context.store()?.join_team(
             &team,
             &NewMember {

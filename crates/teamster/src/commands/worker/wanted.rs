@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use teamster_agents::Provider;
+use teamster_agents::scripted::Script;
+use teamster_agents::{Kind, Provider};
 use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_isolate::tmux::{Tmux, TmuxError};
@@ -126,6 +127,18 @@ impl Settings<'_> {
             CommandError::usage(error.to_string())
                 .hint("`teamster config show` lists providers of your own; `teamster worker start --help` the others")
         })
+    }
+}
+
+/// A script with a mistake is told to whoever starts a worker with it, not to the first task it would fail.
+pub fn check_script(provider: &Provider) -> Result {
+    let Kind::Scripted(file) = &provider.kind else {
+        return Ok(());
+    };
+    match Script::read(file) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(CommandError::usage(error.to_string())
+            .hint("docs/scripted.md shows what a script looks like")),
     }
 }
 
