@@ -23,6 +23,7 @@ mod hook;
 mod isolate;
 mod kit;
 mod party;
+mod run;
 mod store;
 mod workers;
 mod zombies;

@@ -40,16 +40,10 @@ impl Filling<'_> {
         while let Some(at) = rest.find('{') {
             filled.push_str(&rest[..at]);
             rest = &rest[at..];
-            match words.iter().find(|(word, _)| rest.starts_with(word)) {
-                Some((word, value)) => {
-                    filled.push_str(value);
-                    rest = &rest[word.len()..];
-                }
-                None => {
-                    filled.push('{');
-                    rest = &rest[1..];
-                }
-            }
+            let found = words.iter().find(|(word, _)| rest.starts_with(word));
+            let (word, value) = found.copied().unwrap_or(("{", "{"));
+            filled.push_str(value);
+            rest = &rest[word.len()..];
         }
         filled.push_str(rest);
         filled

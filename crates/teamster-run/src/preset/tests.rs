@@ -260,7 +260,7 @@ fn without_a_preset_a_team_is_proposed_with_the_reason() {
     3:claude: no word of the task calls for a team that is ready; claude is the agent that was found for it
     2:claude,1:codex:reviewer: no word of the task calls for a team that is ready; claude changes code, and codex looks at it
     3:codex: bugfix and dev-frontend fit alike (each has 1 of its words in the task); codex is the agent that was found for it
-    no agent was found: install one (claude, codex or gemini) and sign in, name a program of your own (`[roles] executor = "command:…"` in the configuration), or play a script (`3:scripted:FILE`)
+    no agent was found: install a client (claude, codex or gemini) and sign in; or name a program of your own, `3:command:PROGRAM` or `[roles] executor = "command:PROGRAM"` in the configuration; or play a script, `3:scripted:FILE`
     "#);
 }
 

@@ -1,0 +1,3 @@
+//! The run: what is decided before it, and what it does, with real processes.
+
+mod leader;
