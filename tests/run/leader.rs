@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use teamster_agents::{AgentEvent, Codex, Command, Driver, Scripted, Spent};
 use teamster_fs::proc::Machine;
 use teamster_fs::processes;
-use teamster_run::leader::{LeaderError, LeaderJob, Led, LedMember, Overview, Problem, lead};
+use teamster_isolate::detached::Detached;
+use teamster_run::cast::CastMember;
+use teamster_run::leader::{LeaderError, LeaderJob, Led, Overview, Problem, lead};
 use teamster_workers::rules::Rules;
 
 use crate::kit::TestProject;
@@ -18,6 +20,8 @@ const MARK: &str = "TEAMSTER_TEST_MARK";
 /// A folder for a leader, and the time it has.
 struct Desk {
     project: TestProject,
+    /// Whether the leader gets the project's folder, or one that goes with it.
+    is_in_project: bool,
     rules: Rules,
     mark: String,
 }
@@ -28,6 +32,7 @@ impl Desk {
         let mark = project.folder().display().to_string();
         Self {
             project,
+            is_in_project: true,
             rules: Rules {
                 start: Duration::from_secs(20),
                 idle: Duration::from_secs(20),
@@ -58,10 +63,14 @@ impl Desk {
         stop: &dyn Fn() -> bool,
         hear: &mut dyn FnMut(&AgentEvent),
     ) -> Result<Led, LeaderError> {
-        let member = |name: &str| LedMember {
+        let member = |name: &str| CastMember {
             name: name.parse().unwrap(),
+            provider: "claude".to_owned(),
             role: Some("executor".to_owned()),
+            model: None,
+            capabilities: None,
             can: vec!["general".to_owned()],
+            prompt: String::new(),
         };
         let exported: Vec<(OsString, OsString)> = vec![
             ("HOME".into(), self.project.home().into()),
@@ -77,7 +86,7 @@ impl Desk {
             members: &[member("worker-1"), member("worker-2")],
             told: "",
             overview: &Overview::new(&["src/lib.rs"], "A project."),
-            folder: &folder,
+            folder: self.is_in_project.then_some(folder.as_path()),
             rules: &self.rules,
             exported: &exported,
             path: std::ffi::OsStr::new("/nowhere"),
@@ -221,6 +230,21 @@ fn it_runs_as_an_agent_of_ours_and_its_temp_folder_goes_with_it() {
 }
 
 #[test]
+fn without_a_folder_it_gets_one_that_goes_with_it() {
+    let mut desk = Desk::new();
+    desk.is_in_project = false;
+    let note = desk.folder().join("seen");
+    desk.lead(&command(&format!(
+        "cat > /dev/null; touch left; pwd > '{}'; echo '{{\"tasks\":[{{\"id\":1,\"subject\":\"go\"}}]}}'",
+        note.display()
+    )))
+    .unwrap();
+    let seen = desk.read("seen");
+    assert!(seen.contains("/teamster-"), "{seen}");
+    assert!(!Path::new(seen.trim()).exists(), "{seen}");
+}
+
+#[test]
 fn a_silent_one_is_ended_with_all_it_started() {
     let mut desk = Desk::new();
     desk.rules.idle = Duration::from_millis(400);
@@ -253,10 +277,15 @@ fn it_can_be_stopped_and_nobody_else_is() {
     let script = desk.script(
         "steps = [\n  { run = \"setsid sleep 600 > /dev/null 2>&1 &\" },\n  { say = \"hm\" },\n  { hang = true },\n]\n",
     );
-    let mut other = std::process::Command::new("sleep")
-        .arg("600")
-        .spawn()
-        .unwrap();
+    let mut other = Detached {
+        program: Path::new("/bin/sleep"),
+        args: &["600".into()],
+        folder: Path::new("/"),
+        set: &[],
+        unset: &[],
+    }
+    .start(std::fs::File::create("/dev/null").unwrap())
+    .unwrap();
     let spoke = Cell::new(false);
     let error = desk
         .lead_until(&script, &|| spoke.get(), &mut |event| {

@@ -16,9 +16,11 @@ use crate::preset::{
 use crate::request::{Crew, Group};
 
 mod agent;
+mod fit;
 mod reasons;
 
 use agent::{Known, Resolved};
+pub use fit::misfits;
 use reasons::Reasons;
 
 /// A role of the configuration.
@@ -348,6 +350,22 @@ fn told(casting: &Casting<'_>, prompts: Option<&Prompts>, name: &WorkerName, rol
     prompts.map_or_else(String::new, |prompts| {
         filling.fill(&prompts.of(name.as_str(), role))
     })
+}
+
+#[cfg(test)]
+impl CastMember {
+    /// One for a test.
+    pub(crate) fn example(name: &str, role: Option<&str>, can: &[&str]) -> Self {
+        Self {
+            name: name.parse().unwrap(),
+            provider: "claude".to_owned(),
+            role: role.map(str::to_owned),
+            model: None,
+            capabilities: None,
+            can: can.iter().map(|word| (*word).to_owned()).collect(),
+            prompt: String::new(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use std::fmt;
 use std::path::Path;
 
 use teamster_agents::{AgentEvent, Driver, Permissions, Rule, Spent, Stopped, Verdict};
-use teamster_types::WorkerName;
 use teamster_types::redact::redact;
 use teamster_workers::ask::{Ask, Asked, NotStarted, ask};
 use teamster_workers::rules::Rules;
 
+use crate::cast::CastMember;
 use crate::document::Fault;
 use crate::plan::Plan;
 
@@ -51,13 +51,13 @@ pub struct LeaderJob<'a> {
     /// Which team it plans for.
     pub team: &'a str,
     /// Who will do it.
-    pub members: &'a [LedMember],
+    pub members: &'a [CastMember],
     /// What the preset tells it; empty when that is nothing.
     pub told: &'a str,
     /// What the repository looks like.
     pub overview: &'a Overview,
-    /// Where it runs. It may write there, so this is no folder of the user's.
-    pub folder: &'a Path,
+    /// Where it runs: a folder that it may write to without harm; without one, a temp folder that goes with it.
+    pub folder: Option<&'a Path>,
     /// How long it may take.
     pub rules: &'a Rules,
     /// Variables that it gets besides its own.
@@ -66,17 +66,6 @@ pub struct LeaderJob<'a> {
     pub path: &'a OsStr,
     /// Our own program.
     pub teamster: &'a Path,
-}
-
-/// Somebody who can be given a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LedMember {
-    /// Who.
-    pub name: WorkerName,
-    /// What it is in the team.
-    pub role: Option<String>,
-    /// What it can do.
-    pub can: Vec<String>,
 }
 
 /// A plan of a leader.

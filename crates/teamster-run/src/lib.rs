@@ -12,4 +12,5 @@ pub mod document;
 pub mod leader;
 pub mod plan;
 pub mod preset;
+pub mod preview;
 pub mod request;

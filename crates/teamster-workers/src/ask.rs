@@ -32,8 +32,8 @@ pub struct Ask<'a> {
     pub model: Option<&'a str>,
     /// What it is told.
     pub prompt: &'a str,
-    /// The folder it is started in; what it writes there is nobody's work.
-    pub folder: &'a Path,
+    /// The folder it is started in; without one, a temp folder that goes with it.
+    pub folder: Option<&'a Path>,
     /// Which team it is asked for.
     pub team: &'a str,
     /// As whom.
@@ -100,9 +100,16 @@ fn with_temp(
         other: without_asking(ask.permissions.other),
         ..ask.permissions
     };
+    let not_started = |command: String, why: String| NotStarted { command, why };
+    // Clients ask where they are with links resolved, and compare.
+    let own = temp.and_then(|temp| temp.canonicalize().ok());
+    let Some(folder) = ask.folder.or(own.as_deref()) else {
+        let why = "no folder could be made for it to run in".to_owned();
+        return Err(not_started(ask.driver.provider().to_owned(), why));
+    };
     let job = Job {
         prompt: ask.prompt,
-        worktree: ask.folder,
+        worktree: folder,
         git_dir: None,
         model: ask.model,
         resume: None,
@@ -114,7 +121,6 @@ fn with_temp(
         path: ask.path,
         teamster: ask.teamster,
     };
-    let not_started = |command: String, why: String| NotStarted { command, why };
     let launch = ask
         .driver
         .launch(&job)
@@ -122,7 +128,7 @@ fn with_temp(
     let machine = Machine::read();
     let (sender, events) = channel();
     let place = process::Where {
-        folder: ask.folder,
+        folder,
         exported: ask.exported,
         number,
     };
@@ -149,7 +155,7 @@ fn with_temp(
         exit: None,
         open: 2,
     };
-    watch.to_the_end(stop);
+    watch.go_along(stop);
     let left = watch.clear_away();
     let ending = Ending {
         exit: watch.exit.unwrap_or(Exit::Unknown),
@@ -195,7 +201,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn to_the_end(&mut self, stop: &dyn Fn() -> bool) {
+    fn go_along(&mut self, stop: &dyn Fn() -> bool) {
         while self.exit.is_none() {
             match self.events.recv_timeout(LOOK) {
                 Ok(said) => self.hear(said),

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
-use teamster_types::routing::fitness;
 
-use super::LedMember;
+use crate::cast::{CastMember, misfits};
 use crate::document::Fault;
 use crate::plan::Plan;
 
@@ -26,7 +25,7 @@ pub(super) struct Usable {
 }
 
 /// The plan in an answer, and its text.
-pub(super) fn read(said: &str, members: &[LedMember]) -> Result<(Usable, String), Vec<Fault>> {
+pub(super) fn read(said: &str, members: &[CastMember]) -> Result<(Usable, String), Vec<Fault>> {
     let Some(text) = object(said) else {
         let message = "there is no JSON object in the answer";
         return Err(vec![Fault::new(1, message)]);
@@ -93,7 +92,7 @@ fn until_fence(text: &str) -> &str {
 }
 
 /// What no leader may ask for, though a person may.
-fn strange(plan: &Plan, members: &[LedMember]) -> Vec<Fault> {
+fn strange(plan: &Plan, members: &[CastMember]) -> Vec<Fault> {
     let mut faults = Vec::new();
     if plan.tasks.len() > MOST_TASKS {
         let message = format!(
@@ -102,30 +101,7 @@ fn strange(plan: &Plan, members: &[LedMember]) -> Vec<Fault> {
         );
         faults.push(Fault::new(1, message));
     }
-    let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
-    for ((task, label), line) in plan.tasks.iter().zip(&plan.labels).zip(&plan.lines) {
-        let wanted = &task.task.capabilities;
-        match &task.task.owner {
-            Some(owner) if !names.contains(&owner.as_str()) => {
-                let message = format!(
-                    "task {label:?} has the owner {owner}, who is not in the team; there are {}",
-                    names.join(", ")
-                );
-                faults.push(Fault::new(*line, message));
-            }
-            None if members
-                .iter()
-                .all(|member| fitness(wanted, &member.can) <= 0.0) =>
-            {
-                let message = format!(
-                    "task {label:?} needs {}, and nobody in the team can do any of it",
-                    wanted.join(", ")
-                );
-                faults.push(Fault::new(*line, message));
-            }
-            _ => {}
-        }
-    }
+    faults.extend(misfits(plan, members));
     faults
 }
 

@@ -4,20 +4,12 @@ use teamster_agents::Command;
 
 use super::*;
 
-fn member(name: &str, role: Option<&str>, can: &[&str]) -> LedMember {
-    LedMember {
-        name: name.parse().unwrap(),
-        role: role.map(str::to_owned),
-        can: can.iter().map(|word| (*word).to_owned()).collect(),
-    }
-}
-
 fn told(told: &str, overview: &Overview) -> (String, String) {
     let driver = Command::new("true", Vec::new());
     let rules = Rules::default();
     let members = [
-        member("worker-1", Some("executor"), &["code-edit", "general"]),
-        member("worker-2", None, &["testing"]),
+        CastMember::example("worker-1", Some("executor"), &["code-edit", "general"]),
+        CastMember::example("worker-2", None, &["testing"]),
     ];
     let folder = PathBuf::from("/nowhere");
     let job = LeaderJob {
@@ -29,7 +21,7 @@ fn told(told: &str, overview: &Overview) -> (String, String) {
         members: &members,
         told,
         overview,
-        folder: &folder,
+        folder: Some(&folder),
         rules: &rules,
         exported: &[],
         path: OsStr::new(""),
@@ -73,7 +65,7 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
     Its README begins:
 
         # Login
-        
+
         A form.
 
     How the team works:

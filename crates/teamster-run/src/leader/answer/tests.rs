@@ -4,15 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn team() -> Vec<LedMember> {
-    let member = |name: &str, can: &[&str]| LedMember {
-        name: name.parse().unwrap(),
-        role: None,
-        can: can.iter().map(|word| (*word).to_owned()).collect(),
-    };
+fn team() -> Vec<CastMember> {
     vec![
-        member("worker-1", &["code-edit"]),
-        member("worker-2", &["testing"]),
+        CastMember::example("worker-1", None, &["code-edit"]),
+        CastMember::example("worker-2", None, &["testing"]),
     ]
 }
 
