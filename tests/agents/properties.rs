@@ -70,7 +70,8 @@ fn a_line_of_ten_megabytes_is_read_like_any_other() {
         let (events, outcome) = read(run.reader(), &lines.concat(), run.ending(), "");
         assert!(outcome.verdict.is_done(), "{client}: {:?}", outcome.verdict);
         let size: usize = events.iter().map(|event| format!("{event:?}").len()).sum();
-        assert!(size < 400_000, "{client}: {size} bytes of events");
+        // Two of the texts are cut at a mebibyte each.
+        assert!(size < 3_000_000, "{client}: {size} bytes of events");
     }
 }
 

@@ -278,3 +278,174 @@ fn every_setting_is_documented_with_its_default_and_its_variable() {
         .collect();
     assert_eq!(documented, known);
 }
+
+#[test]
+fn roles_are_layered_shown_and_checked_with_their_lines() {
+    let project = TestProject::with_team();
+    let user = project.home().join(".config/teamster");
+    std::fs::create_dir_all(&user).unwrap();
+    std::fs::write(
+        user.join("config.toml"),
+        "[roles]\nexecutor = \"claude\"\nreviewer = { provider = \"codex\", model = \"large\" }\ndemo = \"scripted:demo.toml\"\n\
+         [providers.checks]\nkind = \"command\"\ncommand = \"make check\"\n",
+    )
+    .unwrap();
+    project.write(
+        ".teamster/config.toml",
+        "[roles.executor]\nprovider = \"command:make fix\"\n[roles]\ntester = \"checks\"\n",
+    );
+    let shown = project.run(["config", "show", "--json"]).succeeds().json();
+    assert_eq!(shown["problems"], json!([]));
+    let roles: Vec<String> = shown["roles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|role| {
+            let text = |key: &str| role[key].as_str().unwrap_or("-").to_owned();
+            let keys = ["name", "provider", "model", "source"];
+            keys.map(text).join(" ")
+        })
+        .collect();
+    let script = user.join("demo.toml");
+    assert_eq!(
+        roles,
+        [
+            format!("demo scripted:{} - user", script.display()),
+            "executor command:make fix - project".to_owned(),
+            "reviewer codex large user".to_owned(),
+            "tester checks - project".to_owned(),
+        ]
+    );
+    let text = project.run(["config", "show"]).succeeds().shown();
+    assert!(text.contains("roles.reviewer"), "{text}");
+    assert!(text.contains("codex, model large"), "{text}");
+
+    for (wrong, said) in [
+        (
+            "[roles]\n\nexecutor = 7\n",
+            "line 3: `roles.executor` is integer, expected a provider such as",
+        ),
+        (
+            "[roles]\nexecutor = \"cloud\"\n",
+            "line 2: `roles.executor`: nobody knows the provider `cloud`",
+        ),
+        (
+            "[roles]\ncodex = \"claude\"\n",
+            "line 2: `roles.codex`: codex is a provider",
+        ),
+        (
+            "[roles]\n\"a b\" = \"claude\"\n",
+            "line 2: \"a b\" is no role",
+        ),
+        (
+            "[roles.executor]\nmodel = \"m\"\n",
+            "line 1: `roles.executor` names no `provider`",
+        ),
+        (
+            "[roles.executor]\nprovider = \"claude\"\nmodel = true\n",
+            "line 3: `roles.executor.model` is true, expected a text",
+        ),
+        (
+            "[roles]\nexecutor = \"command:\"\n",
+            "line 2: `roles.executor`: the provider `command` needs its argument",
+        ),
+    ] {
+        project.write(".teamster/config.toml", wrong);
+        let refused = project.run(["task", "list"]).fails(2);
+        assert!(refused.stderr.contains(said), "{wrong}: {}", refused.stderr);
+    }
+    project.write(
+        ".teamster/config.toml",
+        "[roles.executor]\nprovider = \"claude\"\ncolour = \"red\"\n",
+    );
+    let warned = project.run(["task", "list"]).exits(0);
+    assert!(
+        warned
+            .stderr
+            .contains("line 3: nobody knows the setting `roles.executor.colour`"),
+        "{}",
+        warned.stderr
+    );
+}
+
+fn preset(name: &str, rest: &str) -> String {
+    format!("---\nname: {name}\nmembers: [{{ name: a, agent: executor }}]\n{rest}---\n")
+}
+
+#[test]
+fn teams_of_ones_own_are_read_from_both_folders_and_faults_have_lines() {
+    let project = TestProject::new();
+    let teams = project.home().join(".config/teamster/teams");
+    std::fs::create_dir_all(&teams).unwrap();
+    std::fs::write(teams.join("own.md"), preset("own", "description: Mine.\n")).unwrap();
+    // A user may keep the files elsewhere.
+    let elsewhere = project.home().join("elsewhere.md");
+    std::fs::write(&elsewhere, preset("linked", "")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, teams.join("linked.md")).unwrap();
+    std::fs::write(teams.join("notes.txt"), "no preset").unwrap();
+    project.write(".teamster/teams/own.md", &preset("own", "verify: [make]\n"));
+    std::os::unix::fs::symlink(
+        &elsewhere,
+        project.folder().join(".teamster/teams/planted.md"),
+    )
+    .unwrap();
+    project.write(".teamster/teams/same.md", &preset("own", ""));
+    project.write(
+        ".teamster/teams/wrong.md",
+        "---\nname: wrong\nmembers: [{ name: a, agent: nobody }]\n---\n",
+    );
+    let shown = project.run(["config", "show", "--json"]).succeeds().json();
+    let found: Vec<String> = shown["teams"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|team| format!("{} {}", team["name"], team["source"]))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "\"linked\" \"user\"",
+            "\"own\" \"user\"",
+            "\"own\" \"project\""
+        ]
+    );
+    let faults: Vec<&str> = shown["teamProblems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|fault| fault.as_str().unwrap())
+        .collect();
+    assert_eq!(faults.len(), 3, "{faults:?}");
+    assert!(faults[0].contains("planted.md:1: "), "{faults:?}");
+    assert!(
+        faults[1].contains("same.md:1: ") && faults[1].contains("is called \"own\", too"),
+        "{faults:?}"
+    );
+    assert!(
+        faults[2].contains("wrong.md:3: there is no agent \"nobody\""),
+        "{faults:?}"
+    );
+    let text = project.run(["config", "show"]).succeeds().shown();
+    assert!(text.contains("wrong.md:3: there is no agent"), "{text}");
+}
+
+/// What the documentation shows is taken as it is.
+#[test]
+fn the_roles_and_the_team_of_the_documentation_are_read() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let block = |begin: &str| {
+        let from = page.find(begin).unwrap();
+        let fence = page[from..].find('\n').unwrap() + from + 1;
+        let end = page[fence..].find("\n```").unwrap() + fence;
+        page[fence..=end].to_owned()
+    };
+    let project = TestProject::new();
+    project.write(".teamster/config.toml", &block("```toml\n[roles]"));
+    project.write(".teamster/teams/docs.md", &block("```markdown\n---"));
+    let shown = project.run(["config", "show", "--json"]).succeeds().json();
+    assert_eq!(shown["problems"], json!([]));
+    assert_eq!(shown["teamProblems"], json!([]));
+    assert_eq!(shown["roles"].as_array().unwrap().len(), 3);
+    assert_eq!(shown["teams"][0]["name"], "docs");
+}

@@ -177,3 +177,39 @@ fn several_at_once_lose_nothing() {
     let file: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(file["projects"].as_object().unwrap().len(), 8);
 }
+
+#[test]
+fn roles_and_teams_that_bring_commands_ask_for_trust() {
+    let project = TestProject::new();
+    project.write(
+        ".teamster/config.toml",
+        "[roles]\nexecutor = \"command:make fix\"\ntester = \"scripted:play/a.toml\"\nreviewer = \"codex\"\n",
+    );
+    project.write(
+        ".teamster/teams/own.md",
+        "---\nname: own\nmembers:\n  - { name: leader, agent: boss, provider: 'command:plan it' }\n  \
+         - { name: a, agent: executor, provider: 'command:rm -rf x' }\n  - { name: b, agent: codex }\n\
+         verify: ['make test']\n---\n",
+    );
+    insta::assert_snapshot!(project.run(["trust", "--show"]).succeeds().shown(), @r"
+    [root]/project comes with settings that run commands or allow agents more:
+      roles.executor: command:make fix
+        ([root]/project/.teamster/config.toml, line 2)
+      roles.tester: scripted:play/a.toml
+        ([root]/project/.teamster/config.toml, line 3)
+      teams.own.leader: command:plan it
+        ([root]/project/.teamster/teams/own.md)
+      teams.own.a: command:rm -rf x
+        ([root]/project/.teamster/teams/own.md)
+      teams.own.verify: make test
+        ([root]/project/.teamster/teams/own.md)
+    ");
+    project.run(["trust", "--yes"]).succeeds();
+    assert_eq!(state(&project), "accepted");
+    // A script that appears where a role plays it is another script.
+    project.write("play/a.toml", "[[step]]\ndo = \"say\"\ntext = \"hi\"\n");
+    assert_eq!(state(&project), "changed");
+    project.run(["trust", "--yes"]).succeeds();
+    project.write(".teamster/teams/own.md", "---\nname: own\n---\n");
+    assert_eq!(state(&project), "changed");
+}

@@ -1,3 +1,4 @@
-//! The run, with real programs.
+//! The run: what is decided before it, and what it does, with real processes.
 
+mod leader;
 mod verify;

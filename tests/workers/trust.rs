@@ -198,3 +198,27 @@ fn at_a_terminal_a_start_shows_what_would_run_and_asks() {
     crew.until_status(&id, "completed");
     assert!(crew.project.home().join("made").exists());
 }
+
+#[test]
+fn a_command_of_a_projects_role_or_team_does_not_run_by_its_own_name_either() {
+    let crew = Crew::new();
+    crew.project.write(
+        ".teamster/config.toml",
+        "[roles]\nexecutor = \"command:echo role\"\n",
+    );
+    crew.project.write(
+        ".teamster/teams/own.md",
+        "---\nname: own\nmembers: [{ name: a, agent: executor, provider: 'command:echo team' }]\nverify: [make]\n---\n",
+    );
+    for (command, setting) in [
+        ("command:echo role", "roles.executor"),
+        ("command:echo team", "teams.own.a"),
+    ] {
+        let refused = crew.start_provider("ann", command, &[], &[]).fails(6);
+        assert!(refused.stderr.contains(setting), "{}", refused.stderr);
+        assert!(!refused.stderr.contains("verify"), "{}", refused.stderr);
+    }
+    // A command of the user's own needs nobody's trust.
+    crew.start_provider("ann", "command:echo mine", &[], &[])
+        .succeeds();
+}

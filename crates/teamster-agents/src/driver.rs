@@ -29,6 +29,11 @@ pub trait Driver: Send + Sync {
     /// A reader for one run of what `launch` gave for the same job.
     fn reader(&self, job: &Job<'_>) -> Box<dyn Reader>;
 
+    /// Whether each [`Text`](crate::AgentEvent::Text) is one by itself; else they are pieces that only together are one.
+    fn says_whole_texts(&self) -> bool {
+        true
+    }
+
     /// How a running one is asked to end its turn. Whether it obeys is for its process to show.
     fn interrupt(&self) -> Interrupt;
 }

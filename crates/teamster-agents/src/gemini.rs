@@ -62,6 +62,10 @@ impl Driver for Gemini {
         Box::new(read::GeminiReader::new(job))
     }
 
+    fn says_whole_texts(&self) -> bool {
+        false
+    }
+
     fn interrupt(&self) -> Interrupt {
         Interrupt::Signal(Polite::Terminate)
     }

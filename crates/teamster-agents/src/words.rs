@@ -5,8 +5,9 @@ use serde_json::Value;
 use crate::event::AgentEvent;
 use crate::reader::Exit;
 
-/// The longest text that an event carries, in bytes. The whole of it is in the log.
-pub(crate) const LONGEST_TEXT: usize = 64 * 1024;
+/// The longest text that an event carries, in bytes: a plan of a thousand tasks is said in one. The whole of it is in the
+/// log.
+pub(crate) const LONGEST_TEXT: usize = 1024 * 1024;
 /// The longest one-line detail.
 const LONGEST_DETAIL: usize = 500;
 /// The longest reason or summary.

@@ -78,6 +78,7 @@ where
     S: AsRef<OsStr>,
 {
     let deadline = Instant::now() + patience;
+    let outside = crate::child::outside();
     let mut child = Command::new(program)
         .args(args)
         .stdin(Stdio::null())
@@ -87,6 +88,7 @@ where
         .process_group(0)
         .spawn()
         .map_err(Silence::NotStarted)?;
+    drop(outside);
     let heard = listen(&mut child);
     let text = heard.recv_timeout(deadline.saturating_duration_since(Instant::now()));
     let ended = text.is_ok() && wait_until(&mut child, deadline);

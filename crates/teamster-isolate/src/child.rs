@@ -9,7 +9,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 
 use rustix::process::{Signal, kill_process_group};
@@ -23,6 +23,15 @@ pub use line::{Line, ON_THE_WAY};
 
 /// A line longer than this is handed out in parts: a program that never ends its line must not fill the memory.
 pub const LINE_LIMIT: usize = 16 * 1024 * 1024;
+
+/// Held for writing while this process itself is inside the group of a launch. Whatever another thread started meanwhile
+/// would be a member, and would end with the launch; and a group would be looked for below that one.
+static INSIDE: RwLock<()> = RwLock::new(());
+
+/// Nobody is inside a group as long as this is held.
+pub(crate) fn outside() -> RwLockReadGuard<'static, ()> {
+    INSIDE.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Children that somebody waits for, so that the search for orphans leaves them alone.
 static WAITED_FOR: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
@@ -131,9 +140,8 @@ impl Running {
         }
         command.envs(start.set.iter().map(|(name, value)| (name, value)));
         command.env(LAUNCH, start.number);
-        let name = group_name(start.number);
-        let group = Group::find(&name).or_else(|| Group::make(&name));
-        let mut child = spawn_in(&mut command, group.as_ref(), machine.me().pid)?;
+        let (child, group) = spawn_in(&mut command, &group_name(start.number), machine.me().pid);
+        let mut child = child?;
         let pid = child.id();
         wait_for(pid, true);
         let id = machine.process(pid).unwrap_or_else(|| ProcessId {
@@ -202,15 +210,17 @@ impl Running {
     }
 }
 
-/// Starts a program in a group. What a process starts is in its own group, so we go in before and out after: a program
-/// that is put in later may have started others by then.
-fn spawn_in(command: &mut Command, group: Option<&Group>, me: u32) -> io::Result<Child> {
-    let Some(group) = group.filter(|group| group.add(me)) else {
-        return command.spawn();
-    };
+/// Starts a program in its launch's group. What a process starts is in its own group, so we go in before and out after: a
+/// program that is put in later may have started others by then.
+fn spawn_in(command: &mut Command, name: &str, me: u32) -> (io::Result<Child>, Option<Group>) {
+    let _inside = INSIDE.write().unwrap_or_else(PoisonError::into_inner);
+    let group = Group::find(name).or_else(|| Group::make(name));
+    let is_inside = group.as_ref().is_some_and(|group| group.add(me));
     let child = command.spawn();
-    group.let_go(me);
-    child
+    if let Some(group) = group.as_ref().filter(|_| is_inside) {
+        group.let_go(me);
+    }
+    (child, group)
 }
 
 /// Hands out lines from a pipe until it is closed.

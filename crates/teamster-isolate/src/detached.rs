@@ -37,6 +37,7 @@ impl Detached<'_> {
         for name in self.unset {
             command.env_remove(name);
         }
+        let _outside = crate::child::outside();
         command.spawn()
     }
 }

@@ -96,7 +96,7 @@ impl<'a> Tree<'a> {
     }
 
     fn roots(&self, all: &[Seen]) -> BTreeSet<u32> {
-        let in_group: BTreeSet<u32> = Group::find(&group_name(self.number))
+        let in_group: BTreeSet<u32> = group_of(self.number)
             .map(|group| group.members().into_iter().collect())
             .unwrap_or_default();
         let is_root = |seen: &&Seen| {
@@ -157,7 +157,7 @@ impl<'a> Tree<'a> {
         loop {
             // Whoever could not leave the group again must not end itself with it.
             let me = self.machine.me().pid;
-            if let Some(group) = Group::find(&group_name(self.number))
+            if let Some(group) = group_of(self.number)
                 && !group.members().contains(&me)
             {
                 group.kill();
@@ -210,7 +210,7 @@ impl<'a> Tree<'a> {
 
     /// Takes the launch's group away, if it is empty.
     pub fn forget(&self) {
-        if let Some(group) = Group::find(&group_name(self.number)) {
+        if let Some(group) = group_of(self.number) {
             group.remove();
         }
     }
@@ -233,6 +233,12 @@ pub fn reap_adopted(machine: &Machine) {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
+}
+
+/// The group of a launch, looked for from where this process belongs.
+fn group_of(number: &str) -> Option<Group> {
+    let _outside = crate::child::outside();
+    Group::find(&group_name(number))
 }
 
 /// The name of a launch's group.

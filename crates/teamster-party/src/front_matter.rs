@@ -1,5 +1,4 @@
 //! The block between two lines of `---` with which a finding begins: keys for programs, above a text for people.
-use std::fmt::Write;
 
 use std::fmt::Write as _;
 

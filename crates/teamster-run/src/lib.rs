@@ -1,23 +1,24 @@
 //! The run: from one sentence to merged, verified work.
 //!
-//! Some of it decides before anything starts: what was asked for ([`request`]), which people-sized team suits it
-//! ([`preset`]), and which tasks it comes to ([`plan`]). Plans and presets are files that people write, so everything
-//! that is wrong with one is found at once and named by file and line ([`document`]).
+//! Before anything starts it is decided what was asked for ([`request`]), which people-sized team suits it ([`preset`]) and
+//! who is in it ([`cast`]), and which tasks it comes to ([`plan`], [`leader`]). Plans and presets are files that people
+//! write, so everything that is wrong with one is found at once and named by file and line ([`document`]).
 //!
-//! The rest looks at the work: whether it holds ([`verify`]), what it has cost ([`cost`]), and what it
-//! came to, in words ([`report`]).
-//!
-//! All of it is pure: texts come in, values or faults go out. Only [`verify`] reads a project's files and starts its
-//! commands.
+//! Then one [`host`] owns the run to its end. What was wanted is its [`order`]; where it is, its journal tells
+//! ([`story`]). Whether the work holds is for [`verify`], what it has cost for [`cost`], what it came to, in words, for
+//! [`report`]. Whoever sits before it has a [`desk`].
 
+pub mod cast;
 pub mod cost;
 pub mod desk;
 pub mod document;
 pub mod exit;
 pub mod host;
+pub mod leader;
 pub mod order;
 pub mod plan;
 pub mod preset;
+pub mod preview;
 pub mod report;
 pub mod request;
 pub mod story;

@@ -1,7 +1,8 @@
 //! Presets: teams that are ready, chosen by words of the task.
 //!
-//! A preset is a Markdown file. Its front matter says who works and how; sections headed `## prompt` go to everybody,
-//! `## prompt NAME` to the member or the role of that name; the rest is for people who read the file.
+//! A preset is a Markdown file. Its front matter says who works and how; a section headed `## Worker` goes to everybody,
+//! `## Leader` to whoever plans, `## prompt NAME` to the member or the role of that name; the rest is for people who read
+//! the file. In a section `{task}`, `{team}` and `{member}` stand for what they name.
 //!
 //! ```markdown
 //! ---
@@ -38,11 +39,18 @@ pub use agents::Agents;
 pub use builtin::builtin;
 pub use choose::{Choice, choose, matches};
 pub use flow::PresetFlow;
-pub use prompt::Prompts;
+pub use prompt::{Filling, Prompts};
 pub use propose::{Available, NoAgents, Proposal, propose};
 
-const KEYS: [&str; 5] = ["name", "trigger_keywords", "members", "flow", "verify"];
-const MEMBER_KEYS: [&str; 5] = ["name", "agent", "role", "provider", "capabilities"];
+const KEYS: [&str; 6] = [
+    "name",
+    "description",
+    "trigger_keywords",
+    "members",
+    "flow",
+    "verify",
+];
+const MEMBER_KEYS: [&str; 6] = ["name", "agent", "role", "provider", "model", "capabilities"];
 /// The member who plans instead of working.
 const LEADER: &str = "leader";
 
@@ -51,6 +59,8 @@ const LEADER: &str = "leader";
 pub struct Preset {
     /// What it is called.
     pub name: String,
+    /// What it is for, in the words of its author.
+    pub description: Option<String>,
     /// Words of a task that call for it.
     pub keywords: Vec<String>,
     /// Who plans, where the preset says so.
@@ -76,6 +86,8 @@ pub struct PresetMember {
     pub role: String,
     /// Which provider, instead of the one that its agent stands for.
     pub provider: Option<String>,
+    /// Which model, instead of the provider's.
+    pub model: Option<String>,
     /// What it can do, instead of what its provider can.
     pub capabilities: Vec<String>,
 }
@@ -87,6 +99,8 @@ pub struct Leader {
     pub agent: String,
     /// Which provider, instead of the one that its agent stands for.
     pub provider: Option<String>,
+    /// Which model, instead of the provider's.
+    pub model: Option<String>,
 }
 
 impl Preset {
@@ -110,6 +124,7 @@ impl Preset {
         {
             faults.push(Fault::new(name.line, why));
         }
+        let description = form.text("description", &mut faults);
         let keywords = keywords(&form, &mut faults);
         let (leader, members) = members(&form, agents, &mut faults);
         let flow = form
@@ -127,6 +142,7 @@ impl Preset {
         };
         Ok(Self {
             name: name.text,
+            description: description.map(|found| found.text),
             keywords,
             leader,
             members,
@@ -194,6 +210,7 @@ fn members(
             leader = Some(Leader {
                 agent: read.agent,
                 provider: read.provider,
+                model: read.model,
             });
         } else {
             match read.name.parse() {
@@ -202,6 +219,7 @@ fn members(
                     agent: read.agent,
                     role: read.role,
                     provider: read.provider,
+                    model: read.model,
                     capabilities: read.capabilities,
                 }),
                 Err(error) => faults.push(Fault::new(read.line, error.to_string())),
@@ -228,6 +246,7 @@ struct Read {
     agent: String,
     role: String,
     provider: Option<String>,
+    model: Option<String>,
     capabilities: Vec<String>,
 }
 
@@ -238,6 +257,7 @@ fn member(node: &Node, place: usize, agents: &Agents, faults: &mut Vec<Fault>) -
     let agent = form.needed("agent", faults);
     let role = form.text("role", faults);
     let provider = form.text("provider", faults);
+    let model = form.text("model", faults);
     let capabilities = form.texts("capabilities", faults);
     // The leader is seldom one of our own agents: it is only a word for whoever plans.
     let is_leader = name.as_ref().is_some_and(|name| name.text == LEADER);
@@ -274,6 +294,7 @@ fn member(node: &Node, place: usize, agents: &Agents, faults: &mut Vec<Fault>) -
         name: name.text,
         agent: agent.text,
         provider: provider.map(|provider| provider.text),
+        model: model.map(|model| model.text),
         capabilities: capabilities.into_iter().map(|line| line.text).collect(),
     })
 }

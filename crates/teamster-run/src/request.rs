@@ -2,7 +2,7 @@
 //!
 //! A crew is a list of `N:agent[:role]`. The first word of a request is a crew when it begins like one, with a number, a
 //! colon and a letter; so a sentence that begins with "2:30" stays a sentence. `command:…` and `scripted:…` are agents
-//! that take the rest of their entry as it is.
+//! that take the rest of their entry as it is, commas included as long as no other entry begins after one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -146,8 +146,8 @@ impl FromStr for Crew {
     type Err = RequestError;
 
     fn from_str(text: &str) -> Result<Self, RequestError> {
-        let groups = text
-            .split(',')
+        let groups = entries(text)
+            .into_iter()
             .map(|entry| group(entry.trim()))
             .collect::<Result<Vec<_>, _>>()?;
         let asked: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
@@ -156,6 +156,29 @@ impl FromStr for Crew {
         }
         Ok(Self { groups })
     }
+}
+
+/// The entries of a crew. A comma parts two of them; within a command or a script only where the next one begins like
+/// an entry, so that `1:command:cut -d, -f1` stays one.
+fn entries(text: &str) -> Vec<&str> {
+    let mut entries = Vec::new();
+    let mut begin = 0;
+    for (comma, _) in text.match_indices(',') {
+        let carries = WITH_ARGUMENT.iter().any(|word| {
+            let entry = text[begin..comma].trim_start();
+            let agent = entry.trim_start_matches(|c: char| c.is_ascii_digit());
+            agent
+                .strip_prefix(':')
+                .and_then(|rest| rest.strip_prefix(word))
+                .is_some_and(|rest| rest.starts_with(':'))
+        });
+        if !carries || is_crew(text[comma + 1..].trim_start()) {
+            entries.push(&text[begin..comma]);
+            begin = comma + 1;
+        }
+    }
+    entries.push(&text[begin..]);
+    entries
 }
 
 fn group(entry: &str) -> Result<Group, RequestError> {
@@ -202,7 +225,7 @@ fn group(entry: &str) -> Result<Group, RequestError> {
 }
 
 /// Refuses what cannot be the word of an agent or a role.
-pub(crate) fn check_word(word: &str, what: &str) -> Result<(), String> {
+pub fn check_word(word: &str, what: &str) -> Result<(), String> {
     let is_word = word.starts_with(|c: char| c.is_ascii_alphabetic())
         && word.len() <= LONGEST_WORD
         && word

@@ -3,11 +3,13 @@
 //! A worker is a process of its own, the [`bridge`]: it outlives the host that started it, can be watched in a
 //! terminal, and its death is seen by anybody who looks at its heartbeat and its pid.
 
+pub mod ask;
 pub mod bridge;
 pub mod dead;
 mod guard;
 pub mod launch;
-mod prompt;
+mod process;
+pub mod prompt;
 pub mod record;
 pub mod rules;
 pub mod seat;

@@ -7,7 +7,7 @@ use teamster_types::task::Task;
 
 /// The prompt for a task, at most `limit` characters long. `before` is how the last attempt failed, `mail` what others
 /// wrote to the worker since its last task.
-pub(crate) fn prompt(task: &Task, before: Option<&str>, mail: &[Message], limit: usize) -> String {
+pub fn prompt(task: &Task, before: Option<&str>, mail: &[Message], limit: usize) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}\n", task.subject());
     if !task.description().is_empty() {

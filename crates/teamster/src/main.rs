@@ -22,6 +22,7 @@ mod exit_codes;
 mod files;
 mod identity;
 mod output;
+mod presets;
 mod shown;
 mod table;
 mod trust;

@@ -136,3 +136,52 @@ fn a_command_line_can_be_pasted() {
         r#"/bin/x -p 'it'\''s "so"' ''"#
     );
 }
+
+/// This process goes into a group to start a program there; nobody else's program may get in with it.
+#[test]
+fn programs_that_are_started_at_the_same_time_are_each_in_a_group_of_their_own() {
+    let machine = Machine::read();
+    let begin = |_: usize| {
+        let number = teamster_fs::random_hex();
+        let (say, _said) = channel();
+        let start = Start {
+            program: Path::new("/bin/sleep"),
+            args: &["600".into()],
+            folder: Path::new("/"),
+            set: &[],
+            unset: &[],
+            number: &number,
+            has_input: false,
+        };
+        let running = Running::start(&machine, &start, &say, |said| said).unwrap();
+        (number, running)
+    };
+    let started: Vec<(String, Running)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| (0..10).map(begin).collect::<Vec<_>>()))
+            .collect();
+        let all = threads.into_iter().map(|thread| thread.join().unwrap());
+        all.flatten().collect()
+    });
+    let mut strangers = Vec::new();
+    for (number, running) in &started {
+        let members = Group::find(&group_name(number)).map(|group| group.members());
+        let own = vec![running.id().pid];
+        // Without the right to make groups there is nothing to be in.
+        if running.is_in_group() && members.as_ref() != Some(&own) {
+            strangers.push((own, members));
+        }
+    }
+    let in_groups = started.iter().filter(|(_, one)| one.is_in_group()).count();
+    for (number, running) in &started {
+        crate::tree::Tree::of_launch(&machine, number, Some(running.id()))
+            .kill()
+            .unwrap();
+    }
+    assert!(strangers.is_empty(), "{strangers:?}");
+    assert!(
+        in_groups == 0 || in_groups == started.len(),
+        "{in_groups} of {} got into their group",
+        started.len()
+    );
+}

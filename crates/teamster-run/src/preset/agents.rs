@@ -50,6 +50,11 @@ impl Agents {
         self
     }
 
+    /// Whether a word means a role.
+    pub fn is_role(&self, word: &str) -> bool {
+        self.roles.contains(word)
+    }
+
     /// Whether a word means an agent: a role or a provider.
     pub fn has(&self, word: &str) -> bool {
         self.roles.contains(word) || self.provides(word)
@@ -64,7 +69,8 @@ impl Agents {
         self.providers.contains(word) || WITH_ARGUMENT.iter().any(carries)
     }
 
-    pub(super) fn list(&self) -> String {
+    /// All of them, for people.
+    pub fn list(&self) -> String {
         let roles = self.roles.iter().cloned().collect::<Vec<_>>().join(", ");
         format!("{roles}, {}", self.list_providers())
     }

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::Fault;
 
+/// `## prompt` and `## Worker` are for everybody who works, `## Leader` is for whoever plans.
 const HEADING: &str = "prompt";
+const WORKER: &str = "worker";
+const LEADER: &str = "leader";
 
 /// Texts for everybody, and for some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,7 +16,46 @@ pub struct Prompts {
     some: BTreeMap<String, String>,
 }
 
+/// What the words in braces of a prompt stand for.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling<'a> {
+    /// `{task}`: what is to be done, as it was said.
+    pub task: &'a str,
+    /// `{team}`: the team's name.
+    pub team: &'a str,
+    /// `{member}`: who is told.
+    pub member: &'a str,
+}
+
+impl Filling<'_> {
+    /// The text with its words filled in, in one go: what is filled in is data, and is not looked through again.
+    pub fn fill(&self, text: &str) -> String {
+        let words = [
+            ("{task}", self.task),
+            ("{team}", self.team),
+            ("{member}", self.member),
+        ];
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('{') {
+            filled.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let found = words.iter().find(|(word, _)| rest.starts_with(word));
+            let (word, value) = found.copied().unwrap_or(("{", "{"));
+            filled.push_str(value);
+            rest = &rest[word.len()..];
+        }
+        filled.push_str(rest);
+        filled
+    }
+}
+
 impl Prompts {
+    /// What whoever plans is told; empty when it is nothing.
+    pub fn of_leader(&self) -> &str {
+        self.some.get(LEADER).map_or("", String::as_str)
+    }
+
     /// What a member of this name and role is told; empty when it is nothing.
     pub fn of(&self, name: &str, role: &str) -> String {
         let own = self.some.get(name).filter(|_| name != role);
@@ -87,11 +129,17 @@ fn opened(
 ) -> Option<String> {
     let mut words = heading.split_whitespace();
     let first = words.next()?;
+    let name = words.collect::<Vec<_>>().join(" ");
+    if name.is_empty() && first.eq_ignore_ascii_case(WORKER) {
+        return Some(String::new());
+    }
+    if name.is_empty() && first.eq_ignore_ascii_case(LEADER) {
+        return Some(LEADER.to_owned());
+    }
     if !first.eq_ignore_ascii_case(HEADING) {
         return None;
     }
-    let name = words.collect::<Vec<_>>().join(" ");
-    if !name.is_empty() && !known.contains(name.as_str()) {
+    if !name.is_empty() && name != LEADER && !known.contains(name.as_str()) {
         let names: Vec<&str> = known.iter().copied().collect();
         let message = format!(
             "the prompt is for {name:?}, and nobody here has this name or role; there are {}",

@@ -29,8 +29,9 @@ pub struct Proposal {
 /// There is nobody to propose.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no agent was found: install one (claude, codex or gemini) and sign in, name a program of your own \
-     (`[roles] executor = \"command:…\"` in the configuration), or play a script (`3:scripted:FILE`)"
+    "no agent was found: install a client (claude, codex or gemini) and sign in; or name a program of your own, \
+     `3:command:PROGRAM` or `[roles] executor = \"command:PROGRAM\"` in the configuration; or play a script, \
+     `3:scripted:FILE`"
 )]
 pub struct NoAgents;
 

@@ -71,6 +71,27 @@ fn a_users_own_preset_is_read_whole() {
 }
 
 #[test]
+fn the_published_form_has_a_leader_and_a_worker_section_and_words_to_fill_in() {
+    let preset = preset(
+        "---\nname: own\ndescription: For builds.\nmembers: [{ name: a, agent: executor, model: small }]\n---\n\
+         ## Leader\nPlan {task} for {team}.\n\n## Worker\nYou are {member} of {team}: {task} {other} {\n",
+    );
+    assert_eq!(preset.description.as_deref(), Some("For builds."));
+    assert_eq!(preset.members[0].model.as_deref(), Some("small"));
+    assert_eq!(preset.prompts.of_leader(), "Plan {task} for {team}.");
+    let told = preset.prompts.of("a", "executor");
+    let filling = Filling {
+        task: "fix {team}",
+        team: "crew",
+        member: "a",
+    };
+    assert_eq!(
+        filling.fill(&told),
+        "You are a of crew: fix {team} {other} {"
+    );
+}
+
+#[test]
 fn a_flow_of_its_own_must_make_sense() {
     let own = |rest: &str| {
         format!(
@@ -118,14 +139,14 @@ verify: make
 ";
     insta::assert_snapshot!(faults(text), @r#"
     own.md:2: "my team" is no name of a team: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
-    own.md:3: the front matter has the unknown key `keywords`; known are name, trigger_keywords, members, flow, verify
+    own.md:3: the front matter has the unknown key `keywords`; known are name, description, trigger_keywords, members, flow, verify
     own.md:4: the keyword "BUG" is there twice, and would count twice
     own.md:6: there is no agent "nobody"; there are architect, debugger, designer, executor, planner, researcher, reviewer, tester, writer, claude, codex, gemini, mcp-codex, mcp-gemini, command:…, scripted:…
     own.md:7: there is no provider "ghost"; there are claude, codex, gemini, mcp-codex, mcp-gemini, command:…, scripted:…
     own.md:7: two members are called a
     own.md:8: `lead` is reserved and cannot be the name of a worker
     own.md:9: "x y" is no role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
-    own.md:9: member 4 has the unknown key `colour`; known are name, agent, role, provider, capabilities
+    own.md:9: member 4 has the unknown key `colour`; known are name, agent, role, provider, model, capabilities
     own.md:10: member 5 has no `name`
     own.md:11: staged does not lead from team-plan to team-verify; it leads to team-prd, team-exec, cancelled
     own.md:12: the front matter has a `verify` that is a text, not a list
@@ -239,7 +260,7 @@ fn without_a_preset_a_team_is_proposed_with_the_reason() {
     3:claude: no word of the task calls for a team that is ready; claude is the agent that was found for it
     2:claude,1:codex:reviewer: no word of the task calls for a team that is ready; claude changes code, and codex looks at it
     3:codex: bugfix and dev-frontend fit alike (each has 1 of its words in the task); codex is the agent that was found for it
-    no agent was found: install one (claude, codex or gemini) and sign in, name a program of your own (`[roles] executor = "command:…"` in the configuration), or play a script (`3:scripted:FILE`)
+    no agent was found: install a client (claude, codex or gemini) and sign in; or name a program of your own, `3:command:PROGRAM` or `[roles] executor = "command:PROGRAM"` in the configuration; or play a script, `3:scripted:FILE`
     "#);
 }
 

@@ -69,6 +69,18 @@ fn agents_that_carry_what_they_run_take_it_as_it_is() {
     assert_eq!(crew.groups[0].agent, "command:make fix");
     assert_eq!(crew.groups[1].agent, "scripted:a/b:c.toml");
     assert_eq!(crew.groups[1].role, None);
+    for (text, agents) in [
+        ("1:command:cut -d, -f1", &["command:cut -d, -f1"][..]),
+        ("1:command:echo a,b,2:codex", &["command:echo a,b", "codex"]),
+        (
+            "2:codex, 1:scripted:a,1.toml",
+            &["codex", "scripted:a,1.toml"],
+        ),
+    ] {
+        let crew: Crew = text.parse().unwrap();
+        let read: Vec<&str> = crew.groups.iter().map(|one| one.agent.as_str()).collect();
+        assert_eq!(read, agents, "{text}");
+    }
 }
 
 #[test]

@@ -1,30 +1,23 @@
 //! One run of an agent: started, watched, and ended with everything it started.
 
-use std::collections::VecDeque;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentEvent, Decision, Driver, Ending, Exit, Input, Interrupt, Job, Launch, Outcome, Polite,
-    Reader, Stopped,
+    AgentEvent, Decision, Driver, Ending, Exit, Job, Launch, Outcome, Reader, Stopped,
 };
-use teamster_isolate::child::{self, Running, Said, Start, Stream};
-use teamster_isolate::{Signal, tree};
+use teamster_isolate::child::{Running, Said, Stream};
+use teamster_isolate::tree;
 use teamster_store::Claimed;
 
 use super::asked::Waiting;
 use super::heart::News;
 use super::log::{From, Log};
 use super::{Bridge, Event};
+use crate::process::{self, LAST_WORDS, LastLines};
 
-/// Lines of the agent that are shown when its launch failed.
-const LAST_LINES: usize = 20;
-/// So much of a line is kept for that.
-const LAST_LINE_BYTES: usize = 400;
 /// Ended orphans of the agent are looked at this often, so that they leave the system's table.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// A program that ended may have left its last words in a pipe.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Why we ended an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +66,7 @@ pub(super) struct Watch<'a> {
     number: u64,
     pub(super) input: Option<Sender<Vec<u8>>>,
     pub(super) log: Option<&'a Log>,
-    last: VecDeque<String>,
-    errors: VecDeque<String>,
+    last: LastLines,
     began: Instant,
     pub(super) spoke: Instant,
     /// Requests that a person has to decide, the oldest first.
@@ -121,8 +113,8 @@ impl Bridge {
             Cut::Late => Stopped::Late,
             Cut::Asked | Cut::Lost(_) | Cut::NoTeam => Stopped::Interrupted,
         });
-        let tail: Vec<String> = watch.errors.into_iter().collect();
-        let outcome = watch.reader.end(Ending { exit, stopped }, &tail.join("\n"));
+        let ending = Ending { exit, stopped };
+        let outcome = watch.reader.end(ending, &watch.last.errors());
         // One that said nothing and ended shows by its end that it was there.
         if outcome.started && !watch.started && watch.cut.is_none() {
             self.agent_is_there(&watch.running, None);
@@ -132,7 +124,7 @@ impl Bridge {
             cut: watch.cut,
             command,
             exit,
-            last: watch.last.into_iter().collect(),
+            last: watch.last.into_lines(),
             left,
         })
     }
@@ -145,50 +137,18 @@ impl Bridge {
         launch: &Launch,
         log: Option<&'a Log>,
     ) -> std::io::Result<Watch<'a>> {
-        let names: Vec<String> = std::env::vars_os()
-            .filter_map(|(name, _)| name.into_string().ok())
-            .collect();
-        let mut unset: Vec<std::ffi::OsString> = launch
-            .withheld(names.iter().map(String::as_str))
-            .into_iter()
-            .map(Into::into)
-            .collect();
-        // What only the bridge's own pane knows is not the agent's.
-        unset.extend(["TMUX".into(), "TMUX_PANE".into()]);
-        let mut set = launch.set.clone();
-        set.extend(self.exported.iter().cloned());
         let number = self.attempts;
-        let running = Running::start(
+        let (running, input) = process::begin(
             &self.machine,
-            &Start {
-                program: &launch.program,
-                args: &launch.args,
+            launch,
+            &process::Where {
                 folder: job.worktree,
-                set: &set,
-                unset: &unset,
+                exported: &self.exported,
                 number: &self.who.launch,
-                has_input: launch.input != Input::Nothing,
             },
             &self.sender,
             move |said| Event::Agent(number, said),
-        );
-        let mut running = running?;
-        let input = running.take_input().map(|input| {
-            let (texts, received) = channel();
-            child::feed(input, received);
-            texts
-        });
-        let input = match (&launch.input, input) {
-            (Input::Text(text), Some(texts)) => {
-                let _ = texts.send(text.clone());
-                None
-            }
-            (Input::Dialogue(text), Some(texts)) => {
-                let _ = texts.send(text.clone());
-                Some(texts)
-            }
-            _ => None,
-        };
+        )?;
         let now = Instant::now();
         Ok(Watch {
             driver,
@@ -198,8 +158,7 @@ impl Bridge {
             number,
             input,
             log,
-            last: VecDeque::new(),
-            errors: VecDeque::new(),
+            last: LastLines::default(),
             began: now,
             spoke: now,
             waiting: Vec::new(),
@@ -314,7 +273,7 @@ impl Bridge {
                 {
                     self.lost_lines += 1;
                 }
-                watch.remember(stream, &line);
+                watch.last.remember(stream, &line);
                 match stream {
                     Stream::Output => self.line(watch, &line),
                     Stream::Error if watch.hears_errors => self.spoke(watch, None),
@@ -323,11 +282,7 @@ impl Bridge {
             }
             Said::Closed(_) => watch.open = watch.open.saturating_sub(1),
             Said::Ended(ending) => {
-                watch.exit = Some(match ending {
-                    child::Ending::Code(code) => Exit::Code(code),
-                    child::Ending::Signal(signal) => Exit::Signal(signal),
-                    child::Ending::Unknown => Exit::Unknown,
-                });
+                watch.exit = Some(process::exit(ending));
             }
         }
     }
@@ -383,20 +338,12 @@ impl Bridge {
         self.log_line(watch.log, &format!("ends the agent: {}", cut.words()));
         watch.cut = Some(cut);
         watch.kill_at = Some(Instant::now() + self.rules.grace);
-        match watch.driver.interrupt() {
-            Interrupt::Line(line) if watch.started => {
-                if let Some(input) = &watch.input {
-                    let _ = input.send(line);
-                } else {
-                    watch.running.signal(Signal::INT);
-                }
-            }
-            Interrupt::Signal(Polite::Interrupt) => watch.running.signal(Signal::INT),
-            // One that never began a dialogue reads no line.
-            Interrupt::Line(_) | Interrupt::Signal(Polite::Terminate) => {
-                watch.running.signal(Signal::TERM);
-            }
-        }
+        process::ask_to_end(
+            watch.driver,
+            &watch.running,
+            watch.input.as_ref(),
+            watch.started,
+        );
     }
 
     /// Ends what the agent left behind, and hears its last words; how many processes those were.
@@ -422,23 +369,6 @@ impl Bridge {
             }
         }
         left
-    }
-}
-
-impl Watch<'_> {
-    fn remember(&mut self, stream: Stream, line: &[u8]) {
-        let line = &line[..line.len().min(LAST_LINE_BYTES)];
-        let line = String::from_utf8_lossy(line).into_owned();
-        if stream == Stream::Error {
-            self.errors.push_back(line.clone());
-            if self.errors.len() > LAST_LINES {
-                self.errors.pop_front();
-            }
-        }
-        self.last.push_back(line);
-        if self.last.len() > LAST_LINES {
-            self.last.pop_front();
-        }
     }
 }
 

@@ -9,8 +9,12 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Problem, at};
 
-/// The table of the providers.
+/// The table of the providers,
 const PROVIDERS: &str = "providers";
+/// and that of the roles.
+const ROLES: &str = "roles";
+/// A role that is a text is the name of its provider.
+pub(super) const PROVIDER: &str = "provider";
 
 /// A value as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +40,7 @@ impl fmt::Display for Raw {
     }
 }
 
-/// A table `[providers.NAME]`.
+/// A table `[providers.NAME]` or `[roles.NAME]`.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
     pub(super) name: String,
@@ -54,6 +58,8 @@ pub(super) struct SettingsFile {
     pub(super) problems: Vec<Problem>,
     /// Providers, in the order of their names.
     pub(super) providers: Vec<Section>,
+    /// Roles, in the order of their names.
+    pub(super) roles: Vec<Section>,
     /// The file as it was read.
     pub(super) bytes: Option<Vec<u8>>,
     values: BTreeMap<String, (Raw, usize)>,
@@ -66,6 +72,7 @@ impl SettingsFile {
             path: path.to_owned(),
             problems: Vec::new(),
             providers: Vec::new(),
+            roles: Vec::new(),
             bytes: None,
             values: BTreeMap::new(),
         };
@@ -105,7 +112,11 @@ impl SettingsFile {
             let line = line_of(text, key.span().start);
             let raw = match value.get_ref() {
                 DeValue::Table(inner) if section.is_empty() && key.get_ref() == PROVIDERS => {
-                    self.take_providers(text, inner);
+                    self.providers = self.sections(text, PROVIDERS, inner);
+                    continue;
+                }
+                DeValue::Table(inner) if section.is_empty() && key.get_ref() == ROLES => {
+                    self.roles = self.sections(text, ROLES, inner);
                     continue;
                 }
                 DeValue::Table(inner) if section.is_empty() => {
@@ -122,31 +133,47 @@ impl SettingsFile {
         }
     }
 
-    fn take_providers(&mut self, text: &str, table: &DeTable<'_>) {
+    /// The sections of a table in which each name is the user's own.
+    fn sections(&mut self, text: &str, kind: &str, table: &DeTable<'_>) -> Vec<Section> {
+        let mut sections = Vec::new();
         for (name, value) in table {
             let line = line_of(text, name.span().start);
-            let DeValue::Table(inner) = value.get_ref() else {
-                self.problems.push(Problem {
-                    place: at(&self.path, line),
-                    error: format!(
-                        "`providers.{}` is {}, expected a section with `kind` and what that needs",
-                        name.get_ref(),
-                        raw(value.get_ref())
-                    ),
-                    fatal: true,
-                });
-                continue;
+            let fields = match value.get_ref() {
+                DeValue::Table(inner) => inner
+                    .iter()
+                    .map(|(key, value)| {
+                        let line = line_of(text, key.span().start);
+                        (key.get_ref().to_string(), raw(value.get_ref()), line)
+                    })
+                    .collect(),
+                DeValue::String(word) if kind == ROLES => {
+                    vec![(PROVIDER.to_owned(), Raw::Text(word.to_string()), line)]
+                }
+                other => {
+                    let expected = if kind == ROLES {
+                        "a provider such as \"codex\", or a section with `provider` and `model`"
+                    } else {
+                        "a section with `kind` and what that needs"
+                    };
+                    self.problems.push(Problem {
+                        place: at(&self.path, line),
+                        error: format!(
+                            "`{kind}.{}` is {}, expected {expected}",
+                            name.get_ref(),
+                            raw(other)
+                        ),
+                        fatal: true,
+                    });
+                    continue;
+                }
             };
-            let fields = inner.iter().map(|(key, value)| {
-                let line = line_of(text, key.span().start);
-                (key.get_ref().to_string(), raw(value.get_ref()), line)
-            });
-            self.providers.push(Section {
+            sections.push(Section {
                 name: name.get_ref().to_string(),
                 line,
-                fields: fields.collect(),
+                fields,
             });
         }
+        sections
     }
 
     /// Every key with its line.
@@ -226,6 +253,7 @@ mod tests {
             path: "config.toml".into(),
             problems: Vec::new(),
             providers: Vec::new(),
+            roles: Vec::new(),
             bytes: None,
             values: BTreeMap::new(),
         };

@@ -6,6 +6,7 @@
 mod file;
 mod layers;
 mod providers;
+mod roles;
 mod value;
 
 use std::fmt;
@@ -26,6 +27,7 @@ use crate::env_vars;
 use crate::error::{CommandError, Result};
 use layers::Layers;
 pub use providers::ProviderSetting;
+pub use roles::{RoleSetting, seen_from};
 use value::{flag, list, reservations, rule, say, span};
 
 /// A setting's name in files and the variable that overrides it.
@@ -208,6 +210,8 @@ pub struct Config {
     pub worktree_link: Setting<Vec<String>>,
     /// Providers that were named in the files.
     pub providers: Vec<ProviderSetting>,
+    /// Roles that were named in the files.
+    pub roles: Vec<RoleSetting>,
     /// The project's file as it was read, so that nothing else is trusted than what counts here.
     pub project_file: Option<Vec<u8>>,
     /// What is wrong with the files and variables.
@@ -226,6 +230,7 @@ impl Config {
         let mut layers = Layers::read(layout);
         layers.name_unknown_keys();
         let providers = layers.providers(layout);
+        let roles = layers.roles(layout, &providers);
         let defaults = Settings::default();
         let rules = Rules::default();
         let permissions = Permissions::default();
@@ -245,6 +250,7 @@ impl Config {
             worktree_setup_limit: layers.find(WORKTREE_SETUP_LIMIT, SETUP_LIMIT, span),
             worktree_link: layers.find(WORKTREE_LINK, Vec::new(), list),
             providers,
+            roles,
             project_file: layers.project.bytes,
             problems: layers.problems,
         }

@@ -67,13 +67,18 @@ impl ProviderSetting {
 impl Config {
     /// Every provider that can be named in a project.
     pub fn providers(&self, project: &Path) -> Providers {
-        let mut providers = Providers::new(project);
-        for setting in &self.providers {
-            // One that makes no sense is among the problems already.
-            let _ = providers.configure(&setting.name, setting.section.clone());
-        }
-        providers
+        all(&self.providers, project)
     }
+}
+
+/// Those that are built in, and these.
+pub(super) fn all(settings: &[ProviderSetting], project: &Path) -> Providers {
+    let mut providers = Providers::new(project);
+    for setting in settings {
+        // One that makes no sense is among the problems already.
+        let _ = providers.configure(&setting.name, setting.section.clone());
+    }
+    providers
 }
 
 impl Layers {

@@ -6,20 +6,22 @@
 
 mod accepted;
 mod snapshot;
+mod wishes;
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use serde::Serialize;
-use teamster_agents::{Provider, Rule};
+use teamster_agents::Provider;
 use teamster_fs::layout::Layout;
 use teamster_store::{Clock as _, SystemClock};
 
-use crate::config::{Config, Source};
+use crate::config::Config;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, Result};
+use crate::presets::Presets;
 use crate::shown::{line, plain};
 pub use accepted::{Accepted, revoke};
 pub use snapshot::Snapshot;
@@ -34,9 +36,20 @@ pub struct Wish {
     /// The file and its line.
     pub from: String,
     #[serde(skip)]
-    provider: Option<String>,
-    #[serde(skip)]
-    is_setup: bool,
+    needed: Needed,
+}
+
+/// When a wish is fulfilled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Needed {
+    /// Whenever an agent runs.
+    Always,
+    /// When an agent of this provider runs.
+    By(String),
+    /// When a worktree is made usable.
+    Setup,
+    /// When a run with this preset is verified.
+    Verify(String),
 }
 
 /// How far a project is trusted.
@@ -96,13 +109,55 @@ pub struct Plan<'a> {
     pub has_worktree: bool,
 }
 
+/// What a whole team is about to run.
+#[derive(Clone, Copy, Debug)]
+pub struct TeamPlan<'a> {
+    /// The agents of all its members, and of whoever plans.
+    pub providers: &'a [Provider],
+    /// Whether they get worktrees.
+    pub has_worktrees: bool,
+    /// The preset whose commands verify the result; `None` when other commands do.
+    pub verifies: Option<&'a str>,
+}
+
+impl Plan<'_> {
+    fn needs(&self, wish: &Wish) -> bool {
+        TeamPlan {
+            providers: std::slice::from_ref(self.provider),
+            has_worktrees: self.has_worktree,
+            verifies: None,
+        }
+        .needs(wish)
+    }
+}
+
+impl TeamPlan<'_> {
+    fn needs(&self, wish: &Wish) -> bool {
+        match &wish.needed {
+            Needed::Always => true,
+            // What is said about a kind holds for every provider of that kind.
+            Needed::By(name) => self
+                .providers
+                .iter()
+                .any(|provider| *name == provider.name || name == provider.kind.word()),
+            Needed::Setup => self.has_worktrees,
+            Needed::Verify(preset) => self.verifies == Some(preset),
+        }
+    }
+}
+
 impl Project {
     /// Looks at a project with the settings that were read from it.
     pub fn look(layout: &Layout, config: &Config) -> Result<Self> {
+        Self::look_at(layout, config, &Presets::of_project(layout, config)?)
+    }
+
+    /// The same with the presets that were read from it.
+    pub fn look_at(layout: &Layout, config: &Config, presets: &Presets) -> Result<Self> {
         Ok(Self {
             layout: layout.clone(),
-            wishes: wishes(config),
-            snapshot: Snapshot::take(&layout.project, config)?,
+            wishes: wishes::all(config, presets),
+            snapshot: Snapshot::take(&layout.project, config, presets)?,
             accepted: accepted::find(layout)?,
         })
     }
@@ -165,18 +220,6 @@ impl Project {
         }
         Ok(false)
     }
-
-    /// Those of its wishes that this plan would fulfil.
-    fn needed(&self, plan: &Plan<'_>) -> Vec<&Wish> {
-        self.wishes
-            .iter()
-            .filter(|wish| match &wish.provider {
-                // What is said about a kind holds for every provider of that kind.
-                Some(name) => *name == plan.provider.name || name == plan.provider.kind.word(),
-                None => plan.has_worktree || !wish.is_setup,
-            })
-            .collect()
-    }
 }
 
 /// Makes sure that nothing of a project runs which was not accepted.
@@ -188,10 +231,37 @@ pub fn require(
     unknown: Unknown,
 ) -> Result {
     let project = Project::look(layout, config)?;
+    require_those(context, &project, |wish| plan.needs(wish), unknown)
+}
+
+/// The same for a team, with the presets that its run has read.
+#[allow(dead_code, reason = "for the command that starts a run")]
+pub fn require_for_team(
+    context: &Context,
+    layout: &Layout,
+    config: &Config,
+    presets: &Presets,
+    plan: &TeamPlan<'_>,
+    unknown: Unknown,
+) -> Result {
+    let project = Project::look_at(layout, config, presets)?;
+    require_those(context, &project, |wish| plan.needs(wish), unknown)
+}
+
+fn require_those(
+    context: &Context,
+    project: &Project,
+    is_needed: impl Fn(&Wish) -> bool,
+    unknown: Unknown,
+) -> Result {
     if unknown == Unknown::Accept && !project.wishes.is_empty() {
         return project.accept(context);
     }
-    let needed = project.needed(plan);
+    let needed: Vec<&Wish> = project
+        .wishes
+        .iter()
+        .filter(|wish| is_needed(wish))
+        .collect();
     if needed.is_empty() || project.state() == State::Accepted {
         return Ok(());
     }
@@ -208,10 +278,10 @@ pub fn require(
     };
     Err(CommandError::refused(format!(
         "the project {} {why}, and would run: {}",
-        layout.project.display(),
+        project.layout.project.display(),
         named.join("; ")
     ))
-    .hint("`teamster trust` shows all of it and asks; `worker start --trust-project` accepts it"))
+    .hint("`teamster trust` shows all of it and asks; `--trust-project` accepts it"))
 }
 
 /// Whether somebody can be shown something and asked.
@@ -229,46 +299,6 @@ pub fn must_be_a_person(context: &Context, what: &str) -> Result {
         .hint("call it from a terminal of your own"));
     }
     Ok(())
-}
-
-fn wishes(config: &Config) -> Vec<Wish> {
-    let mut wishes = Vec::new();
-    for provider in &config.providers {
-        let runs = matches!(provider.kind(), "command" | "scripted");
-        if matches!(provider.source, Source::Project(..))
-            && (runs || !provider.section.secrets.is_empty())
-        {
-            wishes.push(Wish {
-                setting: format!("providers.{}", provider.name),
-                text: provider.words(),
-                from: provider.source.to_string(),
-                provider: Some(provider.name.clone()),
-                is_setup: false,
-            });
-        }
-    }
-    let wish = |setting: &str, text: &str, source: &Source, is_setup: bool| Wish {
-        setting: setting.to_owned(),
-        text: text.to_owned(),
-        from: source.to_string(),
-        provider: None,
-        is_setup,
-    };
-    let setup = &config.worktree_setup;
-    if matches!(setup.source, Source::Project(..)) {
-        let commands = setup.value.iter();
-        wishes.extend(commands.map(|command| wish("worktree.setup", command, &setup.source, true)));
-    }
-    let permissions = [
-        ("permissions.shell", &config.permissions_shell),
-        ("permissions.other", &config.permissions_other),
-    ];
-    for (name, setting) in permissions {
-        if setting.value == Rule::Allow && matches!(setting.source, Source::Project(..)) {
-            wishes.push(wish(name, setting.value.word(), &setting.source, false));
-        }
-    }
-    wishes
 }
 
 /// A project's path as a text that stands for no other path.

@@ -1,5 +1,6 @@
 //! A project's own settings as they are now, in one number.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use teamster_fs::{Dir, FileKind};
 
 use crate::config::{Config, Source};
 use crate::error::{CommandError, Result};
+use crate::presets::Presets;
 
 /// More than this is no settings.
 const MOST_FILES: usize = 2_000;
@@ -28,18 +30,22 @@ struct Taking<'a> {
     hash: Sha256,
     files: Vec<String>,
     bytes: usize,
-    /// The settings as they were read. What is trusted must be what counts.
-    settings: Option<&'a [u8]>,
+    /// The settings and presets as they were read. What is trusted must be what counts.
+    read: BTreeMap<String, &'a [u8]>,
 }
 
 impl Snapshot {
-    /// Everything below `.teamster`, and the scripts that its providers play, wherever these lie.
-    pub fn take(project: &Path, config: &Config) -> Result<Self> {
+    /// Everything below `.teamster`, and the scripts that its providers, roles and presets play, wherever these lie.
+    pub fn take(project: &Path, config: &Config, presets: &Presets) -> Result<Self> {
+        let mut read: BTreeMap<String, &[u8]> = presets.read().collect();
+        if let Some(settings) = &config.project_file {
+            read.insert(format!("{PROJECT_SETTINGS}/config.toml"), settings);
+        }
         let mut taking = Taking {
             hash: Sha256::new(),
             files: Vec::new(),
             bytes: 0,
-            settings: config.project_file.as_deref(),
+            read,
         };
         let root = Dir::open_root(project)?;
         if let Some(root) = &root
@@ -51,6 +57,15 @@ impl Snapshot {
         for provider in &config.providers {
             if let (Source::Project(..), Some(file)) = (&provider.source, &provider.section.file) {
                 taking.script(file)?;
+            }
+        }
+        let roles = config.roles.iter();
+        let roles = roles.filter(|role| matches!(role.source, Source::Project(..)));
+        let words = roles.map(|role| role.provider.as_str());
+        let presets = presets.of_the_project().flat_map(|file| file.words());
+        for word in words.chain(presets.map(|(_, word)| word)) {
+            if let Some(file) = word.strip_prefix("scripted:") {
+                taking.script(&project.join(file))?;
             }
         }
         let mut digest = String::new();
@@ -73,10 +88,9 @@ impl Taking<'_> {
             let kind = folder.stamp(&name)?.map(|stamp| stamp.kind);
             match kind {
                 Some(FileKind::File) => {
-                    let is_settings = inner == ".teamster/config.toml";
-                    let read = match self.settings {
-                        Some(settings) if is_settings => Some(settings.to_vec()),
-                        _ => folder.read(&name)?.map(|(bytes, _)| bytes),
+                    let read = match self.read.get(&inner) {
+                        Some(bytes) => Some(bytes.to_vec()),
+                        None => folder.read(&name)?.map(|(bytes, _)| bytes),
                     };
                     self.add("file", &inner, read.as_deref().unwrap_or_default())?;
                 }

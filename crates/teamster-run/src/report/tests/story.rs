@@ -45,6 +45,7 @@ impl Story {
             description: String::new(),
             project: "/p".to_owned(),
             members: workers.iter().map(member).collect(),
+            run: None,
         };
         store.create_team(&new, Some(BASE)).unwrap();
         Self { store, clock, team }

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{line, redacted, viewed_line};
+use crate::presets::Presets;
+use crate::shown::{line, plain, redacted, viewed_line};
 use crate::table::{Cell, Table, Tone};
 
-/// Show every setting, its value and where that comes from
+/// Show every setting, its value and where that comes from, and the teams of your own
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A variable counts more than the project's .teamster/config.toml, which counts more than the user's
@@ -26,6 +27,11 @@ and a provider of one's own as
   command = \"make check\"
   capabilities = [\"testing\"]
 
+and the agent that a role of a team stands for as
+
+  [roles]
+  reviewer = \"codex\"
+
 Examples:
   teamster config show
   TEAMSTER_CLAIM_LEASE=10m teamster config show --json")]
@@ -34,6 +40,7 @@ pub struct Show {}
 impl Show {
     pub fn run(self, context: &Context) -> Result {
         let config = &context.config;
+        let presets = Presets::load(&context.layout, config)?;
         context.out.answer(
             || {
                 let settings: Vec<Value> = config
@@ -56,20 +63,36 @@ impl Show {
                         json!({ "place": problem.place, "error": problem.error, "fatal": problem.fatal })
                     })
                     .collect();
+                let teams: Vec<Value> = presets
+                    .files
+                    .iter()
+                    .map(|file| {
+                        json!({
+                            "name": file.preset.name,
+                            "description": file.preset.description,
+                            "source": file.source(),
+                            "from": file.path,
+                        })
+                    })
+                    .collect();
                 let providers = config.providers.iter().map(|provider| redacted(provider.json()));
+                let roles = config.roles.iter().map(|role| redacted(role.json()));
                 json!({
                     "settings": settings,
                     "providers": providers.collect::<Vec<_>>(),
+                    "roles": roles.collect::<Vec<_>>(),
+                    "teams": teams,
+                    "teamProblems": presets.faults,
                     "problems": problems,
                     "files": [context.layout.project_config, context.layout.user_config],
                 })
             },
-            || text(context),
+            || text(context, &presets),
         )
     }
 }
 
-fn text(context: &Context) -> String {
+fn text(context: &Context, presets: &Presets) -> String {
     let colour = context.out.has_colour();
     let mut table = Table::new(["SETTING", "VALUE", "FROM", "VARIABLE"]);
     for (key, value, source) in context.config.rows() {
@@ -92,6 +115,23 @@ fn text(context: &Context) -> String {
             Cell::new("", Tone::Faint),
         ]);
     }
+    for role in &context.config.roles {
+        table.row([
+            format!("roles.{}", line(&role.name)).into(),
+            viewed_line(&role.words()).into(),
+            line(&role.source.to_string()).into(),
+            Cell::new("", Tone::Faint),
+        ]);
+    }
+    for file in &presets.files {
+        let about = file.preset.description.as_deref().unwrap_or_default();
+        table.row([
+            format!("teams.{}", file.preset.name).into(),
+            viewed_line(about).into(),
+            line(&file.path.display().to_string()).into(),
+            Cell::new("", Tone::Faint),
+        ]);
+    }
     let mut text = table.render(colour);
     for problem in &context.config.problems {
         let tone = if problem.fatal {
@@ -104,6 +144,9 @@ fn text(context: &Context) -> String {
             "\n{}",
             tone.paint(&line(&problem.to_string()), colour)
         );
+    }
+    for fault in &presets.faults {
+        let _ = write!(text, "\n{}", Tone::Bad.paint(&plain(fault), colour));
     }
     text
 }

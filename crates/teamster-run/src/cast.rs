@@ -1,0 +1,372 @@
+//! Who works: from what was asked for, the presets, the roles and the agents that are there to named members.
+//!
+//! ```text
+//! crew, preset or neither ─▶ members with agent words ─▶ each word a provider that can be started ─▶ Cast
+//! ```
+//!
+//! A crew is taken as it was asked for. Without one a preset decides; if none suits, or several do alike, a team is
+//! proposed, and a person says yes or no. What can be started is handed in, so nothing is looked for here.
+
+use teamster_agents::{ProviderError, Providers};
+use teamster_types::WorkerName;
+
+use crate::preset::{
+    Available, Choice, Filling, NoAgents, Preset, PresetFlow, Prompts, choose, propose,
+};
+use crate::request::{Crew, Group};
+
+mod agent;
+mod fit;
+mod reasons;
+
+use agent::{Known, Resolved};
+pub use fit::misfits;
+use reasons::Reasons;
+
+/// A role of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// How it is called.
+    pub name: String,
+    /// What it stands for: what `worker start --provider` takes.
+    pub provider: String,
+    /// Which model.
+    pub model: Option<String>,
+}
+
+/// What a team is cast from.
+#[derive(Clone, Copy, Debug)]
+pub struct Casting<'a> {
+    /// What is to be done.
+    pub task: &'a str,
+    /// What the team is called, for the prompts of a preset.
+    pub team: &'a str,
+    /// Who was asked for.
+    pub crew: Option<&'a Crew>,
+    /// The preset that was asked for.
+    pub preset: Option<&'a str>,
+    /// All presets; a later one replaces an earlier one of its name.
+    pub presets: &'a [Preset],
+    /// The roles of the configuration.
+    pub roles: &'a [Role],
+    /// The providers of the configuration.
+    pub providers: &'a Providers,
+    /// Providers for this run alone, `NAME=KIND:ARGUMENT`.
+    pub defined: &'a [String],
+    /// Clients that were found on this machine and can be run, such as `claude`.
+    pub found: &'a [String],
+}
+
+/// A team, or one that a person has to agree to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// This is who works.
+    Ready(Cast),
+    /// Nobody asked for just this team.
+    Ask(Cast),
+}
+
+/// A team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cast {
+    /// In short: `2:codex,1:claude:reviewer`.
+    pub agents: String,
+    /// The preset it was made from, or whose flow and commands it takes.
+    pub preset: Option<String>,
+    /// Who works; never empty.
+    pub members: Vec<CastMember>,
+    /// Commands of the preset that verify the result.
+    pub verify: Vec<String>,
+    /// The flow of the preset.
+    pub flow: Option<PresetFlow>,
+    /// Who plans, where the preset names an agent for it.
+    pub leader: Option<CastLeader>,
+    /// What the preset tells whoever plans.
+    pub leader_prompt: String,
+    /// Why this team, in words.
+    pub how: String,
+}
+
+/// A worker of a team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CastMember {
+    /// Its name.
+    pub name: WorkerName,
+    /// What `worker start --provider` takes.
+    pub provider: String,
+    /// What it is in the team.
+    pub role: Option<String>,
+    /// Which model, instead of the provider's.
+    pub model: Option<String>,
+    /// What it can do, instead of what its provider can.
+    pub capabilities: Option<Vec<String>>,
+    /// What it can do, all in all: tasks are routed by it.
+    pub can: Vec<String>,
+    /// What the preset tells it; empty when that is nothing.
+    pub prompt: String,
+}
+
+/// Who plans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CastLeader {
+    /// What `worker start --provider` takes.
+    pub provider: String,
+    /// Which model, instead of the provider's.
+    pub model: Option<String>,
+}
+
+/// Why there is no team.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CastError {
+    /// There is nobody at all.
+    #[error(transparent)]
+    NoAgents(#[from] NoAgents),
+    /// A client that was named is not on this machine.
+    #[error("{word} is not on PATH or cannot be run; {hint}, or name another agent: {others}")]
+    NotInstalled {
+        /// What was named, and the client that it stands for.
+        word: String,
+        /// What to do.
+        hint: String,
+        /// What could be named.
+        others: String,
+    },
+    /// Nobody knows the word.
+    #[error("there is no agent {word:?}; there are {known}")]
+    Unknown {
+        /// The word.
+        word: String,
+        /// Those that are known.
+        known: String,
+    },
+    /// Nobody knows the preset.
+    #[error("there is no team {name:?} to choose; there are {known}")]
+    NoPreset {
+        /// Its name.
+        name: String,
+        /// Those that are there.
+        known: String,
+    },
+    /// A provider of this run makes no sense.
+    #[error("--provider {definition}: {error}")]
+    Definition {
+        /// As it was given.
+        definition: String,
+        /// What is wrong.
+        error: ProviderError,
+    },
+    /// A word that means a provider makes no sense.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+}
+
+/// Casts a team.
+pub fn cast(casting: &Casting<'_>) -> Result<Answer, CastError> {
+    let known = Known::new(casting)?;
+    let named = casting
+        .preset
+        .map(|name| find(casting.presets, name))
+        .transpose()?;
+    if let Some(crew) = casting.crew {
+        let how = match named {
+            Some(preset) => format!(
+                "as you asked: {crew}, by the ways of the team {}",
+                preset.name
+            ),
+            None => format!("as you asked: {crew}"),
+        };
+        return Ok(Answer::Ready(of_crew(casting, &known, crew, named, how)?));
+    }
+    if let Some(preset) = named {
+        let how = format!("the team {}, as you asked", preset.name);
+        return Ok(Answer::Ready(of_preset(casting, &known, preset, how)?));
+    }
+    match choose(casting.task, casting.presets) {
+        Choice::Preset { preset, matched } => {
+            let how = format!(
+                "the team {}, because the task says {}",
+                preset.name,
+                matched.join(", ")
+            );
+            Ok(Answer::Ready(of_preset(casting, &known, preset, how)?))
+        }
+        choice => {
+            let proposal = propose(&choice, &available(&known))?;
+            let how = proposal.reason;
+            let cast = of_crew(casting, &known, &proposal.crew, None, how)?;
+            Ok(Answer::Ask(cast))
+        }
+    }
+}
+
+/// The agent that a word of `--leader` means.
+pub fn leader(casting: &Casting<'_>, word: &str) -> Result<CastLeader, CastError> {
+    let resolved = Known::new(casting)?.resolve(word)?;
+    Ok(CastLeader {
+        provider: resolved.provider,
+        model: resolved.model,
+    })
+}
+
+fn find<'a>(presets: &'a [Preset], name: &str) -> Result<&'a Preset, CastError> {
+    let found = presets.iter().rev().find(|preset| preset.name == name);
+    found.ok_or_else(|| {
+        let mut known: Vec<&str> = presets.iter().map(|preset| preset.name.as_str()).collect();
+        known.sort_unstable();
+        known.dedup();
+        CastError::NoPreset {
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
+    })
+}
+
+/// Agents that can be proposed, the preferred one first.
+fn available(known: &Known<'_>) -> Vec<Available> {
+    let words = known.preferred();
+    words
+        .into_iter()
+        .filter_map(|word| {
+            let resolved = known.resolve(word).ok()?;
+            Some(Available {
+                agent: word.to_owned(),
+                capabilities: resolved.can,
+            })
+        })
+        .collect()
+}
+
+fn of_crew(
+    casting: &Casting<'_>,
+    known: &Known<'_>,
+    crew: &Crew,
+    preset: Option<&Preset>,
+    how: String,
+) -> Result<Cast, CastError> {
+    let mut reasons = Reasons::new(how);
+    let mut members = Vec::new();
+    for member in crew.members() {
+        let resolved = known.resolve(&member.agent)?;
+        reasons.add(&member.agent, resolved.why);
+        let role = member
+            .role
+            .or_else(|| known.is_role(&member.agent).then(|| member.agent.clone()));
+        let word = role.as_deref().unwrap_or(&member.agent).to_owned();
+        members.push(CastMember {
+            prompt: told(casting, preset.map(|one| &one.prompts), &member.name, &word),
+            name: member.name,
+            provider: resolved.provider,
+            role,
+            model: resolved.model,
+            capabilities: None,
+            can: resolved.can,
+        });
+    }
+    finished(casting, known, crew, preset, members, reasons)
+}
+
+fn of_preset(
+    casting: &Casting<'_>,
+    known: &Known<'_>,
+    preset: &Preset,
+    how: String,
+) -> Result<Cast, CastError> {
+    let mut reasons = Reasons::new(how);
+    let (mut members, mut groups): (Vec<CastMember>, Vec<Group>) = (Vec::new(), Vec::new());
+    for member in &preset.members {
+        let word = member.provider.as_ref().unwrap_or(&member.agent);
+        let Resolved {
+            provider,
+            model,
+            can,
+            why,
+        } = known.resolve(word)?;
+        reasons.add(word, why);
+        let own = (!member.capabilities.is_empty()).then(|| member.capabilities.clone());
+        members.push(CastMember {
+            name: member.name.clone(),
+            provider,
+            role: Some(member.role.clone()),
+            model: member.model.clone().or(model),
+            can: own.clone().unwrap_or(can),
+            capabilities: own,
+            prompt: told(casting, Some(&preset.prompts), &member.name, &member.role),
+        });
+        groups.push(Group {
+            count: 1,
+            agent: word.clone(),
+            role: Some(member.role.clone()).filter(|role| role != word),
+        });
+    }
+    let crew = Crew { groups };
+    finished(casting, known, &crew, Some(preset), members, reasons)
+}
+
+fn finished(
+    casting: &Casting<'_>,
+    known: &Known<'_>,
+    crew: &Crew,
+    preset: Option<&Preset>,
+    members: Vec<CastMember>,
+    reasons: Reasons,
+) -> Result<Cast, CastError> {
+    let leader = match preset.and_then(|preset| preset.leader.as_ref()) {
+        None => None,
+        // A word that is no agent is only what the preset calls whoever plans.
+        Some(leader) if leader.provider.is_none() && !known.has(&leader.agent) => None,
+        Some(leader) => {
+            let resolved = known.resolve(leader.provider.as_ref().unwrap_or(&leader.agent))?;
+            Some(CastLeader {
+                provider: resolved.provider,
+                model: leader.model.clone().or(resolved.model),
+            })
+        }
+    };
+    let filling = Filling {
+        task: casting.task,
+        team: casting.team,
+        member: "leader",
+    };
+    Ok(Cast {
+        agents: crew.to_string(),
+        preset: preset.map(|preset| preset.name.clone()),
+        members,
+        verify: preset.map_or_else(Vec::new, |preset| preset.verify.clone()),
+        flow: preset.and_then(|preset| preset.flow.clone()),
+        leader,
+        leader_prompt: preset.map_or_else(String::new, |preset| {
+            filling.fill(preset.prompts.of_leader())
+        }),
+        how: reasons.words(),
+    })
+}
+
+fn told(casting: &Casting<'_>, prompts: Option<&Prompts>, name: &WorkerName, role: &str) -> String {
+    let filling = Filling {
+        task: casting.task,
+        team: casting.team,
+        member: name.as_str(),
+    };
+    prompts.map_or_else(String::new, |prompts| {
+        filling.fill(&prompts.of(name.as_str(), role))
+    })
+}
+
+#[cfg(test)]
+impl CastMember {
+    /// One for a test.
+    pub(crate) fn example(name: &str, role: Option<&str>, can: &[&str]) -> Self {
+        Self {
+            name: name.parse().unwrap(),
+            provider: "claude".to_owned(),
+            role: role.map(str::to_owned),
+            model: None,
+            capabilities: None,
+            can: can.iter().map(|word| (*word).to_owned()).collect(),
+            prompt: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn team() -> Vec<CastMember> {
+    vec![
+        CastMember::example("worker-1", None, &["code-edit"]),
+        CastMember::example("worker-2", None, &["testing"]),
+    ]
+}
+
+fn subjects(said: &str) -> Vec<String> {
+    let (usable, _) = read(said, &team()).unwrap();
+    let tasks = usable.plan.tasks.iter();
+    tasks.map(|task| task.task.subject.clone()).collect()
+}
+
+fn faults(said: &str) -> String {
+    let list = read(said, &team()).unwrap_err();
+    let mut text = String::new();
+    for fault in list {
+        let _ = writeln!(text, "line {}: {}", fault.line, fault.message);
+    }
+    text
+}
+
+#[test]
+fn the_last_object_with_tasks_is_the_plan_wherever_it_stands() {
+    let plan = |word: &str| format!("{{\"tasks\": [{{\"id\": \"a\", \"subject\": \"{word}\"}}]}}");
+    for said in [
+        plan("go"),
+        format!("Here it is:\n\n```json\n{}\n```\n", plan("go")),
+        format!(
+            "First I thought {} but then\n{}\nThat is all. {{x}}",
+            plan("no"),
+            plan("go")
+        ),
+        format!("fn main() {{ println!(\"{{}}\"); }}\n{}", plan("go")),
+        format!("{}\n\n{{\"note\": \"done\"}}", plan("go")),
+    ] {
+        assert_eq!(subjects(&said), ["go"], "{said}");
+    }
+    assert_eq!(
+        subjects(&plan("로그인 폼을 고친다 { }")),
+        ["로그인 폼을 고친다 { }"]
+    );
+}
+
+#[test]
+fn a_thousand_tasks_are_a_plan_and_more_are_none() {
+    let many = |count: usize| {
+        let tasks: Vec<String> = (0..count)
+            .map(|id| format!("{{\"id\":{id},\"subject\":\"일 {id}\",\"description\":\"{{{{{{\"}}"))
+            .collect();
+        format!("{{\"tasks\":[{}]}}", tasks.join(",\n"))
+    };
+    assert_eq!(subjects(&many(1_000)).len(), 1_000);
+    assert_eq!(
+        faults(&many(1_001)),
+        "line 1: the plan has 1001 tasks; the limit is 1000\n"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_in_words_that_an_agent_understands() {
+    let mut said = String::new();
+    for answer in [
+        "",
+        "I would rather not.",
+        "{}",
+        "{\"tasks\": []}",
+        "{\"tasks\": [{\"id\": \"a\", \"subject\": \"A\"},\n  {\"id\": \"b\" \"subject\": \"B\"}]}",
+        "```json\n{\n  \"tasks\": [\n    {\"id\": \"a\", \"subject\": \"A\"}\n```\nSorry.",
+        "{\"tasks\": [{\"subject\": \"A\"}]}",
+        "{\"tasks\": [\n{\"id\": \"a\", \"subject\": \"A\", \"blockedBy\": [\"b\"]},\n{\"id\": \"b\", \"subject\": \"B\", \"blockedBy\": [\"a\"]}]}",
+        "{\"tasks\": [{\"id\": \"a\", \"subject\": \"A\", \"blockedBy\": [\"ghost\"], \"after\": 1}]}",
+        "{\"tasks\": [\n{\"id\": \"a\", \"subject\": \"A\", \"owner\": \"worker-9\"},\n{\"id\": \"b\", \"subject\": \"B\", \"capabilities\": [\"cooking\"]}]}",
+        "[{\"id\": \"a\", \"subject\": \"A\"}]",
+    ] {
+        let _ = writeln!(said, "{answer}\n=> {}", faults(answer));
+    }
+    insta::assert_snapshot!(said, @r#"
+    => line 1: there is no JSON object in the answer
+
+    I would rather not.
+    => line 1: there is no JSON object in the answer
+
+    {}
+    => line 1: the plan has no tasks
+
+    {"tasks": []}
+    => line 1: the plan has no tasks
+
+    {"tasks": [{"id": "a", "subject": "A"},
+      {"id": "b" "subject": "B"}]}
+    => line 2: not valid JSON: expected `,` or `}`
+
+    ```json
+    {
+      "tasks": [
+        {"id": "a", "subject": "A"}
+    ```
+    Sorry.
+    => line 3: not valid JSON: EOF while parsing a list
+
+    {"tasks": [{"subject": "A"}]}
+    => line 1: task 1 of the list has no `id`
+
+    {"tasks": [
+    {"id": "a", "subject": "A", "blockedBy": ["b"]},
+    {"id": "b", "subject": "B", "blockedBy": ["a"]}]}
+    => line 2: the plan has a cycle: a waits for b waits for a
+
+    {"tasks": [{"id": "a", "subject": "A", "blockedBy": ["ghost"], "after": 1}]}
+    => line 1: task "a" has the unknown key `after`; known are id, subject, description, activeForm, blockedBy, owner, capabilities, paths, verify
+    line 1: task "a" is blocked by "ghost", which is not in the plan
+
+    {"tasks": [
+    {"id": "a", "subject": "A", "owner": "worker-9"},
+    {"id": "b", "subject": "B", "capabilities": ["cooking"]}]}
+    => line 2: task "a" has the owner worker-9, who is not in the team; there are worker-1, worker-2
+    line 3: task "b" needs cooking, and nobody in the team can do any of it
+
+    [{"id": "a", "subject": "A"}]
+    => line 1: the plan has the unknown key `id`; known are tasks, verify
+    line 1: the plan has the unknown key `subject`; known are tasks, verify
+    "#);
+}
+
+#[test]
+fn commands_of_a_leader_are_left_out_and_told() {
+    let said = "{\"tasks\":[{\"id\":\"a\",\"subject\":\"A\",\"verify\":[\"curl x | sh\"]}],\"verify\":[\"make\"]}";
+    let (usable, text) = read(said, &team()).unwrap();
+    assert_eq!(usable.left_out, ["make", "curl x | sh"]);
+    assert!(usable.plan.verify.is_empty() && usable.plan.tasks[0].task.verify.is_empty());
+    assert_eq!(text, said);
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_it_panic(said in "[{}\\[\\]\":,a-b가 \n`]{0,80}(\\{\"tasks\":)?[{}\\[\\]\":,a-b가 \n`]{0,40}") {
+        if let Err(found) = read(&said, &team()) {
+            prop_assert!(!found.is_empty());
+        }
+    }
+}

@@ -1,0 +1,173 @@
+use std::path::PathBuf;
+
+use teamster_agents::Command;
+
+use super::*;
+
+fn told(told: &str, overview: &Overview) -> (String, String) {
+    let driver = Command::new("true", Vec::new());
+    let rules = Rules::default();
+    let members = [
+        CastMember::example("worker-1", Some("executor"), &["code-edit", "general"]),
+        CastMember::example("worker-2", None, &["testing"]),
+    ];
+    let folder = PathBuf::from("/nowhere");
+    let job = LeaderJob {
+        driver: &driver,
+        provider: "command:true",
+        model: None,
+        task: "로그인 폼을 고쳐줘\nand mind the tests",
+        team: "crew",
+        members: &members,
+        told,
+        overview,
+        folder: Some(&folder),
+        rules: &rules,
+        exported: &[],
+        path: OsStr::new(""),
+        teamster: &folder,
+    };
+    let first = prompt::first(&job);
+    let faults = [Fault::new(3, "task \"a\" has no `subject`")];
+    let again = prompt::again(&first, "{\"tasks\":\n[{}]}", &faults);
+    let rest = again.strip_prefix(&first).unwrap().to_owned();
+    (first, rest)
+}
+
+#[test]
+fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
+    let overview = Overview::new(&["src/login.rs", "README.md"], "# Login\n\nA form.\n");
+    let (first, again) = told("One task for each page.", &overview);
+    let (words, schema) = first.split_once("```json\n").unwrap();
+    let schema: serde_json::Value =
+        serde_json::from_str(schema.strip_suffix("\n```\n").unwrap()).unwrap();
+    assert_eq!(schema, crate::plan::schema());
+    insta::assert_snapshot!(words, @r"
+    You are the leader of a team of coding agents. Split the work below into tasks for the team, and answer with the plan. Do not do the work yourself, and change no file.
+
+    The work, as it was asked for:
+
+        로그인 폼을 고쳐줘
+        and mind the tests
+
+    The team:
+
+    - worker-1 (executor): code-edit, general
+    - worker-2: testing
+
+    One task for each page.
+
+    The repository has these files:
+
+        README.md
+        src/login.rs
+
+    Its README begins:
+
+        # Login
+
+        A form.
+
+    How the team works:
+
+    - Each task goes to one member, who works in a copy of the repository and sees nothing but the task. So say everything in `description`: where to look, what to change, when it is done.
+    - Tasks run at the same time. Name in `blockedBy` the tasks whose result a task needs, and no others.
+    - Name in `paths` the files that a task may change. Tasks whose paths overlap wait for each other.
+    - `owner` is one of worker-1, worker-2. Leave it out, and whoever suits takes the task.
+    - `capabilities` are of those that the team has. Leave them out where anybody will do.
+    - Leave `verify` out: what is run to check the result is not yours to say.
+    - Few tasks that are whole are better than many that are not.
+
+    End your answer with the plan: one JSON object that fits this schema, in a fence of three backticks, and nothing after it.
+    ");
+    insta::assert_snapshot!(again, @r#"
+    You were asked this before, and your answer could not be used:
+
+    - line 3: task "a" has no `subject`
+
+    Your answer was:
+
+        {"tasks":
+        [{}]}
+
+    Answer again, with the whole plan.
+    "#);
+    let (empty, _) = told("", &Overview::default());
+    assert!(
+        empty.contains("The repository has no files yet."),
+        "{empty}"
+    );
+}
+
+#[test]
+fn of_many_files_those_near_the_top_are_named() {
+    let mut tracked: Vec<String> = (0..500)
+        .map(|number| format!("deep/er/{number}.rs"))
+        .collect();
+    tracked.push("Cargo.toml".to_owned());
+    tracked.push("odd\nname".to_owned());
+    let overview = Overview::new(&tracked, &"line\n".repeat(100));
+    assert_eq!((overview.paths.len(), overview.files), (200, 502));
+    assert!(overview.paths.contains(&"Cargo.toml".to_owned()));
+    assert_eq!(overview.readme.lines().count(), 40);
+    let (first, _) = told("", &overview);
+    assert!(
+        first.contains("The repository has 502 files, among them:"),
+        "{first}"
+    );
+    assert_eq!(
+        Overview::readme_of(&["a/README.md", "README"]),
+        Some("README")
+    );
+}
+
+#[test]
+fn every_error_names_the_ways_on() {
+    let problems = [
+        Problem::NotStarted(NotStarted {
+            command: "codex".to_owned(),
+            why: "`codex` is not on PATH".to_owned(),
+        }),
+        Problem::Stopped,
+        Problem::Paused("rate limit: 429".to_owned()),
+        Problem::Failed("exit code 3".to_owned()),
+        Problem::NoPlan {
+            faults: vec![Fault::new(1, "the plan has no tasks")],
+            said: "{\"tasks\": []}".to_owned(),
+        },
+        Problem::NoPlan {
+            faults: vec![Fault::new(1, "there is no JSON object in the answer")],
+            said: String::new(),
+        },
+    ];
+    let said: Vec<String> = problems
+        .into_iter()
+        .map(|problem| {
+            let error = LeaderError {
+                problem,
+                provider: "codex".to_owned(),
+                spent: Vec::new(),
+            };
+            error.to_string()
+        })
+        .collect();
+    insta::assert_snapshot!(said.join("\n\n"), @r#"
+    the leader codex could not be started: codex: `codex` is not on PATH; write the plan yourself and give it with `--plan FILE`, or do without a leader: `--leader engine`
+
+    the leader codex was stopped before it had a plan
+
+    the leader codex cannot work now: rate limit: 429; write the plan yourself and give it with `--plan FILE`, or do without a leader: `--leader engine`
+
+    the leader codex failed: exit code 3; write the plan yourself and give it with `--plan FILE`, or do without a leader: `--leader engine`
+
+    the leader codex was asked twice and made no plan that can be used:
+      line 1: the plan has no tasks
+    it said: {"tasks": []}
+    write the plan yourself and give it with `--plan FILE`, or do without a leader: `--leader engine`
+
+    the leader codex was asked twice and made no plan that can be used:
+      line 1: there is no JSON object in the answer
+    it said nothing
+    write the plan yourself and give it with `--plan FILE`, or do without a leader: `--leader engine`
+    "#);
+}

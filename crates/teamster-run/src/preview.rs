@@ -1,0 +1,221 @@
+//! What a run would do, before anything of it is done: who, why, which tasks, to whom, and what each agent is told.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use teamster_types::paths::Reservations;
+use teamster_types::task::Task;
+use teamster_types::{TaskId, Time};
+use teamster_workers::prompt::prompt;
+
+use crate::cast::{Cast, misfits};
+use crate::plan::Plan;
+
+mod columns;
+mod first;
+
+use columns::Columns;
+pub use first::{First, first_takers};
+
+/// A run that has not begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Preview<'a> {
+    /// What the team would be called.
+    pub team: &'a str,
+    /// What is to be done.
+    pub task: &'a str,
+    /// Who would work.
+    pub cast: &'a Cast,
+    /// What they would do.
+    pub plan: &'a Plan,
+    /// Where the plan comes from, in words: `plan.toml`, `the leader codex`.
+    pub planned_by: &'a str,
+    /// Commands that would verify the result.
+    pub verify: &'a [Check],
+    /// The flow that the run would follow.
+    pub flow: &'a str,
+    /// What becomes of tasks whose paths overlap.
+    pub reservations: Reservations,
+    /// The longest prompt, in characters.
+    pub longest_prompt: usize,
+}
+
+/// A command that verifies, and who wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The command.
+    pub command: String,
+    /// Where it comes from, in words: `--verify`, `the team own`, `found in Cargo.toml`.
+    pub source: String,
+}
+
+impl Preview<'_> {
+    /// For people. It holds texts of others as they are: whoever shows it makes them harmless.
+    pub fn text(&self) -> String {
+        let mut text = format!("team {}: {}\n", self.team, self.cast.agents);
+        let _ = writeln!(text, "  {}\n", self.cast.how);
+        text.push_str(&self.members());
+        let count = self.plan.tasks.len();
+        let tasks = if count == 1 { "task" } else { "tasks" };
+        let _ = writeln!(
+            text,
+            "\nplan: {count} {tasks}, from {}, by the flow {}\n",
+            self.planned_by, self.flow
+        );
+        text.push_str(&self.tasks());
+        for fault in misfits(self.plan, &self.cast.members) {
+            let _ = writeln!(text, "  wrong: {}", fault.message);
+        }
+        text.push_str("\nverification:\n");
+        if self.verify.is_empty() {
+            text.push_str(
+                "  none: nobody will have checked the result; give a command with --verify\n",
+            );
+        }
+        for check in self.verify {
+            let _ = writeln!(text, "  {} ({})", check.command, check.source);
+        }
+        for member in &self.cast.members {
+            if !member.prompt.is_empty() {
+                let _ = write!(
+                    text,
+                    "\n{} is told:\n{}",
+                    member.name,
+                    set_in(&member.prompt)
+                );
+            }
+        }
+        for (place, label) in self.plan.labels.iter().enumerate() {
+            let told = set_in(&self.prompt(place));
+            let _ = write!(text, "\ntask {} ({label}) is told as:\n{told}", place + 1);
+        }
+        text
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let members = self.cast.members.iter().map(|member| {
+            json!({
+                "name": member.name,
+                "provider": member.provider,
+                "role": member.role,
+                "model": member.model,
+                "capabilities": member.can,
+                "prompt": member.prompt,
+            })
+        });
+        let firsts = self.firsts();
+        let tasks = self.plan.tasks.iter().zip(&firsts).enumerate();
+        let tasks = tasks.map(|(place, (planned, first))| {
+            let task = &planned.task;
+            json!({
+                "id": self.plan.labels[place],
+                "number": (place + 1).to_string(),
+                "subject": task.subject,
+                "description": task.description,
+                "owner": task.owner,
+                "blockedBy": self.labels(&planned.after),
+                "capabilities": task.capabilities,
+                "paths": task.paths,
+                "verify": task.verify,
+                "first": first.worker().map(ToString::to_string),
+                "reason": first.words(&self.plan.labels),
+                "prompt": self.prompt(place),
+            })
+        });
+        let commands: Vec<&str> = self
+            .verify
+            .iter()
+            .map(|check| check.command.as_str())
+            .collect();
+        let checks = self.verify.iter();
+        let checks =
+            checks.map(|check| json!({ "command": check.command, "source": check.source }));
+        let wrong = misfits(self.plan, &self.cast.members).into_iter();
+        json!({
+            "team": self.team,
+            "task": self.task,
+            "preset": self.cast.preset,
+            "agents": self.cast.agents,
+            "reason": self.cast.how,
+            "flow": self.flow,
+            "members": members.collect::<Vec<_>>(),
+            "plan": self.planned_by,
+            "tasks": tasks.collect::<Vec<_>>(),
+            "verify": commands,
+            "checks": checks.collect::<Vec<_>>(),
+            "problems": wrong.map(|fault| fault.message).collect::<Vec<_>>(),
+        })
+    }
+
+    fn firsts(&self) -> Vec<First> {
+        first_takers(self.plan, &self.cast.members, self.reservations)
+    }
+
+    fn labels(&self, places: &[usize]) -> Vec<&str> {
+        places
+            .iter()
+            .map(|place| self.plan.labels[*place].as_str())
+            .collect()
+    }
+
+    fn members(&self) -> String {
+        let mut table = Columns::new(["WORKER", "AGENT", "ROLE", "MODEL", "CAN"]);
+        for member in &self.cast.members {
+            table.row([
+                member.name.as_str(),
+                &member.provider,
+                member.role.as_deref().unwrap_or("-"),
+                member.model.as_deref().unwrap_or("-"),
+                &member.can.join(", "),
+            ]);
+        }
+        table.render()
+    }
+
+    fn tasks(&self) -> String {
+        let mut table = Columns::new(["NR", "ID", "TASK", "AFTER", "NEEDS", "PATHS", "FIRST"]);
+        let dash = |list: &[String]| match list {
+            [] => "-".to_owned(),
+            list => list.join(", "),
+        };
+        for (place, (planned, first)) in self.plan.tasks.iter().zip(self.firsts()).enumerate() {
+            let after: Vec<String> = self
+                .labels(&planned.after)
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+            table.row([
+                (place + 1).to_string().as_str(),
+                &self.plan.labels[place],
+                &planned.task.subject,
+                &dash(&after),
+                &dash(&planned.task.capabilities),
+                &dash(&planned.task.paths),
+                &first.words(&self.plan.labels),
+            ]);
+        }
+        table.render()
+    }
+
+    /// What the agent of a task is told when it tries for the first time and nobody has written to it.
+    fn prompt(&self, place: usize) -> String {
+        let id: Option<TaskId> = (place + 1).to_string().parse().ok();
+        let (Some(id), Some(planned)) = (id, self.plan.tasks.get(place)) else {
+            return String::new();
+        };
+        let task = Task::new(id, &planned.task, Time::from_millis(0));
+        prompt(&task, None, &[], self.longest_prompt)
+    }
+}
+
+fn set_in(text: &str) -> String {
+    let mut set = String::new();
+    for line in text.trim_end().lines() {
+        let _ = writeln!(set, "{}", format!("    {line}").trim_end());
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Who would take what first, when all workers are there and wait.
+
+use teamster_types::WorkerName;
+use teamster_types::paths::{Reservations, may_overlap};
+use teamster_types::routing::{Candidate, rank};
+
+use crate::cast::CastMember;
+use crate::plan::Plan;
+
+/// What becomes of a task in the first moment of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum First {
+    /// It is assigned to this worker, who takes it at once.
+    Owner(WorkerName),
+    /// Nobody suits better than this one.
+    Best(WorkerName, f64),
+    /// It waits for tasks, by their places in the plan.
+    After(Vec<usize>),
+    /// It waits for a task that may change the same files.
+    Paths(usize),
+    /// It waits until somebody has time.
+    Later(Option<WorkerName>),
+    /// Nobody can ever take it.
+    Nobody,
+}
+
+impl First {
+    /// Who takes it at once.
+    pub fn worker(&self) -> Option<&WorkerName> {
+        match self {
+            Self::Owner(worker) | Self::Best(worker, _) => Some(worker),
+            _ => None,
+        }
+    }
+
+    /// In words, with the labels of the plan.
+    pub fn words(&self, labels: &[String]) -> String {
+        match self {
+            Self::Owner(worker) => format!("{worker}, its owner"),
+            Self::Best(worker, score) => format!("{worker}, score {score:.2}"),
+            Self::After(places) => {
+                let names: Vec<&str> = places.iter().map(|place| labels[*place].as_str()).collect();
+                format!("after {}", names.join(", "))
+            }
+            Self::Paths(place) => format!("after {}, whose paths overlap", labels[*place]),
+            Self::Later(Some(worker)) => format!("when {worker} has time"),
+            Self::Later(None) => "when somebody has time".to_owned(),
+            Self::Nobody => "nobody".to_owned(),
+        }
+    }
+}
+
+/// Goes through the plan in its order, as workers do who look for work: each takes one task.
+pub fn first_takers(plan: &Plan, members: &[CastMember], reservations: Reservations) -> Vec<First> {
+    let mut candidates: Vec<Candidate> = members
+        .iter()
+        .map(|member| Candidate {
+            name: member.name.clone(),
+            capabilities: member.can.clone(),
+            in_progress: 0,
+            idle: true,
+            out: None,
+        })
+        .collect();
+    let mut firsts: Vec<First> = Vec::with_capacity(plan.tasks.len());
+    let mut running: Vec<usize> = Vec::new();
+    for (place, planned) in plan.tasks.iter().enumerate() {
+        let task = &planned.task;
+        let in_the_way = running.iter().copied().find(|other| {
+            reservations == Reservations::Enforce
+                && may_overlap(&task.paths, &plan.tasks[*other].task.paths)
+        });
+        let first = match (&planned.after, in_the_way) {
+            (after, _) if !after.is_empty() => First::After(after.clone()),
+            (_, Some(other)) => First::Paths(other),
+            _ => taker(task.owner.as_ref(), &task.capabilities, &candidates),
+        };
+        if let Some(worker) = first.worker() {
+            running.push(place);
+            for candidate in candidates.iter_mut().filter(|one| one.name == *worker) {
+                candidate.idle = false;
+                candidate.in_progress += 1;
+            }
+        }
+        firsts.push(first);
+    }
+    firsts
+}
+
+fn taker(owner: Option<&WorkerName>, wanted: &[String], candidates: &[Candidate]) -> First {
+    if let Some(owner) = owner {
+        return match candidates.iter().find(|candidate| candidate.name == *owner) {
+            None => First::Nobody,
+            Some(candidate) if candidate.idle => First::Owner(owner.clone()),
+            Some(_) => First::Later(Some(owner.clone())),
+        };
+    }
+    let ranked = rank(wanted, candidates);
+    let mut able = ranked.into_iter().filter(|scored| scored.out.is_none());
+    let Some(best) = able.next() else {
+        return First::Nobody;
+    };
+    if best.idle {
+        return First::Best(best.name, best.score);
+    }
+    // Somebody who suits less may be idle: whoever looks for work takes what nobody idle does better.
+    match able.find(|scored| scored.idle) {
+        Some(scored) => First::Best(scored.name, scored.score),
+        None => First::Later(None),
+    }
+}
