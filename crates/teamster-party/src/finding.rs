@@ -96,6 +96,24 @@ impl Party {
         }
         Ok(found)
     }
+
+    /// Every finding by the name of its file, without what is there for programs.
+    pub fn finding_texts(&self) -> Result<Vec<(String, String)>> {
+        let mut found = Vec::new();
+        let Some(folder) = self.dir.child(layout::FINDINGS)? else {
+            return Ok(found);
+        };
+        for entry in folder.entries()? {
+            if entry.name.ends_with(".md")
+                && let Ok(Some((bytes, _))) = folder.read(&entry.name)
+            {
+                let text = String::from_utf8_lossy(&bytes);
+                found.push((entry.name, front_matter::body(&text).trim().to_owned()));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
 }
 
 /// The number in the name of a phase's finding.

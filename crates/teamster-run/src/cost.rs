@@ -242,6 +242,11 @@ impl Costs {
         }
     }
 
+    /// How many attempts run now.
+    pub fn running(&self) -> usize {
+        self.open.len()
+    }
+
     /// What the next task is to be given in advance: the mean of the attempts so far, and nothing before the first.
     pub fn reservation(&self) -> Reservation {
         let Finished {

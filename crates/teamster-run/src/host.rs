@@ -284,10 +284,8 @@ impl<'a> Host<'a> {
             "run.started"
         };
         if self.story.order.as_ref() != Some(&self.order) || kind == "run.resumed" {
-            let event = NewEvent::new(kind, HOST)
-                .with("task", &self.order.task)
-                .with("order", &self.order);
             let order = serde_json::json!(self.order);
+            let event = ordered(kind, &order);
             self.parts
                 .store
                 .host_team(&self.team, Some(&order), event)?;
@@ -387,8 +385,20 @@ impl<'a> Host<'a> {
         let event = NewEvent::new("run.stage", HOST)
             .with("from", from)
             .with("to", stage.as_str())
+            .with("stage", stage.as_str())
+            .with("round", self.story.round)
             .with("reason", reason);
         self.record(event)
+    }
+
+    /// Notes that the order is another one now.
+    fn reorder(&mut self) -> Result<()> {
+        let order = serde_json::json!(self.order);
+        let event = ordered("run.resumed", &order);
+        self.parts
+            .store
+            .host_team(&self.team, Some(&order), event)?;
+        self.read()
     }
 
     fn tasks(&self) -> Result<Vec<Task>> {
@@ -424,4 +434,13 @@ impl<'a> Host<'a> {
         let finished = self.story.finished.clone();
         Ok(finished.map(Left::Over))
     }
+}
+
+/// An event that tells the whole order.
+fn ordered(kind: &'static str, order: &serde_json::Value) -> NewEvent {
+    let mut event = NewEvent::new(kind, HOST);
+    if let serde_json::Value::Object(fields) = order {
+        event.data.extend(fields.clone());
+    }
+    event
 }

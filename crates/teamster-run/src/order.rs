@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use teamster_types::WorkerName;
 
+use crate::cast::CastMember;
 use crate::cost::Budget;
 use crate::verify::Check;
 
@@ -47,6 +48,15 @@ pub struct Order {
     /// Who plans: `engine`, or a provider.
     #[serde(default = "leader")]
     pub leader: String,
+    /// The leader's model,
+    #[serde(default)]
+    pub leader_model: Option<String>,
+    /// and what the preset tells it.
+    #[serde(default)]
+    pub leader_prompt: String,
+    /// Why this team, in words.
+    #[serde(default)]
+    pub how: String,
     /// Whether what is wanted is written down before it is worked on.
     #[serde(default)]
     pub requirements: bool,
@@ -87,9 +97,40 @@ pub struct Hand {
     /// What it can do, where that is not what its provider can do.
     #[serde(default)]
     pub capabilities: Option<Vec<String>>,
+    /// What it can do, all in all.
+    #[serde(default)]
+    pub can: Vec<String>,
     /// What the preset tells it.
     #[serde(default)]
     pub prompt: String,
+}
+
+impl From<&CastMember> for Hand {
+    fn from(member: &CastMember) -> Self {
+        Self {
+            name: member.name.clone(),
+            provider: member.provider.clone(),
+            role: member.role.clone(),
+            model: member.model.clone(),
+            capabilities: member.capabilities.clone(),
+            can: member.can.clone(),
+            prompt: member.prompt.clone(),
+        }
+    }
+}
+
+impl From<&Hand> for CastMember {
+    fn from(hand: &Hand) -> Self {
+        Self {
+            name: hand.name.clone(),
+            provider: hand.provider.clone(),
+            role: hand.role.clone(),
+            model: hand.model.clone(),
+            capabilities: hand.capabilities.clone(),
+            can: hand.can.clone(),
+            prompt: hand.prompt.clone(),
+        }
+    }
 }
 
 /// Where the work begins.

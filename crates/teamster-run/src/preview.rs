@@ -10,6 +10,7 @@ use teamster_workers::prompt::prompt;
 
 use crate::cast::{Cast, misfits};
 use crate::plan::Plan;
+use crate::verify::Check;
 
 mod columns;
 mod first;
@@ -38,15 +39,6 @@ pub struct Preview<'a> {
     pub reservations: Reservations,
     /// The longest prompt, in characters.
     pub longest_prompt: usize,
-}
-
-/// A command that verifies, and who wants it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// The command.
-    pub command: String,
-    /// Where it comes from, in words: `--verify`, `the team own`, `found in Cargo.toml`.
-    pub source: String,
 }
 
 impl Preview<'_> {
@@ -205,7 +197,11 @@ impl Preview<'_> {
             return String::new();
         };
         let task = Task::new(id, &planned.task, Time::from_millis(0));
-        prompt(&task, None, &[], self.longest_prompt)
+        // Whoever takes it is told what they are told; before that nobody knows who it is, unless it is assigned.
+        let owner = planned.task.owner.as_ref();
+        let member = (self.cast.members.iter()).find(|member| Some(&member.name) == owner);
+        let told = member.map_or("", |member| member.prompt.as_str());
+        prompt(told, &task, None, &[], self.longest_prompt)
     }
 }
 

@@ -182,8 +182,7 @@ impl Story {
     }
 
     fn hosted(&mut self, event: &Event) {
-        let order = event.data.get("order").cloned().unwrap_or_default();
-        if let Ok(order) = Order::deserialize(order) {
+        if let Ok(order) = Order::deserialize(Value::Object(event.data.clone())) {
             self.order = Some(order);
         }
         self.begun.get_or_insert(event.ts);

@@ -227,6 +227,12 @@ pub trait Read: Send + Sync {
         Vec::new()
     }
 
+    /// Keeps a copy of the journal with the project's reports; where, if this store can do so.
+    fn keep_journal(&self, team: &TeamName) -> Result<Option<String>> {
+        let _ = team;
+        Ok(None)
+    }
+
     /// The stop signals that wait for a worker.
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>>;
 

@@ -83,9 +83,16 @@ pub struct Setup {
     pub exported: Vec<(OsString, OsString)>,
     /// Our own program.
     pub teamster: PathBuf,
+    /// What everybody in its place is told before each task.
+    pub told: String,
+    /// Whether it may begin another task: a run may have used up what it may cost.
+    pub may_begin: MayBegin,
     /// Where it says what it does: the pane, or a log.
     pub say: Box<dyn FnMut(&str) + Send>,
 }
+
+/// Whether another task may be begun now.
+pub type MayBegin = Box<dyn FnMut() -> bool + Send>;
 
 /// Why a bridge did not begin, or ended otherwise than it should.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +122,8 @@ pub struct Bridge {
     teamster: PathBuf,
     path: OsString,
     project: Dir,
+    told_always: String,
+    may_begin: MayBegin,
     say: Box<dyn FnMut(&str) + Send>,
     heart: Heart,
     events: Receiver<Event>,
@@ -197,6 +206,8 @@ impl Bridge {
             teamster: setup.teamster,
             path: std::env::var_os("PATH").unwrap_or_default(),
             project,
+            told_always: setup.told,
+            may_begin: setup.may_begin,
             say: setup.say,
             heart,
             events,
@@ -237,7 +248,7 @@ impl Bridge {
         self.read_mail();
         let mut tried: Option<Instant> = None;
         while self.stop.is_none() && !self.gone {
-            if self.may_work() {
+            if self.may_work() && (self.may_begin)() {
                 tried = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {

@@ -16,4 +16,5 @@ pub mod seat;
 pub mod shutdown;
 pub mod supervise;
 mod temp;
+pub mod usage;
 pub mod workplace;

@@ -6,9 +6,18 @@ use teamster_types::message::Message;
 use teamster_types::task::Task;
 
 /// The prompt for a task, at most `limit` characters long. `before` is how the last attempt failed, `mail` what others
-/// wrote to the worker since its last task.
-pub fn prompt(task: &Task, before: Option<&str>, mail: &[Message], limit: usize) -> String {
+/// wrote to the worker since its last task, `told` what everybody in its place is told.
+pub fn prompt(
+    told: &str,
+    task: &Task,
+    before: Option<&str>,
+    mail: &[Message],
+    limit: usize,
+) -> String {
     let mut text = String::new();
+    if !told.trim().is_empty() {
+        let _ = writeln!(text, "{}\n", told.trim());
+    }
     let _ = writeln!(text, "{}\n", task.subject());
     if !task.description().is_empty() {
         let _ = writeln!(text, "{}\n", task.description());
@@ -33,7 +42,7 @@ pub fn prompt(task: &Task, before: Option<&str>, mail: &[Message], limit: usize)
     }
     text.push_str(
         "Work in the current folder, which is yours alone. Your changes are committed when you end; do not commit, \
-         push or switch branches yourself. End when the task is done, or say clearly why it cannot be done.\n",
+         push or switch branches yourself unless the task says so. End when the task is done, or say clearly why it cannot be done.\n",
     );
     cut(text, limit)
 }
@@ -97,13 +106,14 @@ mod tests {
             now,
         )];
         let text = prompt(
+            "You review.",
             &task("It drops commas."),
             Some("exit code 1"),
             &mail,
             50_000,
         );
         for part in [
-            "Fix the parser\n\nIt drops commas.\n\n",
+            "You review.\n\nFix the parser\n\nIt drops commas.\n\n",
             "match: src/**.",
             "failed: exit code 1",
             "- from ann: mind the tests",
@@ -124,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_long_prompt_is_cut_in_the_middle_to_the_limit() {
-        let text = prompt(&task(&"é".repeat(900)), None, &[], 600);
+        let text = prompt("", &task(&"é".repeat(900)), None, &[], 600);
         assert_eq!(text.chars().count(), 600);
         assert!(text.starts_with("Fix the parser"), "{text}");
         assert!(text.contains("[…cut…]"));

@@ -85,14 +85,12 @@ impl Presets {
     }
 
     /// All that there are, in the order in which a later one replaces an earlier one.
-    #[allow(dead_code, reason = "for the command that starts a run")]
     pub fn all(&self) -> Vec<Preset> {
         let own = self.files.iter().map(|file| file.preset.clone());
         builtin().into_iter().chain(own).collect()
     }
 
     /// An error when one of them cannot be read.
-    #[allow(dead_code, reason = "for the command that starts a run")]
     pub fn check(&self) -> Result {
         if self.faults.is_empty() {
             return Ok(());
@@ -104,12 +102,6 @@ impl Presets {
     /// Those of the project.
     pub fn of_the_project(&self) -> impl Iterator<Item = &PresetFile> {
         self.files.iter().filter(|file| file.is_of_project)
-    }
-
-    /// Whether the preset of this name is one of the project's.
-    #[allow(dead_code, reason = "for the command that starts a run")]
-    pub fn is_of_project(&self, name: &str) -> bool {
-        self.of_the_project().any(|file| file.preset.name == name)
     }
 
     /// The project's files as they were read.

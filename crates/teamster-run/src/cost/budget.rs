@@ -122,6 +122,23 @@ impl Budget {
         })
     }
 
+    /// The limit that least is left of, and how much of it was used; `None` without a limit of tokens or money.
+    pub fn nearest(&self, spent: &Cost) -> Option<Exceeded> {
+        let tokens = self.tokens.map(|limit| Exceeded {
+            what: Limit::Tokens,
+            limit: limit as f64,
+            used: spent.total().unwrap_or(0) as f64,
+        });
+        let money = self.money().map(|limit| Exceeded {
+            what: Limit::Usd,
+            limit: limit.usd(),
+            used: spent.money.unwrap_or_default().usd(),
+        });
+        let share = |exceeded: &Exceeded| exceeded.used / exceeded.limit.max(f64::MIN_POSITIVE);
+        let both = tokens.into_iter().chain(money);
+        both.max_by(|one, other| share(one).total_cmp(&share(other)))
+    }
+
     /// Whether there is room for what is reserved: for all tasks that run and the one that is to start.
     pub fn fits(&self, spent: &Cost, reserved: Reservation) -> bool {
         let tokens = spent.total().unwrap_or(0);

@@ -18,7 +18,16 @@ impl Host<'_> {
             Some(since) => now.since(since),
             None => Duration::ZERO,
         };
-        self.order.budget.exceeded(&self.story.spent.run, elapsed)
+        let spent = &self.story.spent;
+        let reached = self.order.budget.exceeded(&spent.run, elapsed);
+        // Nobody works, and nobody may begin: what is left is less than a task is worth.
+        let is_stuck =
+            || spent.running() == 0 && !self.order.budget.fits(&spent.run, spent.reservation());
+        reached.or_else(|| {
+            is_stuck()
+                .then(|| self.order.budget.nearest(&spent.run))
+                .flatten()
+        })
     }
 
     /// Running agents are interrupted; what they have is committed on their branches.

@@ -140,12 +140,7 @@ impl Host<'_> {
             }
         }
         if self.order.verify.len() > before {
-            let event = NewEvent::new("run.resumed", HOST).with("order", &self.order);
-            let order = json!(self.order);
-            self.parts
-                .store
-                .host_team(&self.team, Some(&order), event)?;
-            self.read()?;
+            self.reorder()?;
             self.check_base()?;
         }
         Ok(())

@@ -1,12 +1,113 @@
 //! What a person reads: the gate, and the report.
 
+use teamster_isolate::git::{self, CommitId, Listing, State};
+use teamster_party::Party;
+use teamster_types::event::Event;
+
 use super::Host;
+use crate::report::{Left, ReportInput, gate_text, input_from, keep, page};
 use crate::story::Gate;
+
+/// Events that are read at once.
+const PAGE: usize = 1_000;
 
 impl Host<'_> {
     pub(super) fn gate_text(&self, gate: &Gate) -> String {
-        format!("commit {}", gate.commit)
+        let mut input = self.report_input();
+        input.diff_stat = self.diff_stat(&gate.commit);
+        gate_text(&input)
     }
 
-    pub(super) fn write_down(&mut self) {}
+    /// Writes the report, and keeps the journal beside it. The run has ended, whether that works or not.
+    pub(super) fn write_down(&mut self) {
+        let commit = match (&self.story.gate, &self.integration) {
+            (Some(gate), _) => gate.commit.clone(),
+            (None, Some(integration)) => match integration.head() {
+                Ok(head) => head.to_string(),
+                Err(_) => String::new(),
+            },
+            (None, None) => String::new(),
+        };
+        let mut input = self.report_input();
+        input.diff_stat = self.diff_stat(&commit);
+        input.left.extend(self.left_behind());
+        if let Err(error) = keep(self.parts.project, &self.team, &page(&input)) {
+            self.parts
+                .desk
+                .say(&format!("the report was not written: {error}"));
+        }
+        if let Err(error) = self.parts.store.keep_journal(&self.team) {
+            self.parts
+                .desk
+                .say(&format!("the journal was not kept beside it: {error}"));
+        }
+    }
+
+    fn report_input(&self) -> ReportInput {
+        let events = self.all_events();
+        let tasks = self.tasks().unwrap_or_default();
+        let mut input = input_from(&self.team, &events, &tasks);
+        if let Ok(Some(party)) = Party::find(self.parts.project)
+            && let Ok(findings) = party.finding_texts()
+        {
+            input.findings = findings;
+        }
+        input
+    }
+
+    fn all_events(&self) -> Vec<Event> {
+        let mut all: Vec<Event> = Vec::new();
+        loop {
+            let from = all.last().map_or(1, |event| event.seq + 1);
+            let Ok(page) = self.parts.store.events(&self.team, from, PAGE) else {
+                return all;
+            };
+            let count = page.events.len();
+            all.extend(page.events);
+            if count < PAGE {
+                return all;
+            }
+        }
+    }
+
+    fn diff_stat(&self, commit: &str) -> String {
+        let base = self.order.base.as_ref().map(|base| base.commit.parse());
+        let (Some(repo), Some(Ok(base)), Ok(commit)) =
+            (self.parts.repo, base, commit.parse::<CommitId>())
+        else {
+            return String::new();
+        };
+        repo.diff_stat(&base, &commit).unwrap_or_default()
+    }
+
+    /// Worktrees and branches that are still there, and why.
+    fn left_behind(&self) -> Vec<Left> {
+        let Some(repo) = self.parts.repo else {
+            return Vec::new();
+        };
+        let base = self.order.base.as_ref().map(|base| base.commit.as_str());
+        let mut left = Vec::new();
+        for listed in git::list(repo, &self.team).unwrap_or_default() {
+            let why = listed
+                .holds()
+                .unwrap_or_else(|| "nothing was removed".to_owned());
+            let is_there = !matches!(listed.state, State::Gone);
+            if is_there && listed.listing != Listing::Foreign {
+                let path = listed.path.display().to_string();
+                left.push(Left::worktree(
+                    self.team.as_str(),
+                    &listed.name,
+                    &path,
+                    &why,
+                ));
+            }
+            if let Some(branch) = &listed.branch {
+                left.push(Left::branch(branch, base, &why));
+            }
+        }
+        if let Ok(Some((name, _))) = repo.rejected(&self.team) {
+            left.push(Left::reference(&name, "a person did not want it"));
+        }
+        left
+    }
 }

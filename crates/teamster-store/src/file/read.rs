@@ -391,6 +391,21 @@ impl Read for FileStore {
         self.machine.life(process)
     }
 
+    fn keep_journal(&self, team: &TeamName) -> Result<Option<String>> {
+        let config = Read::team(self, team)?;
+        let folder = Dir::open_root(&self.claude)?
+            .map(|root| root.child(layout::TEAMS))
+            .transpose()?
+            .flatten()
+            .map(|teams| teams.child(team.as_str()))
+            .transpose()?
+            .flatten();
+        match (config.project(), folder) {
+            (Some(project), Some(folder)) => super::team::keep_journal(project, team, &folder),
+            _ => Ok(None),
+        }
+    }
+
     fn client_sessions(&self) -> Vec<ClientSession> {
         Dir::open_root(&self.claude)
             .ok()

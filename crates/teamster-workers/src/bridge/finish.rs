@@ -15,6 +15,7 @@ use super::attempt::{Cut, Ran};
 use super::log::Log;
 use super::work::Ended;
 use crate::guard;
+use crate::usage::used;
 use crate::workplace::{Keep, Kept};
 
 /// The longest summary that goes into a task and a message.
@@ -310,18 +311,8 @@ impl Bridge {
         if spent.usage.is_none() && spent.cost_usd.is_none() {
             return;
         }
-        let event = self
-            .event("usage")
-            .task(task.id())
-            .with("provider", &self.who.provider)
-            .with("model", self.model.as_deref())
-            .with("tokensIn", spent.usage.map(|usage| usage.input))
-            .with("tokensOut", spent.usage.map(|usage| usage.output))
-            .with("cachedIn", spent.usage.map(|usage| usage.cached_input))
-            .with("cacheWrite", spent.usage.map(|usage| usage.cache_write))
-            .with("reasoning", spent.usage.map(|usage| usage.reasoning))
-            .with("usd", spent.cost_usd)
-            .with("atLeast", spent.at_least);
+        let who = self.who.name.as_str();
+        let event = used(who, &self.who.provider, self.model.as_deref(), spent).task(task.id());
         self.record(event);
     }
 }

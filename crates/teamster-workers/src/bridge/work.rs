@@ -109,7 +109,7 @@ impl Bridge {
         let before = failure.as_ref().map(|failure| failure.last_error.as_str());
         self.told = mail_that_fits(&self.mail, self.rules.prompt);
         let mail = &self.mail[..self.told];
-        let text = prompt(task, before, mail, self.rules.prompt);
+        let text = prompt(&self.told_always, task, before, mail, self.rules.prompt);
         let file = self
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;

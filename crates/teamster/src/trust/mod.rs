@@ -207,19 +207,23 @@ impl Project {
     /// Shows it and asks; whether it was accepted.
     pub fn ask(&self, context: &Context) -> Result<bool> {
         must_be_a_person(context, "trusting a project")?;
-        let mut stderr = std::io::stderr().lock();
-        let _ = write!(stderr, "{}Run them? [y/N] ", self.words());
-        let _ = stderr.flush();
-        drop(stderr);
-        let mut answer = String::new();
-        let read = std::io::stdin().lock().read_line(&mut answer);
-        let said_yes = matches!(answer.trim(), "y" | "Y" | "yes" | "Yes");
-        if read.is_ok() && said_yes {
+        if says_yes(&format!("{}Run them? [y/N] ", self.words())) {
             self.accept(context)?;
             return Ok(true);
         }
         Ok(false)
     }
+}
+
+/// Asks whoever sits at the terminal.
+pub fn says_yes(question: &str) -> bool {
+    let mut stderr = std::io::stderr().lock();
+    let _ = write!(stderr, "{question}");
+    let _ = stderr.flush();
+    drop(stderr);
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
 }
 
 /// Makes sure that nothing of a project runs which was not accepted.
@@ -235,7 +239,6 @@ pub fn require(
 }
 
 /// The same for a team, with the presets that its run has read.
-#[allow(dead_code, reason = "for the command that starts a run")]
 pub fn require_for_team(
     context: &Context,
     layout: &Layout,

@@ -113,7 +113,11 @@ fn run(
     };
     let screen = Screen::of(context, answer);
     let mut desk = desk::make(context, screen);
-    let mut leader = Leader;
+    let mut leader = Leader {
+        context,
+        team: team.clone(),
+        repo: repo.as_ref().map(|found| &found.repo),
+    };
     let parts = Parts {
         store: context.store()?,
         machine: &machine,

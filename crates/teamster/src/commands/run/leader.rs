@@ -2,21 +2,102 @@
 
 use std::path::Path;
 
-use teamster_run::desk::Desk;
+use teamster_fs::Dir;
+use teamster_isolate::git::{CommitId, Repo};
+use teamster_run::cast::CastMember;
+use teamster_run::desk::{Desk, Wish};
 use teamster_run::host::Plans;
+use teamster_run::leader::{LeaderJob, Overview, lead};
 use teamster_run::order::Order;
 use teamster_run::plan::Plan;
+use teamster_types::TeamName;
+use teamster_types::event::NewEvent;
+use teamster_workers::launch::own_program;
+use teamster_workers::usage::used;
+
+use crate::commands::worker;
+use crate::context::Context;
+use crate::env_vars;
+
+/// The longest README that is looked at.
+const README: usize = 64 * 1024;
 
 /// Asks the leader of an order for a plan.
-pub struct Leader;
+pub struct Leader<'a> {
+    pub context: &'a Context,
+    pub team: TeamName,
+    pub repo: Option<&'a Repo>,
+}
 
-impl Plans for Leader {
-    fn plan(
-        &mut self,
-        _order: &Order,
-        _folder: &Path,
-        _desk: &mut dyn Desk,
-    ) -> Result<Plan, String> {
-        Err("no leader yet".to_owned())
+impl Plans for Leader<'_> {
+    fn plan(&mut self, order: &Order, folder: &Path, desk: &mut dyn Desk) -> Result<Plan, String> {
+        let project = worker::project(self.context, &self.team)
+            .map_err(|error| error.message().to_owned())?;
+        let settings =
+            worker::settings(self.context, &project).map_err(|error| error.message().to_owned())?;
+        let provider = settings
+            .provider(&order.leader)
+            .map_err(|error| error.message().to_owned())?;
+        let members: Vec<CastMember> = order.members.iter().map(CastMember::from).collect();
+        let overview = self.overview(order, folder);
+        let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+        let teamster = own_program();
+        let driver = provider.driver();
+        let rules = settings.config.rules();
+        let job = LeaderJob {
+            driver: driver.as_ref(),
+            provider: &provider.name,
+            model: order.leader_model.as_deref().or(provider.model.as_deref()),
+            task: &order.task,
+            team: self.team.as_str(),
+            members: &members,
+            told: &order.leader_prompt,
+            overview: &overview,
+            folder: Some(folder),
+            rules: &rules,
+            exported: &[],
+            path: &path,
+            teamster: &teamster,
+        };
+        desk.say(&format!("{} plans", provider.name));
+        let desk = std::cell::RefCell::new(desk);
+        let stop = || desk.borrow().wish() > Wish::GoOn;
+        let led = lead(&job, &stop, &mut |_| {});
+        let spent = match &led {
+            Ok(led) => &led.spent,
+            Err(error) => &error.spent,
+        };
+        for spent in spent {
+            self.record(used("leader", &provider.name, job.model, spent));
+        }
+        led.map(|led| led.plan).map_err(|error| error.to_string())
+    }
+}
+
+impl Leader<'_> {
+    fn record(&self, event: NewEvent) {
+        if let Ok(store) = self.context.store() {
+            let _ = store.record(&self.team, event);
+        }
+    }
+
+    fn overview(&self, order: &Order, folder: &Path) -> Overview {
+        let base = order
+            .base
+            .as_ref()
+            .and_then(|base| base.commit.parse::<CommitId>().ok());
+        let tracked = match (self.repo, base) {
+            (Some(repo), Some(base)) => repo.tracked_files(&base).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let readme = Overview::readme_of(&tracked)
+            .and_then(|name| {
+                let dir = Dir::open_root(folder).ok()??;
+                let (bytes, _) = dir.read(name).ok()??;
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                Some(text.chars().take(README).collect::<String>())
+            })
+            .unwrap_or_default();
+        Overview::new(&tracked, &readme)
     }
 }

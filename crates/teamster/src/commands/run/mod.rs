@@ -1,5 +1,6 @@
 //! `teamster run`
 
+mod casting;
 mod desk;
 mod detached;
 mod hosting;
@@ -82,7 +83,7 @@ pub struct Run {
     budget_usd: Option<f64>,
     /// Minutes that it may take
     #[arg(long, value_name = "N")]
-    budget_minutes: Option<u64>,
+    budget_minutes: Option<f64>,
     /// An agent for this run: NAME=KIND:ARGUMENT; repeatable
     #[arg(long, value_name = "NAME=KIND:ARG")]
     provider: Vec<String>,

@@ -5,24 +5,28 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{Found, Git, GitProblem, Repo};
+use teamster_run::cast::Cast;
 use teamster_run::cost::Budget;
 use teamster_run::host::{ProjectSeat, Seat};
 use teamster_run::order::{Base, Hand, MAX_FIX, Order};
 use teamster_run::plan::Plan;
+use teamster_run::preview::Preview;
 use teamster_run::request::Request;
 use teamster_run::verify::{Check, detect};
 use teamster_store::Clock;
 use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
 
+use super::casting::Team;
 use super::hosting::busy;
 use super::{FlowName, Run};
-use crate::commands::worker::Settings;
+use crate::commands::worker;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, Result};
 use crate::files::read_named;
-use crate::trust::{self, Unknown};
+use crate::shown::plain;
+use crate::trust::{self, TeamPlan, Unknown};
 
 /// The longest plan file.
 const PLAN_LIMIT: usize = 4 * 1024 * 1024;
@@ -33,6 +37,7 @@ pub struct Wanted {
     project: PathBuf,
     order: Order,
     plan: Option<Plan>,
+    cast: Team,
 }
 
 /// A run that was begun: its team is there, and its seat is ours.
@@ -51,8 +56,8 @@ impl Run {
         let project = context.layout.project.clone();
         let found = self.repository(&project)?;
         let (plan, plan_file) = self.plan_file(context)?;
-        let hands = self.hands(context, &request)?;
         let team = self.team_name(context, &request.task)?;
+        let cast = self.cast(context, &request, team.as_str())?;
         let budget = Budget {
             tokens: self.budget_tokens,
             usd: self.budget_usd,
@@ -68,7 +73,7 @@ impl Run {
             Some(found) => Some(self.base(found)?),
             None => None,
         };
-        let (verify, unverified) = self.checks(&project)?;
+        let (verify, unverified) = self.checks(&project, &cast.cast)?;
         let uncommitted = match &found {
             Some(found) => found
                 .repo
@@ -77,13 +82,10 @@ impl Run {
             None => 0,
         };
         let order = Order {
-            agents: request
-                .crew
-                .as_ref()
-                .map_or_else(String::new, ToString::to_string),
+            agents: cast.cast.agents.clone(),
             task: request.task,
-            preset: self.preset.clone(),
-            members: hands,
+            preset: cast.cast.preset.clone(),
+            members: cast.cast.members.iter().map(Hand::from).collect(),
             base,
             verify,
             unverified,
@@ -95,7 +97,10 @@ impl Run {
                 FlowName::Pdca => "pdca",
             }
             .to_owned(),
-            leader: self.leader.clone().unwrap_or_else(|| "engine".to_owned()),
+            leader: cast.leader.clone(),
+            leader_model: cast.leader_model.clone(),
+            leader_prompt: cast.cast.leader_prompt.clone(),
+            how: cast.cast.how.clone(),
             requirements: self.requirements,
             plan: plan_file,
             approve_plan: self.approve_plan,
@@ -115,6 +120,7 @@ impl Run {
             project,
             order,
             plan,
+            cast,
         })
     }
 
@@ -187,7 +193,7 @@ impl Run {
         Ok((Some(plan), Some(file.display().to_string())))
     }
 
-    fn checks(&self, project: &Path) -> Result<(Vec<Check>, Vec<String>)> {
+    fn checks(&self, project: &Path, cast: &Cast) -> Result<(Vec<Check>, Vec<String>)> {
         if !self.verify.is_empty() {
             let given = self.verify.iter();
             return Ok((
@@ -196,6 +202,12 @@ impl Run {
                     .collect(),
                 Vec::new(),
             ));
+        }
+        if let (false, Some(preset)) = (cast.verify.is_empty(), &cast.preset) {
+            let source = format!("the team {preset}");
+            let given = cast.verify.iter();
+            let checks = given.map(|command| Check::new(command, source.as_str()));
+            return Ok((checks.collect(), Vec::new()));
         }
         let Some(dir) = Dir::open_root(project)? else {
             return Ok((Vec::new(), Vec::new()));
@@ -246,61 +258,13 @@ impl Run {
         }
         Err(CommandError::refused("no name is free for the team").hint("give it one with --team"))
     }
-
-    /// Who works.
-    fn hands(&self, context: &Context, request: &Request) -> Result<Vec<Hand>> {
-        let _ = context;
-        let Some(crew) = &request.crew else {
-            return Err(CommandError::usage("who is to work?").hint("teamster run 3:executor TASK"));
-        };
-        Ok(crew
-            .members()
-            .into_iter()
-            .map(|member| {
-                let defined = self
-                    .provider
-                    .iter()
-                    .find(|defined| defined.split('=').next() == Some(member.agent.as_str()));
-                Hand {
-                    name: member.name,
-                    provider: defined.cloned().unwrap_or(member.agent),
-                    role: member.role,
-                    model: None,
-                    capabilities: None,
-                    prompt: String::new(),
-                }
-            })
-            .collect())
-    }
 }
 
 impl Wanted {
     /// Makes the team. From then on the run can be taken up by anybody.
     pub(super) fn create(self, context: &Context, trust_project: bool) -> Result<Begun> {
         let dir = Dir::open_or_create_root(&self.project)?;
-        let settings = Settings {
-            layout: context.layout.clone(),
-            config: std::borrow::Cow::Borrowed(&context.config),
-        };
-        let mut members = Vec::new();
-        for hand in &self.order.members {
-            let provider = settings.provider(&hand.provider)?;
-            let unknown = if trust_project {
-                Unknown::Accept
-            } else {
-                Unknown::Ask
-            };
-            let plan = trust::Plan {
-                provider: &provider,
-                has_worktree: !self.order.in_place,
-            };
-            trust::require(context, &context.layout, &context.config, &plan, unknown)?;
-            members.push(NewMember {
-                name: hand.name.clone(),
-                provider: provider.name.clone(),
-                capabilities: Some(hand.capabilities.clone().unwrap_or(provider.capabilities)),
-            });
-        }
+        let members = self.trusted_members(context, trust_project)?;
         let seat = ProjectSeat::take(&dir)?.ok_or_else(busy)?;
         let new = NewTeam {
             name: self.team.clone(),
@@ -321,11 +285,82 @@ impl Wanted {
         })
     }
 
-    /// Shows what would be done.
+    /// Everyone with what they can do. Nothing that comes with the project is started which was not accepted.
+    fn trusted_members(&self, context: &Context, trust_project: bool) -> Result<Vec<NewMember>> {
+        let settings = worker::settings(context, &self.project)?;
+        let mut providers = Vec::new();
+        let mut members = Vec::new();
+        for hand in &self.order.members {
+            let provider = settings.provider(&hand.provider)?;
+            members.push(NewMember {
+                name: hand.name.clone(),
+                provider: provider.name.clone(),
+                capabilities: Some(hand.can.clone()),
+            });
+            providers.push(provider);
+        }
+        if self.order.leader != "engine" {
+            providers.push(settings.provider(&self.order.leader)?);
+        }
+        let is_of_preset = |check: &Check| check.source.starts_with("the team ");
+        let verifies = self.order.preset.as_deref();
+        let plan = TeamPlan {
+            providers: &providers,
+            has_worktrees: !self.order.in_place,
+            verifies: verifies.filter(|_| self.order.verify.iter().any(is_of_preset)),
+        };
+        let unknown = if trust_project {
+            Unknown::Accept
+        } else {
+            Unknown::Ask
+        };
+        trust::require_for_team(
+            context,
+            &settings.layout,
+            &settings.config,
+            &self.cast.presets,
+            &plan,
+            unknown,
+        )?;
+        Ok(members)
+    }
+
+    /// Shows what would be done, and starts nothing.
     pub(super) fn show(&self, context: &Context) -> Result {
-        let _ = &self.plan;
+        let sentence;
+        let (plan, planned_by) = match (&self.plan, &self.order.plan) {
+            (Some(plan), Some(file)) => (plan, file.clone()),
+            _ => {
+                let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();
+                sentence =
+                    Plan::of_sentence(&self.order.task, &names).map_err(CommandError::refused)?;
+                let by = match self.order.leader.as_str() {
+                    "engine" => "the sentence as it is".to_owned(),
+                    leader => format!("the sentence as it is; in the run {leader} makes the plan"),
+                };
+                (&sentence, by)
+            }
+        };
+        let preview = Preview {
+            team: self.team.as_str(),
+            task: &self.order.task,
+            cast: &self.cast.cast,
+            plan,
+            planned_by: &planned_by,
+            verify: &self.order.verify,
+            flow: &self.order.flow,
+            reservations: context.config.reservations.value,
+            longest_prompt: context.config.rules().prompt,
+        };
+        let mut notes = String::new();
+        if self.order.uncommitted > 0 {
+            notes = format!(
+                "\n{} of your files are not committed: they are no part of the base, and stay as they are\n",
+                self.order.uncommitted
+            );
+        }
         context
             .out
-            .answer(|| json!({ "team": self.team }), || self.team.to_string())
+            .answer(|| preview.json(), || plain(&preview.text()) + &notes)
     }
 }

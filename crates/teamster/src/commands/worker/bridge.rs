@@ -17,7 +17,7 @@ use teamster_workers::record::{Backend, Wanted};
 use teamster_workers::seat::Seat;
 use teamster_workers::{dead, launch};
 
-use super::{place, wanted as known};
+use super::{meter, place, wanted as known};
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -130,6 +130,9 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
         model: wanted.model.or(provider.model.clone()),
         ..wanted
     };
+    let order = meter::order(store.as_ref(), &wanted.team);
+    let told = meter::told(order.as_ref(), &wanted.worker);
+    let may_begin = meter::may_begin(order.as_ref(), &store, &wanted.team);
     let bridge = worker::Bridge::open(Setup {
         store,
         seat,
@@ -138,6 +141,8 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
         restarts,
         provider: provider.name.clone(),
         driver: provider.driver(),
+        told,
+        may_begin,
         permissions: config.permissions(),
         workplace,
         rules: config.rules(),

@@ -5,6 +5,7 @@ mod attach;
 mod bridge;
 mod list;
 mod logs;
+mod meter;
 mod place;
 mod restart;
 mod resume;
@@ -19,7 +20,7 @@ use clap::{Args, Subcommand};
 use crate::context::Context;
 use crate::error::Result;
 pub(super) use list::table;
-pub(super) use wanted::{Settings, project, setup_time, tmux};
+pub(super) use wanted::{project, settings, setup_time, tmux};
 
 /// Start, watch and stop workers
 #[derive(Args, Debug)]
