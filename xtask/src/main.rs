@@ -104,6 +104,9 @@ enum Command {
     /// A real client as our worker, inside the lab's surroundings
     #[command(hide = true)]
     WorkerScenes(real_clients::WorkerScenes),
+    /// A run with two real clients, inside the lab's surroundings
+    #[command(hide = true)]
+    RunScene(real_clients::RunScene),
     /// One side of a benchmark, in a process of its own
     #[command(hide = true)]
     Workload(workload::Workload),
@@ -123,6 +126,7 @@ fn main() -> ExitCode {
         Command::Docs { check } => Product::build().and_then(|product| docs::run(&product, check)),
         Command::Drive(drive) => drive.run(),
         Command::WorkerScenes(scenes) => scenes.run(),
+        Command::RunScene(scene) => scene.run(),
         Command::Workload(workload) => workload.run(),
     };
     match done {

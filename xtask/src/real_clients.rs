@@ -10,6 +10,7 @@
 
 mod claude;
 mod lab;
+mod whole_run;
 mod workers;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use anyhow::{Result, bail};
 
 use crate::product::Product;
 use lab::Lab;
+pub(crate) use whole_run::RunScene;
 pub(crate) use workers::WorkerScenes;
 
 /// One run of a real client.
@@ -26,8 +28,8 @@ trait RealRun {
     /// Its name on the command line.
     fn name(&self) -> String;
 
-    /// The client, as the lab's installer calls it.
-    fn client(&self) -> String;
+    /// The clients it needs, as the lab's installer calls them.
+    fn clients(&self) -> Vec<String>;
 
     /// Lets it run, with its results in a folder, and judges what came out.
     fn run(&self, lab: &Lab, product: &Product, out: &Path) -> Result<Report>;
@@ -45,6 +47,7 @@ struct Report {
 fn all() -> Vec<Box<dyn RealRun>> {
     let mut runs = claude::sessions();
     runs.extend(workers::runs());
+    runs.extend(whole_run::runs());
     runs
 }
 
@@ -52,7 +55,7 @@ fn all() -> Vec<Box<dyn RealRun>> {
 pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
     let runs = chosen(only)?;
     let lab = Lab::find(lab)?;
-    let mut clients: Vec<String> = runs.iter().map(|run| run.client()).collect();
+    let mut clients: Vec<String> = runs.iter().flat_map(|run| run.clients()).collect();
     clients.sort_unstable();
     clients.dedup();
     lab.install(&clients)?;

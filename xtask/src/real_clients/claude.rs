@@ -57,8 +57,8 @@ impl RealRun for Session {
         }
     }
 
-    fn client(&self) -> String {
-        format!("claude-{}", self.version)
+    fn clients(&self) -> Vec<String> {
+        vec![format!("claude-{}", self.version)]
     }
 
     fn run(&self, lab: &Lab, product: &Product, out: &Path) -> Result<Report> {

@@ -57,7 +57,22 @@ impl Lab {
         Answer::of(&mut command)
     }
 
+    /// Where a script lies.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Where the installer puts the clients.
+    pub(super) fn clients_home() -> Result<PathBuf> {
+        let var = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        if let Some(home) = var("LAB_HOME") {
+            return Ok(home);
+        }
+        let cache = var("XDG_CACHE_HOME").or_else(|| Some(var("HOME")?.join(".cache")));
+        Ok(cache.context("HOME is not set")?.join("teamster-lab"))
+    }
+
     fn script(&self, name: &str) -> Command {
-        Command::new(self.folder.join(name))
+        Command::new(self.path(name))
     }
 }

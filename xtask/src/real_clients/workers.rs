@@ -56,11 +56,11 @@ impl RealRun for Client {
         format!("worker-{}", self.word())
     }
 
-    fn client(&self) -> String {
-        match self {
+    fn clients(&self) -> Vec<String> {
+        vec![match self {
             Self::Claude => "claude-2.1.325".to_owned(),
             Self::Codex | Self::Gemini => self.word().to_owned(),
-        }
+        }]
     }
 
     fn run(&self, lab: &Lab, product: &Product, out: &Path) -> Result<Report> {
