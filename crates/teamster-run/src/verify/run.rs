@@ -145,12 +145,15 @@ impl Verifier<'_> {
             has_input: false,
         };
         let (say, said) = channel();
-        let running =
-            Running::start(self.machine, &start, &say, |said| said).map_err(|error| NotRun {
+        let running = Running::start(self.machine, &start, &say, |said| said).map_err(|error| {
+            // Its group was there before it.
+            Tree::of_launch(self.machine, &number, None).forget();
+            NotRun {
                 command: check.command.clone(),
                 folder: self.folder.display().to_string(),
                 why: error.to_string(),
-            })?;
+            }
+        })?;
         // Who listens must hear when nobody can say anything any more.
         drop(say);
         let mut watch = Watch {
