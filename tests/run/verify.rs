@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_run::verify::{Check, Checked, Place, Verdict, Verifier};
+use teamster_run::verify::{Check, Checked, Place, Verdict, Verifier, charge};
 
 use crate::kit::TestProject;
 
@@ -197,6 +197,26 @@ fn a_check_that_passes_the_second_time_is_flaky() {
     assert_eq!(checked.verdict, Verdict::Flaky);
     assert_eq!(checked.exit_code, Some(1));
     assert_eq!(checked.last.trim(), "1", "what the failed run said");
+}
+
+#[test]
+fn a_team_is_charged_with_what_it_broke_and_nothing_else() {
+    let site = Site::new();
+    site.project.write("parser", "good");
+    let commands = ["grep -q good parser", "grep -q good printer", "true"];
+    let run = || commands.map(|command| site.check(command).checked());
+    let base = run();
+    site.project.write("parser", "broken");
+    let now = run();
+    let charge = charge(&base, &now);
+    assert_eq!(charge.charged, [&now[0]]);
+    assert_eq!(charge.failed_before, [&now[1]]);
+    assert_eq!(charge.passed, [&now[2]]);
+    // The logs of both are there.
+    assert_ne!(base[0].log, now[0].log);
+    for checked in base.iter().chain(&now) {
+        assert!(site.project.folder().join(&checked.log).is_file());
+    }
 }
 
 #[test]
