@@ -32,12 +32,12 @@ pub(crate) struct Ended {
 /// Runs it without input, in a process group of its own that is ended when the time is up.
 pub(crate) fn run(mut command: Command, patience: Duration, limit: u64) -> io::Result<Ended> {
     let deadline = Instant::now() + patience;
-    let mut child = command
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()?;
+        .process_group(0);
+    let mut child = crate::spawn::spawn(&mut command)?;
     let stdout = listen(child.stdout.take(), limit);
     let stderr = listen(child.stderr.take(), limit);
     let in_time = wait_until(&child, deadline);

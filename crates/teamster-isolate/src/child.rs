@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,6 +17,7 @@ use teamster_fs::cgroup::Group;
 use teamster_fs::proc::Machine;
 use teamster_types::process::ProcessId;
 
+use crate::spawn::spawn_in;
 use crate::tree::{LAUNCH, group_name};
 use line::Room;
 pub use line::{Line, ON_THE_WAY};
@@ -200,17 +201,6 @@ impl Running {
             let _ = kill_process_group(pid, signal);
         }
     }
-}
-
-/// Starts a program in a group. What a process starts is in its own group, so we go in before and out after: a program
-/// that is put in later may have started others by then.
-fn spawn_in(command: &mut Command, group: Option<&Group>, me: u32) -> io::Result<Child> {
-    let Some(group) = group.filter(|group| group.add(me)) else {
-        return command.spawn();
-    };
-    let child = command.spawn();
-    group.let_go(me);
-    child
 }
 
 /// Hands out lines from a pipe until it is closed.

@@ -37,7 +37,7 @@ impl Detached<'_> {
         for name in self.unset {
             command.env_remove(name);
         }
-        command.spawn()
+        crate::spawn::spawn(&mut command)
     }
 }
 
