@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_run::verify::{Check, Checked, Place, Verdict, Verifier};
+use teamster_run::verify::{Check, Checked, Place, Verdict, Verifier, charge};
 
 use crate::kit::TestProject;
 
 const LONG: Duration = Duration::from_secs(120);
 const FOLDER: &str = "VERIFY_TEST_FOLDER";
+/// Where the check runs, if that is not the project's folder.
+const ELSEWHERE: &str = "VERIFY_TEST_ELSEWHERE";
 const COMMAND: &str = "VERIFY_TEST_COMMAND";
 const LIMIT: &str = "VERIFY_TEST_LIMIT";
 const MARK: &str = "VERIFY_TEST_MARK";
@@ -28,12 +30,13 @@ fn hosts_one_check() {
     let folder = PathBuf::from(std::env::var_os(FOLDER).unwrap());
     let limit: u64 = std::env::var(LIMIT).unwrap().parse().unwrap();
     let project = Dir::open_root(&folder).unwrap().unwrap();
+    let elsewhere = std::env::var_os(ELSEWHERE).map(PathBuf::from);
     let machine = Machine::read();
     let verifier = Verifier {
         machine: &machine,
         project: &project,
         team: &"fix-auth".parse().unwrap(),
-        folder: &folder,
+        folder: elsewhere.as_ref().unwrap_or(&folder),
         limit: Duration::from_millis(limit),
     };
     let check = Check::new(std::env::var(COMMAND).unwrap(), "--verify");
@@ -197,12 +200,36 @@ fn a_check_that_passes_the_second_time_is_flaky() {
 }
 
 #[test]
+fn a_team_is_charged_with_what_it_broke_and_nothing_else() {
+    let site = Site::new();
+    site.project.write("parser", "good");
+    let commands = ["grep -q good parser", "grep -q good printer", "true"];
+    let run = || commands.map(|command| site.check(command).checked());
+    let base = run();
+    site.project.write("parser", "broken");
+    let now = run();
+    let charge = charge(&base, &now);
+    assert_eq!(charge.charged, [&now[0]]);
+    assert_eq!(charge.failed_before, [&now[1]]);
+    assert_eq!(charge.passed, [&now[2]]);
+    // The logs of both are there.
+    assert_ne!(base[0].log, now[0].log);
+    for checked in base.iter().chain(&now) {
+        assert!(site.project.folder().join(&checked.log).is_file());
+    }
+}
+
+#[test]
 fn a_check_that_takes_too_long_is_ended_with_everyone_who_does_not_want_to_go() {
     let site = Site::new();
-    // One ignores the request, one sits in a session of its own, one has lost our number and its parents.
+    // One ignores the request, one sits in a session of its own, one has lost our number and its parents, and has left
+    // the kernel's group where it may.
     let command = "sh -c 'trap \"\" TERM INT HUP; echo stays; while :; do sleep 600; done' &
         setsid sh -c 'trap \"\" TERM; touch apart; while :; do sleep 600; done' &
-        env -u TEAMSTER_LAUNCH setsid sh -c 'trap \"\" TERM; touch nameless; while :; do sleep 600; done' &
+        export groups=$(sed -n 's/^[^ ]* [^ ]* [^ ]* [^ ]* \\([^ ]*\\) .* - cgroup2 .*/\\1/p' /proc/self/mountinfo | head -n 1)
+        env -u TEAMSTER_LAUNCH setsid sh -c '
+            test -n \"$groups\" && echo $$ 2>/dev/null >\"$groups/cgroup.procs\"
+            trap \"\" TERM; touch nameless; while :; do sleep 600; done' &
         while ! test -e apart || ! test -e nameless; do sleep 0.05; done
         echo waits; sleep 600";
     let began = Instant::now();
@@ -308,36 +335,9 @@ fn a_check_gets_no_credentials_of_agents_and_nothing_about_a_team() {
 #[test]
 fn a_check_that_cannot_be_started_has_no_verdict() {
     let site = Site::new();
-    let gone = [(FOLDER, "/nowhere/at/all")];
-    let mut host = site.start("true", LONG, &gone);
-    assert!(!host.wait().unwrap().success());
-    let machine = Machine::read();
-    let project = Dir::open_root(&site.project.folder()).unwrap().unwrap();
-    let folder = site.project.folder().join("gone");
-    let verifier = Verifier {
-        machine: &machine,
-        project: &project,
-        team: &"fix-auth".parse().unwrap(),
-        folder: &folder,
-        limit: LONG,
-    };
-    let place = Place {
-        on: "base",
-        round: 0,
-        number: 1,
-    };
-    let error = verifier
-        .check(
-            &Check::new("true", "--verify"),
-            &place,
-            &mut |_| {},
-            &|| false,
-        )
-        .unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("`true` could not be started in "),
-        "{error}"
-    );
+    let told = site.told(site.start("true", LONG, &[(ELSEWHERE, "/nowhere/at/all")]));
+    assert_eq!(told.0["checked"], Value::Null);
+    let error = told.0["error"].as_str().unwrap();
+    let expected = "`true` could not be started in /nowhere/at/all: ";
+    assert!(error.starts_with(expected), "{error}");
 }

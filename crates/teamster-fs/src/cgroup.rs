@@ -3,6 +3,7 @@
 //! itself.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A group of our own.
 #[derive(Debug)]
@@ -13,16 +14,14 @@ pub struct Group {
 impl Group {
     /// Makes a group below the one this process is in; `None` where that is not permitted, or not possible.
     pub fn make(name: &str) -> Option<Self> {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        Self::make_at(&unified(&mounts)?, own_group(&own)?, name)
+        let (mount, own) = here()?;
+        Self::make_at(mount, own, name)
     }
 
     /// The group of that name that an earlier process made.
     pub fn find(name: &str) -> Option<Self> {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        let folder = place(&unified(&mounts)?, own_group(&own)?, name)?;
+        let (mount, own) = here()?;
+        let folder = place(mount, own, name)?;
         folder.is_dir().then_some(Self { folder })
     }
 
@@ -67,6 +66,19 @@ impl Group {
     pub fn remove(&self) -> bool {
         std::fs::remove_dir(&self.folder).is_ok()
     }
+}
+
+/// Where groups are mounted, and which one this process is in. That is looked up once: while a program is started in a
+/// group, this process is in that one for a moment, and another thread must not take it for ours.
+fn here() -> Option<(&'static Path, &'static str)> {
+    static HERE: OnceLock<Option<(PathBuf, String)>> = OnceLock::new();
+    let here = HERE.get_or_init(|| {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        Some((unified(&mounts)?, own_group(&own)?.to_owned()))
+    });
+    here.as_ref()
+        .map(|(mount, own)| (mount.as_path(), own.as_str()))
 }
 
 fn place(mount: &Path, own: &str, name: &str) -> Option<PathBuf> {

@@ -37,9 +37,7 @@ pub(crate) fn run(mut command: Command, patience: Duration, limit: u64) -> io::R
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    let outside = crate::child::outside();
-    let mut child = command.spawn()?;
-    drop(outside);
+    let mut child = crate::spawn::spawn(&mut command)?;
     let stdout = listen(child.stdout.take(), limit);
     let stderr = listen(child.stderr.take(), limit);
     let in_time = wait_until(&child, deadline);

@@ -78,17 +78,15 @@ where
     S: AsRef<OsStr>,
 {
     let deadline = Instant::now() + patience;
-    let outside = crate::child::outside();
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         // A group of its own, so that what it starts can be ended with it.
-        .process_group(0)
-        .spawn()
-        .map_err(Silence::NotStarted)?;
-    drop(outside);
+        .process_group(0);
+    let mut child = crate::spawn::spawn(&mut command).map_err(Silence::NotStarted)?;
     let heard = listen(&mut child);
     let text = heard.recv_timeout(deadline.saturating_duration_since(Instant::now()));
     let ended = text.is_ok() && wait_until(&mut child, deadline);

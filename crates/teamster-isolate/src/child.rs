@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use rustix::process::{Signal, kill_process_group};
@@ -17,21 +17,13 @@ use teamster_fs::cgroup::Group;
 use teamster_fs::proc::Machine;
 use teamster_types::process::ProcessId;
 
+use crate::spawn::spawn_in;
 use crate::tree::{LAUNCH, group_name};
 use line::Room;
 pub use line::{Line, ON_THE_WAY};
 
 /// A line longer than this is handed out in parts: a program that never ends its line must not fill the memory.
 pub const LINE_LIMIT: usize = 16 * 1024 * 1024;
-
-/// Held for writing while this process itself is inside the group of a launch. Whatever another thread started meanwhile
-/// would be a member, and would end with the launch; and a group would be looked for below that one.
-static INSIDE: RwLock<()> = RwLock::new(());
-
-/// Nobody is inside a group as long as this is held.
-pub(crate) fn outside() -> RwLockReadGuard<'static, ()> {
-    INSIDE.read().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Children that somebody waits for, so that the search for orphans leaves them alone.
 static WAITED_FOR: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
@@ -140,8 +132,9 @@ impl Running {
         }
         command.envs(start.set.iter().map(|(name, value)| (name, value)));
         command.env(LAUNCH, start.number);
-        let (child, group) = spawn_in(&mut command, &group_name(start.number), machine.me().pid);
-        let mut child = child?;
+        let name = group_name(start.number);
+        let group = Group::find(&name).or_else(|| Group::make(&name));
+        let mut child = spawn_in(&mut command, group.as_ref(), machine.me().pid)?;
         let pid = child.id();
         wait_for(pid, true);
         let id = machine.process(pid).unwrap_or_else(|| ProcessId {
@@ -208,19 +201,6 @@ impl Running {
             let _ = kill_process_group(pid, signal);
         }
     }
-}
-
-/// Starts a program in its launch's group. What a process starts is in its own group, so we go in before and out after: a
-/// program that is put in later may have started others by then.
-fn spawn_in(command: &mut Command, name: &str, me: u32) -> (io::Result<Child>, Option<Group>) {
-    let _inside = INSIDE.write().unwrap_or_else(PoisonError::into_inner);
-    let group = Group::find(name).or_else(|| Group::make(name));
-    let is_inside = group.as_ref().is_some_and(|group| group.add(me));
-    let child = command.spawn();
-    if let Some(group) = group.as_ref().filter(|_| is_inside) {
-        group.let_go(me);
-    }
-    (child, group)
 }
 
 /// Hands out lines from a pipe until it is closed.

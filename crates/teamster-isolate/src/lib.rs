@@ -23,6 +23,7 @@ mod die;
 mod end;
 pub mod git;
 mod held;
+mod spawn;
 pub mod tmux;
 pub mod tree;
 

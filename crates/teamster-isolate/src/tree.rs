@@ -235,9 +235,8 @@ pub fn reap_adopted(machine: &Machine) {
     }
 }
 
-/// The group of a launch, looked for from where this process belongs.
+/// The group of a launch.
 fn group_of(number: &str) -> Option<Group> {
-    let _outside = crate::child::outside();
     Group::find(&group_name(number))
 }
 

@@ -8,6 +8,7 @@
 mod charge;
 mod detect;
 mod environment;
+mod event;
 mod output;
 mod run;
 

@@ -185,3 +185,42 @@ fn programs_that_are_started_at_the_same_time_are_each_in_a_group_of_their_own()
         started.len()
     );
 }
+
+#[test]
+fn what_is_started_meanwhile_is_in_nobody_elses_group() {
+    let in_groups: Vec<_> = (0..4)
+        .map(|thread| {
+            std::thread::spawn(move || {
+                let machine = Machine::read();
+                let args = ["-c".into(), "exit 0".into()];
+                for round in 0..25 {
+                    let number = format!("{}-{thread}-{round}", teamster_fs::random_hex());
+                    let start = Start {
+                        program: Path::new("/bin/sh"),
+                        args: &args,
+                        folder: Path::new("/"),
+                        set: &[],
+                        unset: &[],
+                        number: &number,
+                        has_input: false,
+                    };
+                    let (say, said) = channel();
+                    let _running = Running::start(&machine, &start, &say, |said| said).unwrap();
+                    all(&said);
+                    crate::tree::Tree::of_launch(&machine, &number, None).forget();
+                }
+            })
+        })
+        .collect();
+    for _ in 0..200 {
+        let mut command = Command::new("/bin/cat");
+        command.arg("/proc/self/cgroup").stdout(Stdio::piped());
+        let child = crate::spawn::spawn(&mut command).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let groups = String::from_utf8_lossy(&output.stdout);
+        assert!(!groups.contains("teamster-"), "{groups}");
+    }
+    for thread in in_groups {
+        thread.join().unwrap();
+    }
+}

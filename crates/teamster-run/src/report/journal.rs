@@ -161,7 +161,9 @@ fn take_checks(input: &mut ReportInput, events: &[Event]) {
     }
     for (is_base, mut run) in runs {
         let mut wanted = input.wanted.iter();
-        if let Some(check) = wanted.find(|check| check.command == run.checked.command) {
+        if let Some(check) = wanted.find(|check| check.command == run.checked.command)
+            && run.checked.source.is_empty()
+        {
             run.checked.source.clone_from(&check.source);
         }
         if is_base {
@@ -189,14 +191,16 @@ fn check_run(event: &Event) -> CheckRun {
     CheckRun {
         checked: Checked {
             command: text(data, "command"),
-            source: String::new(),
+            source: text(data, "source"),
             verdict,
             exit_code: code.and_then(|code| i32::try_from(code).ok()),
             signal: signal.and_then(|signal| i32::try_from(signal).ok()),
             seconds: data.get("seconds").and_then(Value::as_f64).unwrap_or(0.0),
             last: lines(data.get("last")),
             log: text(data, "log"),
-            remarks: Vec::new(),
+            remarks: items(data.get("remarks"))
+                .filter_map(|remark| word(Some(remark)))
+                .collect(),
         },
         round: number(data, "round"),
         commit: text(data, "commit"),

@@ -197,6 +197,7 @@ pub(super) fn verification(input: &ReportInput) -> String {
             checks(&input.base_checks, |run| run.checked.verdict.words())
         );
     }
+    page.push_str(&remarked(input));
     let failed = input
         .last_checks()
         .into_iter()
@@ -214,6 +215,44 @@ pub(super) fn verification(input: &ReportInput) -> String {
         if !run.checked.log.is_empty() {
             let _ = writeln!(page, "\nMore is in {}.", code(&run.checked.log));
         }
+    }
+    page
+}
+
+/// What is easily overlooked in a table.
+fn remarked(input: &ReportInput) -> String {
+    let mut points = Vec::new();
+    let commands = |runs: &mut dyn Iterator<Item = &CheckRun>| {
+        let commands: Vec<String> = runs.map(|run| code(&run.checked.command)).collect();
+        commands.join(", ")
+    };
+    let before = &mut input
+        .base_checks
+        .iter()
+        .filter(|run| run.checked.verdict.is_failure());
+    let last = input.last_checks();
+    let flaky = &mut last
+        .iter()
+        .copied()
+        .filter(|run| run.checked.verdict == Verdict::Flaky);
+    for (what, commands) in [
+        ("Failed before the work began", commands(before)),
+        ("Flaky, so not to be relied on", commands(flaky)),
+    ] {
+        if !commands.is_empty() {
+            points.push(format!("{what}: {commands}."));
+        }
+    }
+    for run in &last {
+        for remark in &run.checked.remarks {
+            let command = code(&run.checked.command);
+            points.push(format!("{command}: {}.", inside(remark)));
+        }
+    }
+    let mut page = String::new();
+    for (number, point) in points.iter().enumerate() {
+        let gap = if number == 0 { "\n" } else { "" };
+        let _ = writeln!(page, "{gap}- {point}");
     }
     page
 }

@@ -11,7 +11,8 @@ use teamster_types::Time;
 
 use super::words::{block, cell, code_cell, escaped, moment, span};
 use super::*;
-use story::{BASE, Story, check, rich, rich_and_over};
+use crate::verify::Place;
+use story::{BASE, Story, WORK, check, rich, rich_and_over};
 
 /// What the host adds.
 fn with_the_hosts_part(mut input: ReportInput) -> ReportInput {
@@ -287,6 +288,46 @@ fn a_check_that_was_not_run_on_this_commit_to_its_end_verifies_nothing() {
         words(&story),
         "Not verified: the checks looked at another commit, c1c1c1c1c1c1."
     );
+}
+
+#[test]
+fn what_is_written_about_a_check_is_what_is_read() {
+    use Verdict::{Failed, Flaky, Passed, Stopped, TimedOut};
+    let place = Place {
+        on: "integration",
+        round: 2,
+        number: 1,
+    };
+    for verdict in [Passed, Failed, Flaky, TimedOut, Stopped] {
+        let story = Story::new(&["worker-1"]);
+        let checked = Checked {
+            command: "cargo test".to_owned(),
+            source: "Cargo.toml".to_owned(),
+            verdict,
+            exit_code: Some(3),
+            signal: Some(9),
+            seconds: 1.25,
+            // More than fits into a line of the journal.
+            last: "a line of output\n".repeat(1_000),
+            log: ".omc/logs/x".to_owned(),
+            remarks: vec!["it left a process behind, which was ended".to_owned()],
+        };
+        let check = Check::new(&checked.command, &checked.source);
+        story.record(check.started("host", &place, WORK));
+        if let Some(event) = checked.event("host", &place, WORK, true) {
+            story.record(event);
+        }
+        let [run] = &story.input().checks[..] else {
+            panic!("{verdict:?}: there is one run");
+        };
+        assert_eq!((run.round, run.commit.as_str()), (2, WORK));
+        assert_eq!(run.charged, verdict.is_failure());
+        if verdict == Stopped {
+            assert_eq!(run.checked.verdict, Stopped);
+        } else {
+            assert_eq!(run.checked, checked);
+        }
+    }
 }
 
 #[test]

@@ -28,6 +28,9 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// and longer than this nobody listens, should somebody who got away still talk.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// No limit is longer: a moment that no clock can tell is none.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// Runs checks in one folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Verifier<'a> {
@@ -145,12 +148,15 @@ impl Verifier<'_> {
             has_input: false,
         };
         let (say, said) = channel();
-        let running =
-            Running::start(self.machine, &start, &say, |said| said).map_err(|error| NotRun {
+        let running = Running::start(self.machine, &start, &say, |said| said).map_err(|error| {
+            // Its group was there before it.
+            Tree::of_launch(self.machine, &number, None).forget();
+            NotRun {
                 command: check.command.clone(),
                 folder: self.folder.display().to_string(),
                 why: error.to_string(),
-            })?;
+            }
+        })?;
         // Who listens must hear when nobody can say anything any more.
         drop(say);
         let mut watch = Watch {
@@ -162,7 +168,7 @@ impl Verifier<'_> {
             output,
             open: 2,
             cut: None,
-            deadline: Instant::now() + self.limit,
+            deadline: Instant::now() + self.limit.min(LONGEST),
         };
         let ending = watch.accompany(stopped);
         watch.clear_away();

@@ -9,6 +9,11 @@ const BELL: char = '\u{7}';
 /// The text without control characters (line feed and tab stay), escape sequences, bidi controls and other invisible
 /// characters; at most `limit` characters, the last of them `…` when something was cut.
 pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
+    // Most of what programs print is this, and there is much of it.
+    let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.len() <= limit && text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
     let mut shown: String = Visible { rest: text }
         .take(limit.saturating_add(1))
         .collect();

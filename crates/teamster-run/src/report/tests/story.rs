@@ -67,6 +67,10 @@ impl Story {
         self.store.record(&self.team, event).unwrap();
     }
 
+    pub(super) fn record(&self, event: NewEvent) {
+        self.store.record(&self.team, event).unwrap();
+    }
+
     pub(super) fn stage(&self, seconds: i64, stage: &str, round: u64, reason: &str) {
         let data = json!({"stage": stage, "round": round, "reason": reason});
         self.tell(seconds, "run.stage", None, data);
