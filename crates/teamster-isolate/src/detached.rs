@@ -59,3 +59,29 @@ pub fn become_program(
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .exec()
 }
+
+/// Runs a program that is to start another one and end, and gives what it prints. It gets no input, and inherits
+/// nothing else of ours that whatever it leaves behind could hold open.
+pub fn start_and_leave(program: &Path, args: &[OsString]) -> io::Result<String> {
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    } else {
+        Err(io::Error::other(format!("it ended with {}", output.status)))
+    }
+}
+
+/// Starts a program that nobody waits for; its pid.
+pub fn leave(program: &Path, args: &[OsString]) -> io::Result<u32> {
+    let child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok(child.id())
+}
