@@ -137,6 +137,7 @@ fn of_a_quarantined_worker_the_verdict_and_what_it_rests_on() {
         !crew.events("worker.quarantined").is_empty()
     });
     let data = crew.events("worker.quarantined")[0]["data"].clone();
+    assert_eq!(data["worker"], "ann");
     assert_eq!(data["verdict"], "quarantined");
     assert!(data["evidence"][0].is_string(), "{data}");
 }

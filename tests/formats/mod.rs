@@ -4,6 +4,7 @@
 mod answers;
 mod files;
 mod journal;
+mod mail;
 mod party;
 mod scripted;
 mod state_file;

@@ -452,7 +452,7 @@ fn normalized(value: &Value) -> Value {
         Value::Object(object) => object
             .iter()
             .filter(|(key, _)| {
-                !["createdAt", "completedAt", "notBefore", "error"].contains(&key.as_str())
+                !["createdAt", "completedAt", "notBefore", "error", "nonce"].contains(&key.as_str())
             })
             .map(|(key, inner)| (key.clone(), normalized(inner)))
             .collect::<Map<_, _>>()

@@ -136,6 +136,8 @@ pub struct Bridge {
     troubles: u32,
     /// and the end of the pause after the last one.
     paused_until: Option<Instant>,
+    /// The lead knows that it has nothing to do.
+    said_idle: bool,
     holding: Option<TaskId>,
     /// Somebody did something to the task that is held.
     touched: bool,
@@ -215,6 +217,7 @@ impl Bridge {
             attempts: 0,
             errors: 0,
             troubles: 0,
+            said_idle: false,
             paused_until: None,
             holding: None,
             touched: false,
@@ -252,10 +255,11 @@ impl Bridge {
                 tried = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {
+                        self.said_idle = false;
                         self.work(&claimed);
                         continue;
                     }
-                    Ok(None) => {}
+                    Ok(None) => self.say_idle(),
                     Err(error) if error.kind == Kind::NotFound => {
                         self.gone = true;
                         continue;

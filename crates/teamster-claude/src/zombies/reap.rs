@@ -102,6 +102,15 @@ pub fn reap(look: &Look<'_>, dry_run: bool, hands: Option<&dyn Hands>) -> Result
     let needs_trash = items.iter().any(|item| matches!(item.target, Target::Team));
     let trash = Trash::open(&scene, needs_trash)?;
     if let Some(trash) = &trash {
+        // A removal that was seen half done without the lock may have been another reaper's, in passing. What is half
+        // done now was left by a dead one.
+        let left: Vec<String> = trash::half_moved(&scene)?
+            .into_iter()
+            .map(|zombie| zombie.name)
+            .collect();
+        items.retain(|item| {
+            !matches!(item.target, Target::HalfMoved) || left.contains(&item.zombie.name)
+        });
         trash.finish(&scene)?;
     }
     let mut outcome = Outcome::default();

@@ -298,6 +298,7 @@ impl Bridge {
             ));
             let event = self
                 .event("worker.quarantined")
+                .with("worker", &self.who.name)
                 .with("verdict", Health::Quarantined.as_str())
                 .with("evidence", [format!("{} errors in a row", self.errors)])
                 .with("errors", self.errors)

@@ -3,6 +3,8 @@
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use teamster_types::json::Object;
+
 use super::heart::News;
 use super::{Bridge, Event};
 use crate::dead;
@@ -29,6 +31,25 @@ enum Waiting {
 }
 
 impl Bridge {
+    /// Tells the lead, once until the next task, that there is nothing to do, and whether everything is done.
+    pub(super) fn say_idle(&mut self) {
+        if std::mem::replace(&mut self.said_idle, true) {
+            return;
+        }
+        self.send("idle", "there is no task for me now", Object::new());
+        let progress = self.store.progress(&self.who.team);
+        let is_all_done = progress.is_ok_and(|(progress, _)| {
+            progress.total_tasks > 0 && progress.pending_tasks + progress.in_progress_tasks == 0
+        });
+        if is_all_done {
+            self.send(
+                "all_tasks_complete",
+                "every task is done or failed for good",
+                Object::new(),
+            );
+        }
+    }
+
     /// Waits for something that makes another look worth it.
     pub(super) fn wait(&mut self, tried: Option<Instant>) {
         let rested = tried.map(|tried| tried + BREATH);
