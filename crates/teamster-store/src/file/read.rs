@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, layout};
 use teamster_types::event::Event;
@@ -225,17 +225,23 @@ impl FileStore {
         let Some(tasks) = self.folders_to_read(team)?.1 else {
             return Ok(None);
         };
-        for _ in 0..4 {
-            let before = quiet(&tasks)?;
-            let found = read(&tasks)?;
-            if before.is_some() && before == quiet(&tasks)? {
-                return Ok(Some(found));
+        let start = Instant::now();
+        loop {
+            for _ in 0..4 {
+                let before = quiet(&tasks)?;
+                let found = read(&tasks)?;
+                if before.is_some() && before == quiet(&tasks)? {
+                    return Ok(Some(found));
+                }
+                std::thread::sleep(Duration::from_micros(500));
             }
-            std::thread::sleep(Duration::from_micros(500));
+            match Held::take(self, team, "read", Duration::from_millis(500)) {
+                Err(error) if error.busy && start.elapsed() < self.settings.patience => {}
+                // Where it cannot be taken (a read-only disk, a writer that hangs), what is there now is the best there
+                // is.
+                _held => return read(&tasks).map(Some),
+            }
         }
-        // Where it cannot be taken (a read-only disk, a long writer), what is there now is the best there is.
-        let _held = Held::take(self, team, "read", Duration::from_millis(500)).ok();
-        read(&tasks).map(Some)
     }
 
     /// The team's project. It is asked for at every heartbeat, and a large team's configuration takes long to parse, so
