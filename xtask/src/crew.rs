@@ -132,6 +132,11 @@ impl<'a> Crew<'a> {
         })
     }
 
+    /// The last position of the journal.
+    pub(crate) fn position(&self) -> Result<u64> {
+        Ok(self.store.position(&kit::team()?)?)
+    }
+
     /// The heartbeats of all.
     pub(crate) fn beats(&self) -> Result<Vec<Heartbeat>> {
         Ok(self.store.heartbeats(&kit::team()?)?.0)
