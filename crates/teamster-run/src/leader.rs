@@ -193,7 +193,7 @@ fn rounds(
                     let said = end_of(&redact(&asked.said), SHOWN);
                     return Err(Problem::NoPlan { faults, said });
                 }
-                text = prompt::again(&first, &asked.said, &faults);
+                text = prompt::again(&first, &asked.said, &faults, job.rules.prompt);
             }
         }
         round += 1;
