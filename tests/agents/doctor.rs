@@ -99,3 +99,17 @@ fn a_client_that_hangs_does_not_hang_the_doctor() {
     assert_eq!(claude["version"], json!(null));
     assert_eq!(claude["missing"][0], "it did not answer within 5 s");
 }
+
+#[test]
+fn clients_are_found_without_being_started_the_preferred_one_first() {
+    let project = TestProject::new();
+    let bin = project.home().join("bin");
+    let trace = project.home().join("started");
+    for name in ["gemini", "claude", "opencode"] {
+        install(&bin.join(name), &format!("touch '{}'", trace.display()));
+    }
+    std::fs::write(bin.join("codex"), "no program").unwrap();
+    let found = teamster_agents::detect::found(bin.as_os_str());
+    assert_eq!(found, ["claude", "gemini"]);
+    assert!(!trace.exists());
+}

@@ -2,6 +2,7 @@
 
 mod changes;
 mod command;
+mod files;
 mod find;
 mod integration;
 mod keeping;

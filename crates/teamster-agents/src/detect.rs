@@ -80,6 +80,15 @@ pub fn clients(path: &OsStr, patience: Duration) -> Vec<Client> {
     })
 }
 
+/// Clients that have a driver and are in the folders of `path`, the preferred one first. None of them is started.
+pub fn found(path: &OsStr) -> Vec<String> {
+    PROGRAMS
+        .iter()
+        .filter(|(name, _)| teamster_isolate::find_program(name, path).is_some())
+        .map(|(name, _)| (*name).to_owned())
+        .collect()
+}
+
 /// Every name that [`clients`] looks for.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PROGRAMS.iter().map(|(name, _)| *name).chain(OTHERS)

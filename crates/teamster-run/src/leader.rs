@@ -117,36 +117,30 @@ impl std::error::Error for LeaderError {}
 impl fmt::Display for LeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = &self.provider;
-        match &self.problem {
-            Problem::NotStarted(error) => {
-                write!(f, "the leader {who} could not be started: {error}")?
-            }
+        let what = match &self.problem {
+            Problem::NotStarted(error) => format!("could not be started: {error}; "),
             Problem::Stopped => {
                 return write!(f, "the leader {who} was stopped before it had a plan");
             }
-            Problem::Paused(reason) => write!(f, "the leader {who} cannot work now: {reason}")?,
-            Problem::Failed(reason) => write!(f, "the leader {who} failed: {reason}")?,
+            Problem::Paused(reason) => format!("cannot work now: {reason}; "),
+            Problem::Failed(reason) => format!("failed: {reason}; "),
             Problem::NoPlan { faults, said } => {
-                writeln!(
-                    f,
-                    "the leader {who} was asked twice and made no plan that can be used:"
-                )?;
-                for fault in faults {
-                    writeln!(f, "  line {}: {}", fault.line, fault.message)?;
-                }
-                match said.trim() {
-                    "" => writeln!(f, "it said nothing")?,
-                    said => writeln!(f, "it said: {said}")?,
-                }
+                let faults: Vec<String> = faults
+                    .iter()
+                    .map(|fault| format!("  line {}: {}\n", fault.line, fault.message))
+                    .collect();
+                let faults = faults.concat();
+                let said = match said.trim() {
+                    "" => "it said nothing".to_owned(),
+                    said => format!("it said: {said}"),
+                };
+                format!("was asked twice and made no plan that can be used:\n{faults}{said}\n")
             }
-        }
-        let join = match &self.problem {
-            Problem::NoPlan { .. } => "",
-            _ => "; ",
         };
         write!(
             f,
-            "{join}write the plan yourself and give it with `--plan FILE`, or do without a leader: `--leader engine`"
+            "the leader {who} {what}write the plan yourself and give it with `--plan FILE`, or do without a leader: \
+             `--leader engine`"
         )
     }
 }
@@ -199,7 +193,7 @@ fn rounds(
                     let said = end_of(&redact(&asked.said), SHOWN);
                     return Err(Problem::NoPlan { faults, said });
                 }
-                text = prompt::again(&first, &asked.said, &faults);
+                text = prompt::again(&first, &asked.said, &faults, job.rules.prompt);
             }
         }
         round += 1;

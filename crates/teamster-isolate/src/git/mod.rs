@@ -11,6 +11,7 @@ mod changes;
 mod command;
 mod commit;
 mod error;
+mod files;
 mod integration;
 mod land;
 mod list;

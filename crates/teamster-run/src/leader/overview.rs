@@ -2,8 +2,10 @@
 
 /// No more files than this are named.
 const MOST_PATHS: usize = 200;
-/// A path that is longer says nothing about the repository.
+/// A path that is longer says nothing about the repository,
 const LONGEST_PATH: usize = 200;
+/// and all of them together take no more than this, in bytes.
+const ALL_PATHS: usize = 10_000;
 /// So much of the README is shown.
 const README_LINES: usize = 40;
 const README_CHARS: usize = 4_000;
@@ -33,6 +35,12 @@ impl Overview {
             .collect();
         paths.sort_by_key(|path| (path.matches('/').count(), *path));
         paths.truncate(MOST_PATHS);
+        let mut room = ALL_PATHS;
+        paths.retain(|path| {
+            let fits = path.len() <= room;
+            room = if fits { room - path.len() } else { 0 };
+            fits
+        });
         paths.sort_unstable();
         let lines: Vec<&str> = readme.trim().lines().take(README_LINES).collect();
         Self {

@@ -2,20 +2,45 @@
 
 use std::fmt::Write as _;
 
-use super::{LeaderJob, NAME};
+use super::{LeaderJob, NAME, Overview};
 use crate::document::Fault;
 use crate::plan::schema;
 
-/// So much of its own answer a leader is shown again.
+/// So much of its own answer a leader is shown again,
 const OWN_WORDS: usize = 12_000;
+/// so much of one fault,
+const FAULT_WORDS: usize = 300;
+/// so much of what each member can do,
+const MEMBER_WORDS: usize = 160;
+/// so much is left for what we say around it,
+const ROOM: usize = 200;
+/// so much of a first prompt for what may have to be said the second time,
+const FOR_LATER: usize = 10_000;
+/// and so much of what a preset tells it. All together, with the longest work and the largest team, fits into a prompt.
+const PRESET_WORDS: usize = 6_000;
 
-/// The first time.
+/// The first time. Where not everything fits, the work counts more than what the repository looks like.
 pub(super) fn first(job: &LeaderJob<'_>) -> String {
+    let whole = with(job, job.overview);
+    if whole.chars().count() + FOR_LATER <= job.rules.prompt {
+        return whole;
+    }
+    let files = job.overview.files;
+    with(
+        job,
+        &Overview {
+            files,
+            ..Overview::default()
+        },
+    )
+}
+
+fn with(job: &LeaderJob<'_>, overview: &Overview) -> String {
     let mut text = format!(
         "You are the {NAME} of a team of coding agents. Split the work below into tasks for the team, and answer with the \
          plan. Do not do the work yourself, and change no file.\n\n\
-         The work, as it was asked for:\n\n{}\n\n",
-        quoted(job.task)
+         The work, as it was asked for:\n\n~~~~\n{}\n~~~~\n\n",
+        job.task
     );
     text.push_str("The team:\n\n");
     for member in job.members {
@@ -23,13 +48,14 @@ pub(super) fn first(job: &LeaderJob<'_>) -> String {
             .role
             .as_ref()
             .map_or_else(String::new, |role| format!(" ({role})"));
-        let _ = writeln!(text, "- {}{role}: {}", member.name, member.can.join(", "));
+        let can = short(&member.can.join(", "), MEMBER_WORDS);
+        let _ = writeln!(text, "- {}{role}: {can}", member.name);
     }
     text.push('\n');
     if !job.told.is_empty() {
-        let _ = writeln!(text, "{}\n", job.told);
+        let _ = writeln!(text, "{}\n", short(job.told, PRESET_WORDS));
     }
-    repository(job, &mut text);
+    repository(overview, &mut text);
     let _ = writeln!(
         text,
         "How the team works:\n\n\
@@ -37,11 +63,10 @@ pub(super) fn first(job: &LeaderJob<'_>) -> String {
          everything in `description`: where to look, what to change, when it is done.\n\
          - Tasks run at the same time. Name in `blockedBy` the tasks whose result a task needs, and no others.\n\
          - Name in `paths` the files that a task may change. Tasks whose paths overlap wait for each other.\n\
-         - `owner` is one of {}. Leave it out, and whoever suits takes the task.\n\
+         - `owner` is a name of the team. Leave it out, and whoever suits takes the task.\n\
          - `capabilities` are of those that the team has. Leave them out where anybody will do.\n\
          - Leave `verify` out: what is run to check the result is not yours to say.\n\
-         - Few tasks that are whole are better than many that are not.\n",
-        names(job)
+         - Few tasks that are whole are better than many that are not.\n"
     );
     let _ = write!(
         text,
@@ -53,29 +78,30 @@ pub(super) fn first(job: &LeaderJob<'_>) -> String {
 }
 
 /// Once more, with its own answer and what was wrong with it.
-pub(super) fn again(first: &str, said: &str, faults: &[Fault]) -> String {
+pub(super) fn again(first: &str, said: &str, faults: &[Fault], limit: usize) -> String {
     let mut text =
         format!("{first}\nYou were asked this before, and your answer could not be used:\n\n");
     for fault in faults {
-        let _ = writeln!(text, "- line {}: {}", fault.line, fault.message);
+        let message = short(&fault.message, FAULT_WORDS);
+        let _ = writeln!(text, "- line {}: {message}", fault.line);
     }
     match said.trim() {
         "" => text.push_str("\nYou had said nothing.\n"),
         said => {
-            let _ = write!(
-                text,
-                "\nYour answer was:\n\n{}\n",
-                quoted(&super::end_of(said, OWN_WORDS))
-            );
+            let room = limit.saturating_sub(text.chars().count() + ROOM);
+            let said = super::end_of(&quoted(said), OWN_WORDS.min(room));
+            let _ = write!(text, "\nYour answer was:\n\n    {said}\n");
         }
     }
     text.push_str("\nAnswer again, with the whole plan.\n");
     text
 }
 
-fn repository(job: &LeaderJob<'_>, text: &mut String) {
-    let overview = job.overview;
+fn repository(overview: &Overview, text: &mut String) {
     match overview.files {
+        files if files > 0 && overview.paths.is_empty() => {
+            let _ = writeln!(text, "The repository has {files} files.\n");
+        }
         0 => text.push_str("The repository has no files yet.\n\n"),
         files => {
             let which = if files > overview.paths.len() {
@@ -95,13 +121,13 @@ fn repository(job: &LeaderJob<'_>, text: &mut String) {
     }
 }
 
-fn names(job: &LeaderJob<'_>) -> String {
-    let names: Vec<&str> = job
-        .members
-        .iter()
-        .map(|member| member.name.as_str())
-        .collect();
-    names.join(", ")
+/// The beginning of a text.
+fn short(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_owned();
+    }
+    let begin: String = text.chars().take(limit).collect();
+    format!("{begin}…")
 }
 
 /// What others wrote, set off from what we say.

@@ -29,7 +29,7 @@ fn told(told: &str, overview: &Overview) -> (String, String) {
     };
     let first = prompt::first(&job);
     let faults = [Fault::new(3, "task \"a\" has no `subject`")];
-    let again = prompt::again(&first, "{\"tasks\":\n[{}]}", &faults);
+    let again = prompt::again(&first, "{\"tasks\":\n[{}]}", &faults, rules.prompt);
     let rest = again.strip_prefix(&first).unwrap().to_owned();
     (first, rest)
 }
@@ -47,8 +47,10 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
 
     The work, as it was asked for:
 
-        로그인 폼을 고쳐줘
-        and mind the tests
+    ~~~~
+    로그인 폼을 고쳐줘
+    and mind the tests
+    ~~~~
 
     The team:
 
@@ -73,7 +75,7 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
     - Each task goes to one member, who works in a copy of the repository and sees nothing but the task. So say everything in `description`: where to look, what to change, when it is done.
     - Tasks run at the same time. Name in `blockedBy` the tasks whose result a task needs, and no others.
     - Name in `paths` the files that a task may change. Tasks whose paths overlap wait for each other.
-    - `owner` is one of worker-1, worker-2. Leave it out, and whoever suits takes the task.
+    - `owner` is a name of the team. Leave it out, and whoever suits takes the task.
     - `capabilities` are of those that the team has. Leave them out where anybody will do.
     - Leave `verify` out: what is run to check the result is not yours to say.
     - Few tasks that are whole are better than many that are not.
@@ -119,6 +121,51 @@ fn of_many_files_those_near_the_top_are_named() {
         Overview::readme_of(&["a/README.md", "README"]),
         Some("README")
     );
+}
+
+#[test]
+fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
+    let driver = Command::new("true", Vec::new());
+    let rules = Rules::default();
+    let can = vec!["x".repeat(50); 20];
+    let can: Vec<&str> = can.iter().map(String::as_str).collect();
+    let members: Vec<CastMember> = (0..50)
+        .map(|number| CastMember::example(&format!("{number}{}", "n".repeat(60)), None, &can))
+        .collect();
+    let tracked: Vec<String> = (0..500)
+        .map(|number| format!("{number}/{}", "p".repeat(180)))
+        .collect();
+    let overview = Overview::new(&tracked, &"가\n".repeat(9_000));
+    assert!(overview.paths.len() > 20, "{}", overview.paths.len());
+    let folder = PathBuf::from("/nowhere");
+    let told = "t".repeat(100_000);
+    // Lines of one letter are the longest once they are set in.
+    for task in ["가".repeat(10_000), "a\n".repeat(5_000)] {
+        let job = LeaderJob {
+            driver: &driver,
+            provider: "command:true",
+            model: None,
+            task: &task,
+            team: "crew",
+            members: &members,
+            told: &told,
+            overview: &overview,
+            folder: None,
+            rules: &rules,
+            exported: &[],
+            path: OsStr::new(""),
+            teamster: &folder,
+        };
+        let first = prompt::first(&job);
+        assert!(first.contains("\"$schema\""), "{first}");
+        let faults = vec![Fault::new(1, "f".repeat(5_000)); MOST_FAULTS];
+        let again = prompt::again(&first, &"b\n".repeat(50_000), &faults, rules.prompt);
+        assert!(again.ends_with("Answer again, with the whole plan.\n"));
+        for text in [first, again] {
+            let length = text.chars().count();
+            assert!(length <= rules.prompt, "{length}");
+        }
+    }
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl First {
     }
 }
 
-/// Goes through the plan in its order, as workers do who look for work: each takes one task.
+/// Lets each worker take one task as it would who looks for work: its own first, then free ones, in the order of the plan.
 pub fn first_takers(plan: &Plan, members: &[CastMember], reservations: Reservations) -> Vec<First> {
     let mut candidates: Vec<Candidate> = members
         .iter()
@@ -62,9 +62,12 @@ pub fn first_takers(plan: &Plan, members: &[CastMember], reservations: Reservati
             out: None,
         })
         .collect();
-    let mut firsts: Vec<First> = Vec::with_capacity(plan.tasks.len());
+    let mut firsts: Vec<First> = vec![First::Nobody; plan.tasks.len()];
     let mut running: Vec<usize> = Vec::new();
-    for (place, planned) in plan.tasks.iter().enumerate() {
+    let mut order: Vec<usize> = (0..plan.tasks.len()).collect();
+    order.sort_by_key(|place| plan.tasks[*place].task.owner.is_none());
+    for place in order {
+        let planned = &plan.tasks[place];
         let task = &planned.task;
         let in_the_way = running.iter().copied().find(|other| {
             reservations == Reservations::Enforce
@@ -82,7 +85,7 @@ pub fn first_takers(plan: &Plan, members: &[CastMember], reservations: Reservati
                 candidate.in_progress += 1;
             }
         }
-        firsts.push(first);
+        firsts[place] = first;
     }
     firsts
 }

@@ -10,9 +10,9 @@ use crate::trust::{self, Project, State};
 
 /// Accept the commands that come with this project's .teamster folder, or take that back
 ///
-/// A project can bring providers, commands for new worktrees and permissions for agents. None of it counts before it was
-/// shown to you and accepted, and every change of the files is asked about again. What those commands call in turn is
-/// part of the project like any other file, and is not looked at.
+/// A project can bring providers, roles and teams that run commands, commands for new worktrees and permissions for
+/// agents. None of it counts before it was shown to you and accepted, and every change of the files is asked about again.
+/// What those commands call in turn is part of the project like any other file, and is not looked at.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
