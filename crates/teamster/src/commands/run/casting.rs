@@ -1,7 +1,5 @@
 //! Who works: what the command, the presets, the configuration and this machine come to.
 
-use std::time::Duration;
-
 use teamster_agents::detect;
 use teamster_run::cast::{self, Answer, Cast, Casting, Role};
 use teamster_run::request::Request;
@@ -12,9 +10,6 @@ use crate::env_vars;
 use crate::error::{CommandError, Result};
 use crate::presets::Presets;
 use crate::trust;
-
-/// Clients are asked for their versions only to know that they can be run.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A team, and whoever plans for it.
 pub struct Team {
@@ -43,11 +38,7 @@ impl Run {
             })
             .collect();
         let path = env_vars::get(env_vars::PATH).unwrap_or_default();
-        let found: Vec<String> = detect::clients(&path, PATIENCE)
-            .into_iter()
-            .filter(|client| client.driver && client.missing.is_empty())
-            .map(|client| client.name.to_owned())
-            .collect();
+        let found = detect::found(&path);
         let casting = Casting {
             task: &request.task,
             team,
