@@ -1,5 +1,7 @@
 //! Where a run is, told by its journal alone. Whoever reads the same events knows the same, before a crash and after it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use teamster_types::event::Event;
@@ -103,6 +105,10 @@ pub struct Story {
     pub begun: Option<Time>,
     /// The start of the present host.
     pub hosted_since: Option<Time>,
+    /// How long the hosts before it were at work,
+    hosted_before: Duration,
+    /// as far as the last sign of the team tells.
+    last_sign: Option<Time>,
     /// Where it is; `None` before it has begun.
     pub stage: Option<Stage>,
     /// Where it was before it ended.
@@ -174,6 +180,16 @@ impl Story {
             _ => {}
         }
         self.spent.apply(event);
+        // What a person or another program does to a run that nobody hosts is no time that the team has used.
+        if self.finished.is_none() && !matches!(event.actor.as_str(), "user" | "foreign") {
+            self.last_sign = Some(event.ts);
+        }
+    }
+
+    /// How long the run was at work until now. The time between two hosts is not counted.
+    pub fn worked(&self, now: Time) -> Duration {
+        let since = |since: Time| self.hosted_before + now.since(since);
+        self.hosted_since.map_or(Duration::ZERO, since)
     }
 
     /// Whether a person was asked and has not been heard.
@@ -186,6 +202,9 @@ impl Story {
             self.order = Some(order);
         }
         self.begun.get_or_insert(event.ts);
+        if let (Some(since), Some(last)) = (self.hosted_since, self.last_sign) {
+            self.hosted_before += last.since(since);
+        }
         self.hosted_since = Some(event.ts);
         if self
             .finished
@@ -206,11 +225,14 @@ impl Story {
             }
             _ => {}
         }
-        if stage != Stage::Approval {
-            self.gate = None;
-            self.decision = None;
-            self.answers.clear();
+        if matches!(stage, Stage::Fix | Stage::Revise) {
+            // What comes next is other work, even where no commit tells it apart.
+            self.checked = None;
         }
+        // Nothing that was said before the gate is opened counts at it.
+        self.gate = None;
+        self.decision = None;
+        self.answers.clear();
         self.stage = Some(stage);
         self.stages.push(Entered {
             stage,

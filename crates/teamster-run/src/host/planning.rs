@@ -7,10 +7,12 @@ use teamster_fs::Dir;
 use teamster_store::PlannedTask;
 use teamster_types::event::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
+use teamster_types::routing::fitness;
 use teamster_types::task::Task;
 
 use super::{Host, Next, Result};
 use crate::exit;
+use crate::order::Hand;
 use crate::plan::Plan;
 use crate::story::HOST;
 use crate::verify::Check;
@@ -115,6 +117,17 @@ impl Host<'_> {
                 return Some(format!(
                     "task {label} of the plan is for {owner}, who is not in the team ({})",
                     names.join(", ")
+                ));
+            }
+            let needs = &planned.task.capabilities;
+            let can = |hand: &Hand| {
+                let name = planned.task.owner.as_ref();
+                name.is_none_or(|name| *name == hand.name) && fitness(needs, &hand.can) > 0.0
+            };
+            if !self.order.members.iter().any(can) {
+                return Some(format!(
+                    "task {label} of the plan needs {}, and nobody of the team can do that",
+                    needs.join(", ")
                 ));
             }
         }
