@@ -261,6 +261,7 @@ impl<'a> Host<'a> {
                 return Ok(Left::Over(finished));
             }
             if let Some(left) = self.obey()? {
+                self.project();
                 return Ok(left);
             }
             let next = match self.story.stage.unwrap_or(Stage::Plan) {
@@ -410,7 +411,7 @@ impl<'a> Host<'a> {
     /// Notes that the order is another one now.
     fn reorder(&mut self) -> Result<()> {
         let order = serde_json::json!(self.order);
-        let event = ordered("run.resumed", &order);
+        let event = ordered("run.ordered", &order);
         self.parts
             .store
             .host_team(&self.team, Some(&order), event)?;

@@ -147,6 +147,7 @@ impl Story {
         let text = |key: &str| event.data.get(key).and_then(Value::as_str).unwrap_or("");
         match event.kind.as_str() {
             "run.started" | "run.resumed" => self.hosted(event),
+            "run.ordered" => self.ordered(event),
             "run.stage" => {
                 if let Ok(stage) = text("to").parse() {
                     self.enter(stage, event.ts, text("reason"));
@@ -197,10 +198,14 @@ impl Story {
         self.stage == Some(Stage::Approval) && self.gate.is_some() && self.decision.is_none()
     }
 
-    fn hosted(&mut self, event: &Event) {
+    fn ordered(&mut self, event: &Event) {
         if let Ok(order) = Order::deserialize(Value::Object(event.data.clone())) {
             self.order = Some(order);
         }
+    }
+
+    fn hosted(&mut self, event: &Event) {
+        self.ordered(event);
         self.begun.get_or_insert(event.ts);
         if let (Some(since), Some(last)) = (self.hosted_since, self.last_sign) {
             self.hosted_before += last.since(since);
