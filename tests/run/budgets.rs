@@ -31,8 +31,20 @@ fn tokens_that_are_used_up_stop_the_run_and_more_of_them_let_it_go_on() {
     let plan = shop.plan(&plan());
     let budget = 1_200;
     let args = [
-        "run", "2:w", "all parts", "--team", "shop", "--provider", &script, "--plan", &plan,
-        "--approve", "auto", "--verify", "true", "--budget-tokens",
+        "run",
+        "2:w",
+        "all parts",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--plan",
+        &plan,
+        "--approve",
+        "auto",
+        "--verify",
+        "true",
+        "--budget-tokens",
     ];
     let limit = budget.to_string();
     let ran = shop.call(args.iter().chain(&[limit.as_str()])).run();
@@ -63,7 +75,14 @@ fn tokens_that_are_used_up_stop_the_run_and_more_of_them_let_it_go_on() {
 fn minutes_are_counted_over_all_hosts_and_more_of_them_let_it_go_on() {
     let shop = Shop::in_use();
     let script = "[[step]]\ndo = \"run\"\ncommand = \"echo half > half.txt; until test -e ROOT/go; do sleep 0.05; done\"\n";
-    let more = ["--approve", "auto", "--verify", "true", "--budget-minutes", "0.06"];
+    let more = [
+        "--approve",
+        "auto",
+        "--verify",
+        "true",
+        "--budget-minutes",
+        "0.06",
+    ];
     shop.scripted_run(script, &more).run().exits(12);
     shop.is_quiet();
     std::fs::write(shop.aside().join("go"), "").unwrap();

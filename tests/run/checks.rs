@@ -46,7 +46,13 @@ fn in_the_projects_own_folder_a_fix_is_verified_too() {
     let script = format!(
         "{NEWS}\n[[step]]\ntask = \"Fix what\"\ndo = \"edit\"\npath = \"news.txt\"\ncontent = \"well mended\\n\"\n"
     );
-    let verify = ["--verify", "! grep -qx mended news.txt", "--approve", "auto", "--no-worktrees"];
+    let verify = [
+        "--verify",
+        "! grep -qx mended news.txt",
+        "--approve",
+        "auto",
+        "--no-worktrees",
+    ];
     let ran = shop.scripted_run(&script, &verify);
     ran.run().exits(0);
     assert_eq!(shop.events_of("verify.failed").len(), 1);
@@ -68,7 +74,10 @@ fn what_failed_before_is_not_charged_and_not_called_passed() {
     shop.run(&["approve", "--team", "shop", "--commit", &commit])
         .exits(0);
     let report = shop.report();
-    assert!(report.contains("On the base, before the work began"), "{report}");
+    assert!(
+        report.contains("On the base, before the work began"),
+        "{report}"
+    );
     assert!(report.contains("Not fully verified"), "{report}");
 }
 

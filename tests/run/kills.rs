@@ -68,7 +68,9 @@ fn judge(shop: &Shop) -> Result<(), String> {
             _ => {}
         }
     }
-    let finished = events.iter().filter(|event| event["type"] == "run.finished");
+    let finished = events
+        .iter()
+        .filter(|event| event["type"] == "run.finished");
     if finished.count() != 1 {
         return Err("it did not end once".to_owned());
     }
@@ -107,7 +109,10 @@ fn resume(shop: &Shop, first: Option<i32>) -> Result<u32, String> {
         }
         let ran = shop.run(&["run", "--resume", "shop"]);
         if ran.code != Some(0) {
-            return Err(format!("--resume: {:?}\n{}{}", ran.code, ran.stdout, ran.stderr));
+            return Err(format!(
+                "--resume: {:?}\n{}{}",
+                ran.code, ran.stdout, ran.stderr
+            ));
         }
         code = ran.code;
     }
@@ -145,7 +150,10 @@ fn each(cases: &[Vec<u64>], act: impl Fn(&[u64]) -> Result<(), String> + Sync) -
                     cases.get(usize::try_from(next.fetch_add(1, Ordering::SeqCst)).unwrap())
                 {
                     if let Err(why) = act(case) {
-                        wrong.lock().unwrap().push(format!("killed at {case:?}: {why}"));
+                        wrong
+                            .lock()
+                            .unwrap()
+                            .push(format!("killed at {case:?}: {why}"));
                     }
                 }
             });

@@ -14,13 +14,27 @@ fn without_a_repository_that_can_be_worked_in_it_is_said_how_to_go_on() {
     let never = ["--approve", "never", "--verify", "test -e made.txt"];
     let shop = Shop::bare();
     let refused = shop.scripted_run(MADE, &never).run().fails(6);
-    assert!(refused.stderr.contains("--no-worktrees"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("--no-worktrees"),
+        "{}",
+        refused.stderr
+    );
     assert!(!shop.project.claude("teams/shop").exists());
     shop.git(&["init", "--quiet"]);
     let refused = shop.scripted_run(MADE, &never).run().fails(6);
-    assert!(refused.stderr.contains("--no-worktrees"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("--no-worktrees"),
+        "{}",
+        refused.stderr
+    );
     std::fs::remove_dir_all(shop.folder().join(".git")).unwrap();
-    let more = ["--approve", "auto", "--verify", "test -e made.txt || test ! -e .omc/reports", "--no-worktrees"];
+    let more = [
+        "--approve",
+        "auto",
+        "--verify",
+        "test -e made.txt || test ! -e .omc/reports",
+        "--no-worktrees",
+    ];
     shop.scripted_run(MADE, &more).run().exits(0);
     let made = std::fs::read_to_string(shop.folder().join("made.txt")).unwrap();
     assert_eq!(made, "made\n");
@@ -60,7 +74,10 @@ fn where_no_branch_is_checked_out_the_work_stays_on_its_own() {
     let commit = shop.asked();
     approve(&shop).exits(0);
     assert_eq!(shop.of_user(), before);
-    assert_eq!(shop.git(&["rev-parse", "omc-team/shop/integration"]), commit);
+    assert_eq!(
+        shop.git(&["rev-parse", "omc-team/shop/integration"]),
+        commit
+    );
     assert!(shop.report().contains("omc-team/shop/integration"));
 }
 

@@ -7,9 +7,19 @@ use super::shop::Shop;
 
 fn planned(shop: &Shop, plan: &str, more: &[&str]) -> crate::kit::Ran {
     let plan = shop.plan(plan);
-    let script = shop.script("[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_TASK_ID > t-$TEAMSTER_TASK_ID.txt\"\n");
+    let script = shop.script(
+        "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_TASK_ID > t-$TEAMSTER_TASK_ID.txt\"\n",
+    );
     let args = [
-        "run", "2:w", "the plan", "--team", "shop", "--provider", &script, "--plan", &plan,
+        "run",
+        "2:w",
+        "the plan",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--plan",
+        &plan,
     ];
     shop.call(args.iter().chain(more)).run()
 }
@@ -20,7 +30,12 @@ fn a_plan_that_cannot_be_carried_out_makes_nothing() {
     let before = shop.of_user();
     let one = "[[tasks]]\nid = \"a\"\nsubject = \"A\"\n";
     for (plan, word) in [
-        (format!("{one}blockedBy = [\"b\"]\n[[tasks]]\nid = \"b\"\nsubject = \"B\"\nblockedBy = [\"a\"]\n"), "a"),
+        (
+            format!(
+                "{one}blockedBy = [\"b\"]\n[[tasks]]\nid = \"b\"\nsubject = \"B\"\nblockedBy = [\"a\"]\n"
+            ),
+            "a",
+        ),
         (format!("{one}blockedBy = [\"nobody\"]\n"), "nobody"),
         ("tasks = []\n".to_owned(), "task"),
         (format!("{one}owner = \"ann\"\n"), "ann"),
@@ -49,24 +64,43 @@ fn a_thousand_tasks_are_shown_and_imported_at_once() {
     let tasks = shown.json()["tasks"].as_array().unwrap().clone();
     assert_eq!(tasks.len(), 1_000);
     assert_eq!(tasks[999]["subject"], "일 999");
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
     shop.run(&["team", "create", "shop"]).succeeds();
     let start = Instant::now();
     let file = shop.aside().join("plan.toml");
     let import = ["task", "import", file.to_str().unwrap(), "--team", "shop"];
     shop.run(&import).exits(0);
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        start.elapsed()
+    );
     assert_eq!(shop.events_of("task.created").len(), 1_000);
 }
 
 #[test]
 fn a_sentence_in_korean_is_a_task_as_it_is() {
     let shop = Shop::in_use();
-    let script = shop.script("[[step]]\ndo = \"run\"\ncommand = \"echo \\\"$TEAMSTER_TASK_SUBJECT\\\" > 고침.txt\"\n");
+    let script = shop.script(
+        "[[step]]\ndo = \"run\"\ncommand = \"echo \\\"$TEAMSTER_TASK_SUBJECT\\\" > 고침.txt\"\n",
+    );
     let sentence = "로그인 폼을 고치고 테스트를 추가해줘";
     let args = [
-        "run", "1:w", sentence, "--team", "shop", "--provider", &script, "--approve", "auto",
-        "--verify", "true",
+        "run",
+        "1:w",
+        sentence,
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--approve",
+        "auto",
+        "--verify",
+        "true",
     ];
     shop.run(&args).exits(0);
     assert_eq!(shop.git(&["show", "main:고침.txt"]), sentence);
@@ -83,8 +117,19 @@ fn led(shop: &Shop, leader: &str, more: &[&str]) -> crate::kit::Ran {
     let leader = leader.replace("ROOT", shop.aside().to_str().unwrap());
     let boss = format!("boss=command:{leader}");
     let args = [
-        "run", "1:w", "mend it", "--team", "shop", "--provider", &script, "--provider", &boss,
-        "--leader", "boss", "--verify", "true",
+        "run",
+        "1:w",
+        "mend it",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--provider",
+        &boss,
+        "--leader",
+        "boss",
+        "--verify",
+        "true",
     ];
     shop.call(args.iter().chain(more)).run()
 }
@@ -122,10 +167,21 @@ fn a_plan_that_deletes_everything_deletes_nothing_of_the_users() {
     let before = shop.of_user();
     let leader = "cat > /dev/null; rm -rf ./*; echo '{\"tasks\":[{\"id\":\"all\",\"subject\":\"Delete everything\"}]}'";
     let ran = led(&shop, leader, &["--approve", "never"]).exits(0);
-    assert!(ran.stdout.contains("add.sh"), "the gate shows it: {}", ran.stdout);
+    assert!(
+        ran.stdout.contains("add.sh"),
+        "the gate shows it: {}",
+        ran.stdout
+    );
     assert_eq!(shop.of_user(), before);
     let commit = shop.asked();
-    let args = ["reject", "--rollback", "--team", "shop", "--commit", &commit];
+    let args = [
+        "reject",
+        "--rollback",
+        "--team",
+        "shop",
+        "--commit",
+        &commit,
+    ];
     shop.run(&args).exits(10);
     assert_eq!(shop.of_user(), before);
     shop.is_quiet();

@@ -171,7 +171,10 @@ impl Shop {
     pub fn git(&self, args: &[&str]) -> String {
         let output = self.git_command(args).output().unwrap();
         assert!(output.status.success(), "git {args:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .trim_end()
+            .to_owned()
     }
 
     fn git_command(&self, args: &[&str]) -> Command {
@@ -207,8 +210,19 @@ impl Shop {
         let script = self.script(&SCRIPT.replace("BASE", &base));
         let plan = self.plan(PLAN);
         let args = [
-            "run", "2:w", "mend the shop", "--team", "shop", "--provider", &script, "--plan",
-            &plan, "--verify", "sh test.sh", "--verify", "sh check.sh",
+            "run",
+            "2:w",
+            "mend the shop",
+            "--team",
+            "shop",
+            "--provider",
+            &script,
+            "--plan",
+            &plan,
+            "--verify",
+            "sh test.sh",
+            "--verify",
+            "sh check.sh",
         ];
         self.call(args.iter().chain(more))
     }
@@ -216,7 +230,15 @@ impl Shop {
     /// A run of one sentence with workers that play a script.
     pub fn scripted_run(&self, script: &str, more: &[&str]) -> Call {
         let script = self.script(script);
-        let args = ["run", "1:w", "mend it", "--team", "shop", "--provider", &script];
+        let args = [
+            "run",
+            "1:w",
+            "mend it",
+            "--team",
+            "shop",
+            "--provider",
+            &script,
+        ];
         self.call(args.iter().chain(more))
     }
 
@@ -275,7 +297,10 @@ impl Shop {
     /// The commit that was last asked about.
     pub fn asked(&self) -> String {
         let asked = self.events_of("approval.requested");
-        asked.last().unwrap()["data"]["commit"].as_str().unwrap().to_owned()
+        asked.last().unwrap()["data"]["commit"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// Where the run is, by its journal.
@@ -324,7 +349,11 @@ impl Shop {
             status: self.git(&["status", "--porcelain=v2"]),
             index: std::fs::read(self.folder().join(".git/index")).unwrap(),
             head: std::fs::read_to_string(self.folder().join(".git/HEAD")).unwrap(),
-            refs: refs.lines().filter(|line| !line.contains("omc-team/")).map(str::to_owned).collect(),
+            refs: refs
+                .lines()
+                .filter(|line| !line.contains("omc-team/"))
+                .map(str::to_owned)
+                .collect(),
         }
     }
 
@@ -336,14 +365,20 @@ impl Shop {
         assert_eq!(read("staged.txt"), "staged\n");
         assert_eq!(read("draft/idea.txt"), "an idea\n");
         let status = self.git(&["status", "--porcelain"]);
-        assert_eq!(status, " M readme.txt\nA  staged.txt\n?? draft/", "{status}");
+        assert_eq!(
+            status, " M readme.txt\nA  staged.txt\n?? draft/",
+            "{status}"
+        );
     }
 
     /// Branches and worktrees of the team that are there.
     pub fn left(&self) -> Vec<String> {
         let branches = self.git(&["for-each-ref", "--format=%(refname)", "refs/heads/omc-team"]);
         let trees = self.git(&["worktree", "list", "--porcelain"]);
-        let trees = trees.lines().filter(|line| line.starts_with("worktree ")).skip(1);
+        let trees = trees
+            .lines()
+            .filter(|line| line.starts_with("worktree "))
+            .skip(1);
         branches.lines().chain(trees).map(str::to_owned).collect()
     }
 }

@@ -6,15 +6,27 @@ use std::time::{Duration, Instant};
 use super::shop::Shop;
 
 /// Two tasks; each notes that it has begun, and waits to be let go.
-const PLAN: &str = "[[tasks]]\nid = \"one\"\nsubject = \"One\"\n\n[[tasks]]\nid = \"two\"\nsubject = \"Two\"\n";
+const PLAN: &str =
+    "[[tasks]]\nid = \"one\"\nsubject = \"One\"\n\n[[tasks]]\nid = \"two\"\nsubject = \"Two\"\n";
 const WAITING: &str = "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_TASK_ID > t-$TEAMSTER_TASK_ID.txt; touch ROOT/begun-$TEAMSTER_TASK_ID; until test -e ROOT/go; do sleep 0.02; done\"\n";
 
 fn begin(shop: &Shop, script: &str) -> Child {
     let script = shop.script(script);
     let plan = shop.plan(PLAN);
     let args = [
-        "run", "1:w", "two parts", "--team", "shop", "--provider", &script, "--plan", &plan,
-        "--approve", "auto", "--verify", "true",
+        "run",
+        "1:w",
+        "two parts",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--plan",
+        &plan,
+        "--approve",
+        "auto",
+        "--verify",
+        "true",
     ];
     let host = shop.call(&args).spawn();
     shop.until("the first task", || shop.aside().join("begun-1").exists());
@@ -122,15 +134,33 @@ fn a_detached_run_goes_on_without_its_terminal_and_one_project_has_one_run() {
     let script = shop.script(WAITING);
     let plan = shop.plan(PLAN);
     let args = [
-        "run", "1:w", "two parts", "--team", "shop", "--provider", &script, "--plan", &plan,
-        "--verify", "true", "--json",
+        "run",
+        "1:w",
+        "two parts",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--plan",
+        &plan,
+        "--verify",
+        "true",
+        "--json",
     ];
     let begun = shop.call(args.iter().chain(&["--detach"])).run().succeeds();
     assert_eq!(begun.json()["team"], "shop");
     let host = begun.json()["pid"].as_u64().unwrap();
     shop.until("the first task", || shop.aside().join("begun-1").exists());
     // Nobody else may work here meanwhile, under another name or the same.
-    let other = ["run", "1:w", "more", "--team", "other", "--provider", &script];
+    let other = [
+        "run",
+        "1:w",
+        "more",
+        "--team",
+        "other",
+        "--provider",
+        &script,
+    ];
     let refused = shop.run(&other).fails(4);
     assert!(refused.stderr.contains("another run"), "{}", refused.stderr);
     assert!(!shop.project.claude("teams/other").exists());

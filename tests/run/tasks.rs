@@ -37,7 +37,9 @@ blockedBy = ["behind"]
 "#,
     );
     let has = |word: &str| {
-        format!("until git show omc-team/shop/integration:news.txt | grep -q {word}; do sleep 0.02; done")
+        format!(
+            "until git show omc-team/shop/integration:news.txt | grep -q {word}; do sleep 0.02; done"
+        )
     };
     let there = |file: &str| format!("until test -e ROOT/{file}; do sleep 0.02; done");
     let step = |task: &str, command: &str, text: &str| {
@@ -64,8 +66,19 @@ blockedBy = ["behind"]
     .concat();
     let script = shop.script(&script);
     let args = [
-        "run", "2:w", "conflicts", "--team", "shop", "--provider", &script, "--plan", &plan,
-        "--approve", "auto", "--verify", "true",
+        "run",
+        "2:w",
+        "conflicts",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--plan",
+        &plan,
+        "--approve",
+        "auto",
+        "--verify",
+        "true",
     ];
     let ran = shop.run(&args).exits(14);
     assert!(ran.stdout.contains("for the last time"), "{}", ran.stdout);
@@ -117,7 +130,15 @@ fn a_run_whose_workers_take_no_more_tasks_ends() {
     let plan = shop.plan(&tasks);
     let script = shop.script("[[step]]\ndo = \"fail\"\ntext = \"no\"\n");
     let args = [
-        "run", "1:w", "all parts", "--team", "shop", "--provider", &script, "--plan", &plan,
+        "run",
+        "1:w",
+        "all parts",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--plan",
+        &plan,
     ];
     let ran = shop.run(&args).exits(14);
     assert!(ran.stderr.contains("nobody is left"), "{}", ran.stderr);

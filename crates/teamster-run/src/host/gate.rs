@@ -166,7 +166,14 @@ impl Host<'_> {
         let mut event = NewEvent::new(kind, "user")
             .with("gate", &answered.gate)
             .with("commit", &answered.commit)
-            .with("by", if answered.via == "flag" { "the checks" } else { "user" })
+            .with(
+                "by",
+                if answered.via == "flag" {
+                    "the checks"
+                } else {
+                    "user"
+                },
+            )
             .with("via", &answered.via);
         if let Value::Object(fields) = json!(answered.answer) {
             event.data.extend(fields);
