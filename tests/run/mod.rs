@@ -1,4 +1,14 @@
 //! The run: what is decided before it, and what it does, with real processes.
 
+mod budgets;
+mod checks;
+mod gate;
+mod kills;
 mod leader;
+mod places;
+mod plans;
+mod shop;
+mod stops;
+mod tasks;
 mod verify;
+mod whole;

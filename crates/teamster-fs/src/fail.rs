@@ -2,11 +2,31 @@
 //!
 //! After the n-th operation every later one of that thread fails too, so clean-up code cannot run: what is left on
 //! disk is what a killed process leaves. A write that is hit may leave a part of its bytes.
+//!
+//! A whole process can be made to die as well, by SIGKILL and of its own hand: as soon as a journal has got so far.
 
 #[cfg(debug_assertions)]
 mod armed {
     use std::cell::Cell;
     use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static LAST_EVENT: AtomicU64 = AtomicU64::new(u64::MAX);
+
+    /// Lets this process die as soon as it has written or read the event of this number, or a later one.
+    pub fn die_at_event(seq: u64) {
+        LAST_EVENT.store(seq, Ordering::SeqCst);
+    }
+
+    /// The journal has got so far.
+    pub fn reached_event(seq: u64) {
+        if seq >= LAST_EVENT.load(Ordering::SeqCst) {
+            let _ = rustix::process::kill_process(
+                rustix::process::getpid(),
+                rustix::process::Signal::KILL,
+            );
+        }
+    }
 
     thread_local! {
         static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
@@ -48,7 +68,7 @@ mod armed {
 }
 
 #[cfg(debug_assertions)]
-pub use armed::{die_after, revive};
+pub use armed::{die_after, die_at_event, reached_event, revive};
 #[cfg(debug_assertions)]
 pub(crate) use armed::{step, torn, torn_in_place};
 
@@ -73,3 +93,8 @@ pub(crate) fn torn(_length: usize) -> Option<usize> {
 pub(crate) fn torn_in_place(_offset: u64, _length: usize) -> Option<usize> {
     None
 }
+
+/// The journal has got so far.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub fn reached_event(_seq: u64) {}

@@ -220,6 +220,38 @@ impl Party {
         Ok(Stepped { step, session })
     }
 
+    /// Ends a session as failed, from wherever it is: whoever drives it has given up. One that is over stays as it is.
+    pub fn fail(&self, reason: &str, now: Time) -> Result<()> {
+        const FAILED: &str = "FAILED";
+        let lock = self.hold()?;
+        let mut session = self.must_session()?;
+        if session.phase == FAILED {
+            return Ok(());
+        }
+        if matches!(session.phase.as_str(), "DONE" | "ROLLED_BACK") {
+            return Err(PartyError::conflict(
+                format!("session {} is over, as {}", session.id, session.phase),
+                "`teamster session init` begins another one",
+            ));
+        }
+        let from = std::mem::replace(&mut session.phase, FAILED.to_owned());
+        session.phase_history.push(Passed {
+            from: from.clone(),
+            to: FAILED.to_owned(),
+            reason: reason.chars().take(REASON_LIMIT).collect(),
+            at: now,
+        });
+        session.updated_at = now;
+        self.save(&lock, &session)?;
+        self.tell(
+            now,
+            &json!({
+                "type": "session.phase", "session": session.id,
+                "from": from, "to": FAILED, "reason": reason,
+            }),
+        )
+    }
+
     /// The states that can be asked for now.
     pub fn next_states(&self, session: &Session) -> Result<Vec<String>> {
         let flow = flow()?;

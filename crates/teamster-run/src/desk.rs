@@ -61,6 +61,21 @@ pub trait Desk {
     /// The gate is open; this is to be shown.
     fn open_gate(&mut self, text: &str);
 
-    /// What the person at this desk wants, and how they said so (`terminal`, `flag`).
-    fn answer(&mut self) -> Option<(Answer, &'static str)>;
+    /// What the person at this desk wants.
+    fn answer(&mut self) -> Option<Said>;
+
+    /// Whether an answer is waited for, from this desk or from elsewhere. A command that brought its own answer does
+    /// not wait for another one.
+    fn stays(&self) -> bool;
+}
+
+/// What a person wants at the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// What.
+    pub answer: Answer,
+    /// How they said so: `terminal`, `studio`, `flag`.
+    pub via: &'static str,
+    /// The opening of the gate that they looked at, where it is not the one that is shown here.
+    pub gate: Option<String>,
 }

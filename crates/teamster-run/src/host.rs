@@ -207,6 +207,8 @@ pub struct Host<'a> {
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
     gate_shown: Option<String>,
+    /// Whether something was approved that could not land as the user's branch was.
+    not_landed: bool,
 }
 
 impl<'a> Host<'a> {
@@ -233,12 +235,24 @@ impl<'a> Host<'a> {
             next_look: Instant::now(),
             alone_since: None,
             gate_shown: None,
+            not_landed: false,
         }
     }
 
     /// Takes the run to its end, or as far as it goes.
     pub fn run(&mut self) -> Result<Left> {
         self.catch_up_with_the_journal()?;
+        if let Some(finished) = self.story.finished.clone()
+            && !finished.is_resumable()
+        {
+            // Nothing is begun anew: the team's branches are gone, and would only be made again. A host that was
+            // killed at its last step has left the files that others read, and the report, as they were before it.
+            if self.is_projected() {
+                self.project();
+            }
+            self.write_down();
+            return Ok(Left::Over(finished));
+        }
         self.begin()?;
         loop {
             self.read()?;
@@ -247,6 +261,7 @@ impl<'a> Host<'a> {
                 return Ok(Left::Over(finished));
             }
             if let Some(left) = self.obey()? {
+                self.project();
                 return Ok(left);
             }
             let next = match self.story.stage.unwrap_or(Stage::Plan) {
@@ -328,6 +343,7 @@ impl<'a> Host<'a> {
             let count = page.events.len();
             for event in page.events {
                 self.seen = event.seq;
+                teamster_fs::fail::reached_event(event.seq);
                 self.story.apply(&event);
                 known.push(event);
             }
@@ -352,6 +368,7 @@ impl<'a> Host<'a> {
             let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
             for event in &page.events {
                 self.seen = event.seq;
+                teamster_fs::fail::reached_event(event.seq);
                 self.story.apply(event);
                 self.parts.desk.event(event);
             }
@@ -394,7 +411,7 @@ impl<'a> Host<'a> {
     /// Notes that the order is another one now.
     fn reorder(&mut self) -> Result<()> {
         let order = serde_json::json!(self.order);
-        let event = ordered("run.resumed", &order);
+        let event = ordered("run.ordered", &order);
         self.parts
             .store
             .host_team(&self.team, Some(&order), event)?;

@@ -3,9 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 use teamster_types::WorkerName;
+use teamster_types::routing::fitness;
 
 use crate::cast::CastMember;
 use crate::cost::Budget;
+use crate::plan::Plan;
 use crate::verify::Check;
 
 /// How often what the checks found wrong is worked on, unless somebody says otherwise.
@@ -78,6 +80,36 @@ pub struct Order {
     /// So many files of the user's are not committed, and no part of the base.
     #[serde(default)]
     pub uncommitted: usize,
+}
+
+impl Order {
+    /// A task that nobody of the team may take would never be done, and the run would wait for it.
+    pub fn nobody_can(&self, plan: &Plan) -> Option<String> {
+        let members = self.members.iter();
+        let names: Vec<&str> = members.map(|member| member.name.as_str()).collect();
+        for (label, planned) in plan.labels.iter().zip(&plan.tasks) {
+            if let Some(owner) = &planned.task.owner
+                && !names.contains(&owner.as_str())
+            {
+                return Some(format!(
+                    "task {label} of the plan is for {owner}, who is not in the team ({})",
+                    names.join(", ")
+                ));
+            }
+            let needs = &planned.task.capabilities;
+            let can = |hand: &Hand| {
+                let name = planned.task.owner.as_ref();
+                name.is_none_or(|name| *name == hand.name) && fitness(needs, &hand.can) > 0.0
+            };
+            if !self.members.iter().any(can) {
+                return Some(format!(
+                    "task {label} of the plan needs {}, and nobody of the team can do that",
+                    needs.join(", ")
+                ));
+            }
+        }
+        None
+    }
 }
 
 /// One who works.

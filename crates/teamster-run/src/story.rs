@@ -1,5 +1,7 @@
 //! Where a run is, told by its journal alone. Whoever reads the same events knows the same, before a crash and after it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use teamster_types::event::Event;
@@ -103,6 +105,10 @@ pub struct Story {
     pub begun: Option<Time>,
     /// The start of the present host.
     pub hosted_since: Option<Time>,
+    /// How long the hosts before it were at work,
+    hosted_before: Duration,
+    /// as far as the last sign of the team tells.
+    last_sign: Option<Time>,
     /// Where it is; `None` before it has begun.
     pub stage: Option<Stage>,
     /// Where it was before it ended.
@@ -141,6 +147,7 @@ impl Story {
         let text = |key: &str| event.data.get(key).and_then(Value::as_str).unwrap_or("");
         match event.kind.as_str() {
             "run.started" | "run.resumed" => self.hosted(event),
+            "run.ordered" => self.ordered(event),
             "run.stage" => {
                 if let Ok(stage) = text("to").parse() {
                     self.enter(stage, event.ts, text("reason"));
@@ -174,6 +181,16 @@ impl Story {
             _ => {}
         }
         self.spent.apply(event);
+        // What a person or another program does to a run that nobody hosts is no time that the team has used.
+        if self.finished.is_none() && !matches!(event.actor.as_str(), "user" | "foreign") {
+            self.last_sign = Some(event.ts);
+        }
+    }
+
+    /// How long the run was at work until now. The time between two hosts is not counted.
+    pub fn worked(&self, now: Time) -> Duration {
+        let since = |since: Time| self.hosted_before + now.since(since);
+        self.hosted_since.map_or(Duration::ZERO, since)
     }
 
     /// Whether a person was asked and has not been heard.
@@ -181,11 +198,18 @@ impl Story {
         self.stage == Some(Stage::Approval) && self.gate.is_some() && self.decision.is_none()
     }
 
-    fn hosted(&mut self, event: &Event) {
+    fn ordered(&mut self, event: &Event) {
         if let Ok(order) = Order::deserialize(Value::Object(event.data.clone())) {
             self.order = Some(order);
         }
+    }
+
+    fn hosted(&mut self, event: &Event) {
+        self.ordered(event);
         self.begun.get_or_insert(event.ts);
+        if let (Some(since), Some(last)) = (self.hosted_since, self.last_sign) {
+            self.hosted_before += last.since(since);
+        }
         self.hosted_since = Some(event.ts);
         if self
             .finished
@@ -206,11 +230,14 @@ impl Story {
             }
             _ => {}
         }
-        if stage != Stage::Approval {
-            self.gate = None;
-            self.decision = None;
-            self.answers.clear();
+        if matches!(stage, Stage::Fix | Stage::Revise) {
+            // What comes next is other work, even where no commit tells it apart.
+            self.checked = None;
         }
+        // Nothing that was said before the gate is opened counts at it.
+        self.gate = None;
+        self.decision = None;
+        self.answers.clear();
         self.stage = Some(stage);
         self.stages.push(Entered {
             stage,

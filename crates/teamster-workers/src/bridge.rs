@@ -251,7 +251,7 @@ impl Bridge {
         self.read_mail();
         let mut tried: Option<Instant> = None;
         while self.stop.is_none() && !self.gone {
-            if self.may_work() && (self.may_begin)() {
+            if self.may_work() && (self.may_begin)() && !self.is_called_back() {
                 tried = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {
@@ -267,9 +267,20 @@ impl Bridge {
                     Err(error) => self.tell(&format!("cannot claim: {error}")),
                 }
             }
-            self.wait(tried);
+            if self.stop.is_none() {
+                self.wait(tried);
+            }
         }
         self.leave()
+    }
+
+    /// Whether somebody wants it to stop. The heart tells that a moment later, and no task may begin in that moment.
+    fn is_called_back(&mut self) -> bool {
+        let signals = self.store.signals(&self.who.team, &self.who.name);
+        for signal in signals.unwrap_or_default() {
+            self.asked_to_stop(signal);
+        }
+        self.stop.is_some()
     }
 
     /// Ctrl-C and a polite end are wishes like any other; a terminal that closes lets the current task be finished.

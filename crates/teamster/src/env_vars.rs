@@ -34,6 +34,10 @@ pub const TMUX_TMPDIR: &str = "TMUX_TMPDIR";
 /// Where a user's sockets may lie.
 pub const RUN_FOLDER: &str = "XDG_RUNTIME_DIR";
 
+/// Builds for tests only: the host of a run dies by SIGKILL as soon as the journal has this event.
+#[cfg(debug_assertions)]
+pub const DIE_AT_EVENT: &str = "TEAMSTER_TEST_DIE_AT_EVENT";
+
 /// Setting `claim.lease`.
 pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
 /// Setting `store.durable`.

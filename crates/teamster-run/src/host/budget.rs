@@ -1,7 +1,5 @@
 //! What the run may cost, and what happens when that is used up.
 
-use std::time::Duration;
-
 use teamster_types::event::NewEvent;
 use teamster_types::flow::Outcome;
 
@@ -14,10 +12,7 @@ impl Host<'_> {
     /// The limit that was reached, if one was. The time that nobody hosted the run is not counted.
     pub(super) fn exhausted(&self) -> Option<Exceeded> {
         let now = self.parts.store.now();
-        let elapsed = match self.story.hosted_since {
-            Some(since) => now.since(since),
-            None => Duration::ZERO,
-        };
+        let elapsed = self.story.worked(now);
         let spent = &self.story.spent;
         let reached = self.order.budget.exceeded(&spent.run, elapsed);
         // Nobody works, and nobody may begin: what is left is less than a task is worth.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use teamster_types::event::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::json::Object;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT};
 
 use super::merging::short;
 use super::{Host, Next, Result, RunError};
@@ -66,6 +66,8 @@ impl Host<'_> {
                 "the team broke no check"
             };
             let reason = reason.to_owned();
+            // Before the gate is near: who still runs could change what is asked about, or answer.
+            self.stop_crew("the gate opens")?;
             self.enter(Stage::Approval, &reason)?;
             return Ok(Next::GoOn);
         }
@@ -90,16 +92,17 @@ impl Host<'_> {
 
     /// One task for each check that fails. A host that was killed half-way has made some of them already.
     fn make_fixes(&mut self, charged: &[Checked], commit: &str) -> Result<()> {
-        let round = self.story.round + 1;
         let tasks = self.tasks()?;
         for checked in charged {
-            let is_made = |task: &Task| {
-                let note = |key: &str| task.ours("fix").and_then(|fix| fix.get(key)).cloned();
-                note("command") == Some(json!(checked.command))
-                    && note("commit") == Some(json!(commit))
-            };
-            if !tasks.iter().any(is_made) {
-                let new = fixing(checked, round, commit);
+            let fix = json!({
+                "round": self.story.round + 1,
+                "revision": self.story.revisions,
+                "command": checked.command,
+                "exitCode": checked.exit_code,
+                "commit": commit,
+            });
+            if !tasks.iter().any(|task| task.ours("fix") == Some(&fix)) {
+                let new = fixing(checked, fix);
                 self.add_task(new)?;
             }
         }
@@ -175,7 +178,7 @@ fn told(kind: &'static str, on: &str, commit: &str, round: u32, checked: &Checke
     event.with("durationMs", millis)
 }
 
-fn fixing(checked: &Checked, round: u32, commit: &str) -> NewTask {
+fn fixing(checked: &Checked, fix: Value) -> NewTask {
     let how = match (checked.exit_code, checked.signal) {
         (Some(code), _) => format!("with exit code {code}"),
         (None, Some(signal)) => format!("by signal {signal}"),
@@ -199,10 +202,7 @@ fn fixing(checked: &Checked, round: u32, commit: &str) -> NewTask {
         short(&checked.command, 500),
     );
     let mut notes = Object::new();
-    notes.insert(
-        "fix".into(),
-        json!({ "round": round, "command": checked.command, "exitCode": checked.exit_code, "commit": commit }),
-    );
+    notes.insert("fix".into(), fix);
     NewTask {
         subject,
         description,

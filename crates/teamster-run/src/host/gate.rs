@@ -35,18 +35,20 @@ impl Host<'_> {
         if self.merges() && Some(&commit) == base.as_ref() {
             return self.complete("nothing was changed");
         }
+        if !self.order.verify.is_empty() && self.story.checked.as_deref() != Some(commit.as_str()) {
+            // Somebody has changed the merged work since it was verified.
+            self.gate_shown = None;
+            self.enter(Stage::Verify, "the merged work is not what was verified")?;
+            return Ok(Next::GoOn);
+        }
         let gate = match &self.story.gate {
             Some(gate) if gate.commit == commit => gate.clone(),
-            _ => self.open_gate(&commit)?,
+            _ => self.open_gate(&commit, None)?,
         };
         if self.gate_shown.as_ref() != Some(&gate.id) {
             self.gate_shown = Some(gate.id.clone());
             let text = self.gate_text(&gate);
             self.parts.desk.open_gate(&text);
-        }
-        if let Some(answered) = self.heard(&gate) {
-            self.decide(&answered)?;
-            return Ok(Next::GoOn);
         }
         let left = |exit_code: u8, why: &str| {
             Next::Leave(Left::AtGate {
@@ -55,8 +57,21 @@ impl Host<'_> {
                 why: why.to_owned(),
             })
         };
+        match self.heard(&gate) {
+            Some(answered) if answered.gate == gate.id => {
+                self.decide(&answered)?;
+                return Ok(Next::GoOn);
+            }
+            Some(_) => {
+                let why = "what was decided on is not what would land now: look at it again";
+                return Ok(left(exit::CONFLICT, why));
+            }
+            None => {}
+        }
         Ok(match self.order.approve {
-            Approve::Ask => Next::Wait,
+            Approve::Ask if self.parts.desk.stays() => Next::Wait,
+            Approve::Ask if self.not_landed => left(exit::CONFLICT, "it is asked about again"),
+            Approve::Ask => left(exit::COMPLETE, "the work waits for a person"),
             Approve::Never => left(exit::COMPLETE, "the work waits for a person"),
             Approve::Auto => match self.why_not_auto(&gate)? {
                 None => {
@@ -69,7 +84,8 @@ impl Host<'_> {
         })
     }
 
-    fn open_gate(&mut self, commit: &str) -> Result<Gate> {
+    /// Asks about a commit; again, if it could not land.
+    fn open_gate(&mut self, commit: &str, refused: Option<&str>) -> Result<Gate> {
         let charge = charge(&self.story.base, &self.story.checks);
         let verified = self.story.checked.as_deref() == Some(commit) && charge.all_passed();
         let words = match (verified, self.order.verify.is_empty()) {
@@ -84,7 +100,8 @@ impl Host<'_> {
                 .with("commit", commit)
                 .with("base", &self.order.base)
                 .with("verified", verified)
-                .with("words", words),
+                .with("words", words)
+                .with("refused", refused),
         )?;
         Ok(Gate {
             id,
@@ -96,8 +113,12 @@ impl Host<'_> {
     /// What somebody wants: whoever sits before the run, or a command that was given elsewhere. An answer to anything
     /// but this opening of the gate, for this commit, is none.
     fn heard(&mut self, gate: &Gate) -> Option<Answered> {
-        if let Some((wanted, via)) = self.parts.desk.answer() {
-            return Some(answer(gate, wanted, via));
+        if let Some(said) = self.parts.desk.answer() {
+            let mut answered = answer(gate, said.answer, said.via);
+            if let Some(of) = said.gate {
+                answered.gate = of;
+            }
+            return Some(answered);
         }
         let fits = |given: &Answered| given.gate == gate.id && given.commit == gate.commit;
         let found = self.story.answers.iter().find(|given| fits(given)).cloned();
@@ -145,6 +166,14 @@ impl Host<'_> {
         let mut event = NewEvent::new(kind, "user")
             .with("gate", &answered.gate)
             .with("commit", &answered.commit)
+            .with(
+                "by",
+                if answered.via == "flag" {
+                    "the checks"
+                } else {
+                    "user"
+                },
+            )
             .with("via", &answered.via);
         if let Value::Object(fields) = json!(answered.answer) {
             event.data.extend(fields);
@@ -242,23 +271,29 @@ impl Host<'_> {
         {
             return self.complete(&format!("approved and landed on {branch}"));
         }
-        let refused = |why: String| {
-            Ok(Next::Leave(Left::AtGate {
-                commit: commit.to_owned(),
-                exit_code: exit::CONFLICT,
-                why,
-            }))
-        };
         match integration.land(&branch, &id)? {
             Landed::Done { .. } | Landed::Already => {
                 self.complete(&format!("approved and landed on {branch}"))
             }
             Landed::Moved { now } => self.catch_up(&integration, &branch, &now),
-            Landed::Refused { why, command } => refused(format!(
-                "{branch} was not changed: {why}\nwhen that is out of the way: {command}"
-            )),
-            Landed::Gone => refused(format!("there is no branch {branch} any more")),
+            Landed::Refused { why, command } => self.not_landed(
+                commit,
+                format!("{branch} was not changed: {why}\nwhen that is out of the way: {command}"),
+            ),
+            Landed::Gone => {
+                self.not_landed(commit, format!("there is no branch {branch} any more"))
+            }
         }
+    }
+
+    /// Nothing has changed, so nothing is decided: the gate is opened again, for any answer.
+    fn not_landed(&mut self, commit: &str, why: String) -> Result<Next> {
+        self.open_gate(commit, Some(&why))?;
+        Ok(Next::Leave(Left::AtGate {
+            commit: commit.to_owned(),
+            exit_code: exit::CONFLICT,
+            why,
+        }))
     }
 
     /// The user's branch has got commits that nobody has verified together with ours.
@@ -287,6 +322,7 @@ impl Host<'_> {
             }
         }
         self.gate_shown = None;
+        self.not_landed = true;
         Ok(Next::GoOn)
     }
 
@@ -295,8 +331,9 @@ impl Host<'_> {
             self.finish(Outcome::Rejected, "rejected", exit::REJECTED, why)?;
             return Ok(Next::GoOn);
         }
+        // A host that was killed meanwhile has not opened what is to be taken back, and takes it back all the same.
         if let Some(repo) = self.parts.repo
-            && self.merges()
+            && !self.order.in_place
             && let Some(name) = Integration::roll_back(repo, &self.team)?
         {
             self.integration = None;

@@ -1,6 +1,6 @@
 //! The merge train: what tasks have brought comes together, one after the other.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use teamster_isolate::git::{CommitId, Integration, Merged, Predicted};
 use teamster_store::{Merge, PlannedTask};
 use teamster_types::TaskId;
@@ -21,7 +21,8 @@ impl Host<'_> {
         let Some(integration) = self.integration.clone() else {
             return Ok(false);
         };
-        let mut any = self.give_up_unresolved(tasks)?;
+        let mut any = self.tell_conflicts(tasks)?;
+        any |= self.give_up_unresolved(tasks)?;
         // One at a time: a conflict makes a task, and then the next must be judged anew.
         if let Some(task) = to_merge(tasks).first() {
             self.merge_one(&integration, task, tasks)?;
@@ -113,43 +114,74 @@ impl Host<'_> {
             .iter()
             .filter(|other| resolves(other).as_ref() == Some(&root))
             .count();
-        let is_final = times >= MOST_CONFLICTS;
-        let made = if is_final {
-            None
-        } else {
-            let new = self.resolving(task, &root, commit, files);
+        if times < MOST_CONFLICTS {
+            // It carries what there is to tell, so that it is told even if this host is killed before it can.
             let planned = [PlannedTask {
-                task: new,
+                task: self.resolving(task, &root, commit, files, times + 1),
                 after: Vec::new(),
             }];
-            let made = self.parts.store.import_tasks(&self.team, HOST, &planned)?;
-            made.first().map(|task| task.id().clone())
-        };
-        self.record(
-            NewEvent::new("merge.conflict", HOST)
-                .task(&root)
-                .with("commit", commit)
-                .with("files", files)
-                .with("conflicts", files.len())
-                .with("times", times + 1)
-                .with("final", is_final)
-                .with("fixTask", made.as_ref()),
-        )?;
-        if is_final {
-            let why = format!(
-                "its work conflicts with that of others for the third time, in {}; it is kept in {}",
-                files.join(", "),
-                task.ours("result")
-                    .and_then(|result| result.get("ref"))
-                    .and_then(serde_json::Value::as_str)
-                    .unwrap_or(commit),
-            );
-            self.give_up(&root, &why)?;
+            self.parts.store.import_tasks(&self.team, HOST, &planned)?;
+            return self.read();
         }
-        Ok(())
+        let mut known = self.story.conflicts.iter();
+        if !known.any(|(id, _, is_last)| *id == root && *is_last) {
+            let conflict = json!({ "commit": commit, "files": files, "times": times + 1 });
+            self.tell_conflict(&root, &conflict, None)?;
+        }
+        let why = format!(
+            "its work conflicts with that of others for the third time, in {}; it is kept in {}",
+            files.join(", "),
+            task.ours("result")
+                .and_then(|result| result.get("ref"))
+                .and_then(Value::as_str)
+                .unwrap_or(commit),
+        );
+        self.give_up(&root, &why)
     }
 
-    fn resolving(&self, task: &Task, root: &TaskId, commit: &str, files: &[String]) -> NewTask {
+    /// Tells every conflict that somebody is to resolve and nobody has told; whether there was one.
+    fn tell_conflicts(&mut self, tasks: &[Task]) -> Result<bool> {
+        let mut any = false;
+        for task in tasks {
+            let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
+                continue;
+            };
+            let told = self.story.conflicts.iter();
+            let told = told.filter(|(id, _, _)| *id == root).count() as u64;
+            if conflict.get("times").and_then(Value::as_u64) > Some(told) {
+                self.tell_conflict(&root, conflict, Some(task.id()))?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    fn tell_conflict(
+        &mut self,
+        root: &TaskId,
+        conflict: &Value,
+        fix_task: Option<&TaskId>,
+    ) -> Result<()> {
+        let files = &conflict["files"];
+        let event = NewEvent::new("merge.conflict", HOST)
+            .task(root)
+            .with("commit", &conflict["commit"])
+            .with("files", files)
+            .with("conflicts", files.as_array().map_or(0, Vec::len))
+            .with("times", &conflict["times"])
+            .with("final", fix_task.is_none())
+            .with("fixTask", fix_task);
+        self.record(event)
+    }
+
+    fn resolving(
+        &self,
+        task: &Task,
+        root: &TaskId,
+        commit: &str,
+        files: &[String],
+        times: usize,
+    ) -> NewTask {
         let name = format!("refs/teamster/{}/task-{}", self.team, task.id());
         let mut subject = format!("Resolve the conflict of task {root}: {}", task.subject());
         if subject.chars().count() > SUBJECT_LIMIT {
@@ -172,6 +204,11 @@ impl Host<'_> {
         let mut notes = Object::new();
         notes.insert("merged".into(), json!(false));
         notes.insert("resolves".into(), json!(root));
+        let most: Vec<&String> = files.iter().take(100).collect();
+        notes.insert(
+            "conflict".into(),
+            json!({ "commit": commit, "files": most, "times": times }),
+        );
         NewTask {
             subject,
             description,

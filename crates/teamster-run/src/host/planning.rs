@@ -34,7 +34,7 @@ impl Host<'_> {
                 }
                 Err(why) => return self.cannot_plan(&why),
             };
-            if let Some(why) = self.nobody_can(&plan) {
+            if let Some(why) = self.order.nobody_can(&plan) {
                 return self.cannot_plan(&why);
             }
             if self.order.approve_plan {
@@ -102,23 +102,6 @@ impl Host<'_> {
             }
         }?;
         Ok((plan, source))
-    }
-
-    /// A task that nobody of the team may take would never be done, and the run would wait for it.
-    fn nobody_can(&self, plan: &Plan) -> Option<String> {
-        let members = self.order.members.iter();
-        let names: Vec<&str> = members.map(|member| member.name.as_str()).collect();
-        for (label, planned) in plan.labels.iter().zip(&plan.tasks) {
-            if let Some(owner) = &planned.task.owner
-                && !names.contains(&owner.as_str())
-            {
-                return Some(format!(
-                    "task {label} of the plan is for {owner}, who is not in the team ({})",
-                    names.join(", ")
-                ));
-            }
-        }
-        None
     }
 
     /// What single tasks of the plan and the plan itself ask for is checked as well, in the end and on the base.

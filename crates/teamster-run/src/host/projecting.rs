@@ -53,6 +53,16 @@ impl Host<'_> {
         self.complain("agent-state.json", done);
     }
 
+    /// Whether the state files tell of this run, and not of one that came after it.
+    pub(super) fn is_projected(&self) -> bool {
+        let [first, second] = layout::OUR_STATE;
+        let dir = self.parts.project.child(first).ok().flatten();
+        let dir = dir.and_then(|dir| dir.child(second).ok().flatten());
+        let read = dir.and_then(|dir| dir.read(layout::TEAM_STATE).ok().flatten());
+        let state = read.and_then(|(bytes, _)| serde_json::from_slice::<Value>(&bytes).ok());
+        state.is_some_and(|state| state["team"] == self.team.as_str())
+    }
+
     fn complain(&mut self, file: &'static str, done: Result<(), String>) {
         if let Err(why) = done
             && !self.projector.complained.contains(&file)
@@ -92,35 +102,63 @@ impl Host<'_> {
             return Ok(());
         }
         let party = Party::make(self.parts.project).map_err(|error| error.to_string())?;
-        let session = party.session().map_err(|error| error.to_string())?;
-        let now = self.parts.store.now();
-        if session.is_none_or(|session| session.team != self.team.as_str()) {
-            let members: Vec<Value> = self
-                .order
-                .members
-                .iter()
-                .map(|hand| {
-                    json!({
-                        "name": hand.name,
-                        "agent": hand.provider,
-                        "role": hand.role.as_deref().unwrap_or("worker"),
-                    })
-                })
-                .collect();
-            let new = NewSession {
-                team: self.team.clone(),
-                task: self.order.task.clone(),
-                members,
-            };
-            party
-                .begin(&new, now, false)
-                .map_err(|error| error.to_string())?;
+        // A damaged one is nobody's.
+        let session = party.session().ok().flatten();
+        // A run that was taken up after it had failed is another session: a failed one is final.
+        let is_mine = session.is_some_and(|session| {
+            session.team == self.team.as_str() && (session.phase != "FAILED" || is_over(stage))
+        });
+        if !is_mine {
+            self.begin_session(&party, false)?;
         }
-        for state in stage.party() {
-            self.step_to(&party, state, tasks)?;
+        if self.take_session_to(&party, stage, tasks).is_err() {
+            // Somebody has put it where no step of ours leads on. It is put aside, not followed.
+            self.begin_session(&party, true)?;
+            self.take_session_to(&party, stage, tasks)?;
         }
         self.projector.party = Some(stage);
         Ok(())
+    }
+
+    fn begin_session(&self, party: &Party, force: bool) -> Result<(), String> {
+        let members = self.order.members.iter().map(|hand| {
+            json!({
+                "name": hand.name,
+                "agent": hand.provider,
+                "role": hand.role.as_deref().unwrap_or("worker"),
+            })
+        });
+        let new = NewSession {
+            team: self.team.clone(),
+            task: self.order.task.clone(),
+            members: members.collect(),
+        };
+        let begun = party.begin(&new, self.parts.store.now(), force);
+        begun.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn take_session_to(&self, party: &Party, stage: Stage, tasks: &[Task]) -> Result<(), String> {
+        if stage == Stage::End(Outcome::Failed) {
+            let reason = self.reason();
+            let failed = party.fail(&reason, self.parts.store.now());
+            return failed.map_err(|error| error.to_string());
+        }
+        let states = stage.party();
+        let session = party.must_session().map_err(|error| error.to_string())?;
+        if is_over(stage) && states.last() == Some(&session.phase.as_str()) {
+            return Ok(());
+        }
+        for state in states {
+            self.step_to(party, state, tasks)?;
+        }
+        Ok(())
+    }
+
+    /// Why the run is where it is.
+    fn reason(&self) -> String {
+        let last = self.story.stages.last();
+        let reason = last.map_or("", |entered| &entered.reason);
+        reason.chars().take(500).collect()
     }
 
     /// Takes the session to a state on the shortest way that its flow has, with what each phase on it needs.
@@ -138,23 +176,21 @@ impl Host<'_> {
         let mut at = session.phase;
         for next in way {
             if let Ok(phase) = teamster_party::Phase::of(&at.to_lowercase()) {
-                let known = party.findings().map_err(say)?;
-                if !known.contains(&at.to_lowercase()) {
-                    let text = finding(&at, &self.story, tasks);
+                // Each round finds something of its own.
+                let text = finding(&at, &self.story, tasks);
+                let known = party.finding_texts().map_err(say)?;
+                if !known.iter().any(|(_, known)| known.trim() == text.trim()) {
                     let now = self.parts.store.now();
                     party.add_finding(phase, &text, HOST, now).map_err(say)?;
                 }
             }
-            let reason = self
-                .story
-                .stages
-                .last()
-                .map_or("", |entered| &entered.reason);
-            let reason: String = reason.chars().take(500).collect();
             let stepped = party
-                .transition(&next, &reason, self.parts.store.now())
+                .transition(&next, &self.reason(), self.parts.store.now())
                 .map_err(say)?;
             at = stepped.session.phase;
+            if at != next {
+                return Err(format!("{at} was entered instead of {next}"));
+            }
         }
         Ok(())
     }
@@ -244,6 +280,10 @@ impl Host<'_> {
     }
 }
 
+fn is_over(stage: Stage) -> bool {
+    matches!(stage, Stage::End(_))
+}
+
 /// What viewers see of the team now.
 fn agents(stage: Stage, tasks: &[Task], beats: &[Heartbeat]) -> Agents {
     let subjects: HashMap<&str, &str> = tasks
@@ -268,7 +308,7 @@ fn agents(stage: Stage, tasks: &[Task], beats: &[Heartbeat]) -> Agents {
         phase: stage.pdca(),
         rows,
         progress: Progress::of(tasks),
-        over: matches!(stage, Stage::End(_)),
+        over: is_over(stage),
     }
 }
 
@@ -308,7 +348,7 @@ fn team_state(story: &Story, stage: Stage, tasks: &[Task]) -> Value {
             })
         })
         .collect();
-    let over = matches!(stage, Stage::End(_));
+    let over = is_over(stage);
     let ended = story
         .stages
         .last()

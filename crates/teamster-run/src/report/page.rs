@@ -83,7 +83,7 @@ fn points(input: &ReportInput) -> Vec<String> {
     }
     if input.resumed > 0 {
         let times = counted(input.resumed, "time");
-        points.push(format!("Its host was gone and was replaced {times}."));
+        points.push(format!("It was taken up again {times}."));
     }
     if let Some(base) = &input.base {
         let branch = base.branch.as_ref();

@@ -74,6 +74,7 @@ pub(super) fn journal_now(store: &FileStore, held: &mut Held, events: &[NewEvent
 pub(super) fn append(held: &mut Held, events: &[Event], sync: Sync) -> Result<()> {
     held.note.journal = journal::append(&held.folders.team, events, held.note.journal, sync)?;
     held.note.seq += events.len() as u64;
+    teamster_fs::fail::reached_event(held.note.seq);
     Ok(())
 }
 

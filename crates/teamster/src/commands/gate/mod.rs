@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
+use teamster_run::desk::Said;
 use teamster_run::story::{Answer, Gate, Story};
 use teamster_store::Read;
 use teamster_types::TeamName;
@@ -110,11 +111,29 @@ fn answer(context: &Context, at: &At, answered: Answer) -> Result {
     let gate = gate(&team, &story)?;
     check_commit(context, &gate, at.commit.as_deref())?;
     let order = run::order_of(context, &team)?;
+    if let Some(decision) = &story.decision
+        && decision.answer != answered
+    {
+        return Err(CommandError::new(
+            ErrorKind::Conflict,
+            format!("that was decided already: {}", word(&decision.answer)),
+        )
+        .hint(format!(
+            "`teamster run --resume {team}` carries it out, if nobody does"
+        )));
+    }
     if let Some(seat) = run::seat(context, &team)? {
-        return run::host_seated(context, &team, order, seat, Some(answered));
+        let said = Said {
+            answer: answered,
+            via: "terminal",
+            gate: Some(gate.id),
+        };
+        return run::host_seated(context, &team, order, seat, Some(said));
     }
     // Somebody hosts it: they are told.
-    tell(context, &team, &gate, &answered)?;
+    if story.decision.is_none() {
+        tell(context, &team, &gate, &answered)?;
+    }
     wait(context, &team, &gate, seen)
 }
 
@@ -189,20 +208,39 @@ fn tell(context: &Context, team: &TeamName, gate: &Gate, answered: &Answer) -> R
     Ok(())
 }
 
-/// Waits for the host to judge the answer.
+/// Waits for the host to judge the answer, and for what comes of it.
 fn wait(context: &Context, team: &TeamName, gate: &Gate, mut seen: u64) -> Result {
     let start = Instant::now();
+    let mut decided = None;
     while start.elapsed() < PATIENCE {
         for event in context.read()?.events(team, seen + 1, PAGE)?.events {
             seen = event.seq;
-            let is_of_gate =
-                event.data.get("gate").and_then(Value::as_str) == Some(gate.id.as_str());
-            if is_of_gate && let Some(word) = decided(&event) {
-                return context.out.answer(
-                    || json!({ "team": team, "commit": gate.commit, "decision": word }),
-                    || format!("{word}; the host of {team} carries it out\n"),
-                );
+            let text = |key: &str| event.data.get(key).and_then(Value::as_str);
+            if text("gate") == Some(gate.id.as_str()) {
+                decided = decision(&event).or(decided);
             }
+            let ended = event.kind == "run.finished";
+            let Some(word) = decided.filter(|_| ended || is_next_step(&event)) else {
+                continue;
+            };
+            if word == "approved" && !ended {
+                let why = text("refused").or(text("reason")).unwrap_or_default();
+                return Err(CommandError::new(
+                    ErrorKind::Conflict,
+                    format!("it has not landed: {why}"),
+                )
+                .hint(format!(
+                    "team {team} asks again; `teamster status` shows where it is"
+                )));
+            }
+            let outcome = text("outcome").filter(|_| ended);
+            return context.out.answer(
+                || json!({ "team": team, "commit": gate.commit, "decision": word, "outcome": outcome }),
+                || match outcome {
+                    Some(outcome) => format!("{word}: {}\n", outcome.replace('_', " ")),
+                    None => format!("{word}; the host of {team} goes on with it\n"),
+                },
+            );
         }
         std::thread::sleep(LOOK_AGAIN);
     }
@@ -212,11 +250,24 @@ fn wait(context: &Context, team: &TeamName, gate: &Gate, mut seen: u64) -> Resul
     )
 }
 
-fn decided(event: &Event) -> Option<&'static str> {
+/// Whether the run goes on from a decision other than by ending.
+fn is_next_step(event: &Event) -> bool {
+    matches!(event.kind.as_str(), "run.stage" | "approval.requested")
+}
+
+fn decision(event: &Event) -> Option<&'static str> {
     match event.kind.as_str() {
         "approval.given" => Some("approved"),
         "approval.refused" => Some("rejected"),
         "approval.revised" => Some("to be revised"),
         _ => None,
+    }
+}
+
+fn word(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Approve => "approved",
+        Answer::Reject { .. } => "rejected",
+        Answer::Revise { .. } => "to be revised",
     }
 }

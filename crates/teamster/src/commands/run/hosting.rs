@@ -7,9 +7,9 @@ use serde_json::json;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
+use teamster_run::desk::Said;
 use teamster_run::host::{Host, Left, Parts, ProjectSeat, RunError, Seat};
 use teamster_run::order::Order;
-use teamster_run::story::Answer;
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
 
@@ -69,7 +69,7 @@ pub fn host_seated(
     team: &TeamName,
     order: Order,
     seat: Seat,
-    answer: Option<Answer>,
+    answer: Option<Said>,
 ) -> Result {
     let hosted = run(context, team, order, seat, answer)?;
     says_how(context, &hosted)
@@ -88,7 +88,7 @@ fn run(
     team: &TeamName,
     order: Order,
     _seat: Seat,
-    answer: Option<Answer>,
+    answer: Option<Said>,
 ) -> Result<Hosted> {
     let project = worker::project(context, team)?;
     let layout = context.layout.of_project(&project);
@@ -133,6 +133,12 @@ fn run(
         leader: &mut leader,
         desk: desk.as_mut(),
     };
+    #[cfg(debug_assertions)]
+    if let Some(seq) = env_vars::get(env_vars::DIE_AT_EVENT)
+        && let Ok(seq) = seq.to_string_lossy().parse()
+    {
+        teamster_fs::fail::die_at_event(seq);
+    }
     let left = Host::new(parts, team.clone(), order)
         .run()
         .map_err(failed)?;

@@ -157,6 +157,8 @@ impl Run {
         }
         let team = wanted.create(context, self.trust_project)?;
         if self.detach {
+            // It is for the one who goes on.
+            drop(team.seat);
             return detached::start(context, &team.name);
         }
         host_seated(context, &team.name, team.order, team.seat, None)

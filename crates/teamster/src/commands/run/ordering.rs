@@ -109,6 +109,10 @@ impl Run {
             budget,
             uncommitted,
         };
+        if let Some(why) = plan.as_ref().and_then(|plan| order.nobody_can(plan)) {
+            return Err(CommandError::refused(why)
+                .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
+        }
         if order.approve_plan && !trust::is_terminal(context) {
             return Err(
                 CommandError::usage("--approve-plan needs a terminal to ask at")

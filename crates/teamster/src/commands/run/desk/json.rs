@@ -1,8 +1,7 @@
 //! A run as one JSON object a line: the events of its journal as they are.
 
 use serde_json::json;
-use teamster_run::desk::{Desk, Look, Wish};
-use teamster_run::story::Answer;
+use teamster_run::desk::{Desk, Look, Said, Wish};
 use teamster_store::PlannedTask;
 use teamster_types::event::Event;
 
@@ -50,7 +49,11 @@ impl Desk for Json {
         let _ = self.out.object(&json!({ "type": "gate", "text": text }));
     }
 
-    fn answer(&mut self) -> Option<(Answer, &'static str)> {
+    fn stays(&self) -> bool {
+        self.screen.stays
+    }
+
+    fn answer(&mut self) -> Option<Said> {
         self.screen.answer()
     }
 }

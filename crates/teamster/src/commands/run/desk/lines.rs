@@ -1,7 +1,6 @@
 //! A run as plain lines, for logs and pipes.
 
-use teamster_run::desk::{Desk, Look, Wish};
-use teamster_run::story::Answer;
+use teamster_run::desk::{Desk, Look, Said, Wish};
 use teamster_store::PlannedTask;
 use teamster_types::event::Event;
 
@@ -78,7 +77,11 @@ impl Desk for Lines {
         self.print(&plain(text));
     }
 
-    fn answer(&mut self) -> Option<(Answer, &'static str)> {
+    fn stays(&self) -> bool {
+        self.screen.stays
+    }
+
+    fn answer(&mut self) -> Option<Said> {
         self.screen.answer()
     }
 }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use teamster_run::desk::{Desk, Look, Wish};
-use teamster_run::story::Answer;
+use teamster_run::desk::{Desk, Look, Said, Wish};
 use teamster_store::PlannedTask;
 use teamster_types::event::Event;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
@@ -170,7 +169,11 @@ impl Desk for Live {
         let _ = self.out.bell();
     }
 
-    fn answer(&mut self) -> Option<(Answer, &'static str)> {
+    fn stays(&self) -> bool {
+        self.screen.stays
+    }
+
+    fn answer(&mut self) -> Option<Said> {
         let answer = self.screen.answer();
         let puzzled = self
             .screen
@@ -211,10 +214,7 @@ fn row(beat: &Heartbeat, look: &Look<'_>) -> String {
 fn summary(look: &Look<'_>) -> String {
     let progress = Progress::of(look.tasks);
     let stage = look.story.stage.map_or("", |stage| stage.as_str());
-    let seconds = look
-        .story
-        .hosted_since
-        .map_or(0, |since| look.now.since(since).as_secs());
+    let seconds = look.story.worked(look.now).as_secs();
     let failed = match progress.failed_tasks {
         0 => String::new(),
         some => format!(" · {some} failed"),

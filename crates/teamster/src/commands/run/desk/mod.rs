@@ -6,8 +6,7 @@ mod live;
 mod prompt;
 mod signals;
 
-use teamster_run::desk::Desk;
-use teamster_run::story::Answer;
+use teamster_run::desk::{Desk, Said};
 
 use crate::context::Context;
 use crate::trust;
@@ -18,26 +17,34 @@ use signals::Signals;
 pub struct Screen {
     signals: Signals,
     prompt: Option<Prompt>,
-    answer: Option<Answer>,
+    answer: Option<Said>,
+    stays: bool,
 }
 
 impl Screen {
     /// A screen for this call, with an answer for the gate if the call brings one.
-    pub fn of(context: &Context, answer: Option<Answer>) -> Self {
+    pub fn of(context: &Context, answer: Option<Said>) -> Self {
+        let prompt = trust::is_terminal(context).then(Prompt::default);
         Self {
             signals: Signals::listen(),
-            prompt: trust::is_terminal(context).then(Prompt::default),
+            stays: answer.is_none() || prompt.is_some(),
+            prompt,
             answer,
         }
     }
 
-    /// What the person wants at the gate, and how they said so.
-    fn answer(&mut self) -> Option<(Answer, &'static str)> {
-        let said = match self.answer.take() {
-            Some(answer) => Some(answer),
-            None => self.prompt.as_mut().and_then(Prompt::answer),
+    /// What the person wants at the gate.
+    fn answer(&mut self) -> Option<Said> {
+        let typed = |prompt: &mut Prompt| {
+            prompt.answer().map(|answer| Said {
+                answer,
+                via: "terminal",
+                gate: None,
+            })
         };
-        said.map(|answer| (answer, "terminal"))
+        self.answer
+            .take()
+            .or_else(|| self.prompt.as_mut().and_then(typed))
     }
 }
 

@@ -1,0 +1,208 @@
+//! The host is killed, as nothing else can kill it, at any event of a whole run. Another host takes the run up, and what
+//! comes out is what comes out of a run that nobody disturbed.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::shop::Shop;
+
+/// A build for tests lets its host die at this event.
+const DIE_AT: &str = "TEAMSTER_TEST_DIE_AT_EVENT";
+/// Every so many events, unless somebody says otherwise.
+const EVERY: &str = "RUN_KILLS_EVERY";
+/// So many runs at a time: most of their time they wait.
+const AT_ONCE: usize = 12;
+
+/// What a run comes to.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    tree: String,
+    stage: String,
+    /// Status and merge of each task, by its number.
+    tasks: BTreeMap<String, Value>,
+    /// The subjects of all merges, in order of their words.
+    merges: Vec<String>,
+}
+
+impl Outcome {
+    fn of(shop: &Shop) -> Self {
+        let tasks = shop.tasks().into_iter().map(|task| {
+            let notes = &task["metadata"]["teamster"];
+            let state = json!([task["subject"], task["status"], notes["merged"]]);
+            (task["id"].as_str().unwrap().to_owned(), state)
+        });
+        let merges = shop.git(&["log", "--merges", "--format=%s", "main"]);
+        // Who did what is no part of it: whoever is idle takes what is to be done.
+        let task = |line: &str| line.split(" of ").next().unwrap().to_owned();
+        let mut merges: Vec<String> = merges.lines().map(task).collect();
+        merges.sort();
+        Self {
+            tree: shop.git(&["rev-parse", "main^{tree}"]),
+            stage: shop.stage(),
+            tasks: tasks.collect(),
+            merges,
+        }
+    }
+}
+
+/// What must hold after any run, disturbed or not.
+fn judge(shop: &Shop) -> Result<(), String> {
+    let mut completed: Vec<&str> = Vec::new();
+    let events = shop.events();
+    for event in &events {
+        let Some(task) = event["taskId"].as_str() else {
+            continue;
+        };
+        match event["type"].as_str() {
+            Some("task.completed") if completed.contains(&task) => {
+                return Err(format!("task {task} was completed twice"));
+            }
+            Some("task.completed") => completed.push(task),
+            Some("task.claimed") if completed.contains(&task) => {
+                return Err(format!("task {task} was done and claimed again"));
+            }
+            _ => {}
+        }
+    }
+    let finished = events
+        .iter()
+        .filter(|event| event["type"] == "run.finished");
+    if finished.count() != 1 {
+        return Err("it did not end once".to_owned());
+    }
+    let state = shop.state_file(".omc/state/team-state.json");
+    let session = shop.state_file(".party/session.json");
+    if state["stage"] != "complete" || session["phase"] != "DONE" {
+        return Err(format!("{} and {}", state["stage"], session["phase"]));
+    }
+    if !shop.report().contains("Mend adding") {
+        return Err("the report says nothing".to_owned());
+    }
+    if !shop.left().is_empty() {
+        return Err(format!("left: {:?}", shop.left()));
+    }
+    match shop.alive().as_slice() {
+        [] => Ok(()),
+        left => Err(format!("processes are left: {left:?}")),
+    }
+}
+
+fn undisturbed() -> (Outcome, u64) {
+    let shop = Shop::in_use();
+    shop.whole_run(&["--approve", "auto"]).run().exits(0);
+    judge(&shop).unwrap();
+    shop.has_drafts();
+    let last = shop.events().last().unwrap()["seq"].as_u64().unwrap();
+    (Outcome::of(&shop), last)
+}
+
+/// Takes a run up until it is over; how often that was needed.
+fn resume(shop: &Shop, first: Option<i32>) -> Result<u32, String> {
+    let mut code = first;
+    for times in 0..5 {
+        if code == Some(0) && shop.stage() == "complete" {
+            return Ok(times);
+        }
+        let ran = shop.run(&["run", "--resume", "shop"]);
+        if ran.code != Some(0) {
+            return Err(format!(
+                "--resume: {:?}\n{}{}",
+                ran.code, ran.stdout, ran.stderr
+            ));
+        }
+        code = ran.code;
+    }
+    Err("it does not end".to_owned())
+}
+
+/// A run that is killed at these events, one after the other.
+fn killed_at(events: &[u64], expected: &Outcome) -> Result<(), String> {
+    let shop = Shop::in_use();
+    let (first, more) = events.split_first().unwrap();
+    let call = shop.whole_run(&["--approve", "auto"]);
+    let mut code = call.env(DIE_AT, first.to_string()).run().code;
+    for at in more {
+        let call = shop.call(&["run", "--resume", "shop"]);
+        code = call.env(DIE_AT, at.to_string()).run().code;
+    }
+    resume(&shop, code)?;
+    judge(&shop)?;
+    let outcome = Outcome::of(&shop);
+    if outcome != *expected {
+        return Err(format!("{outcome:?}\ninstead of\n{expected:?}"));
+    }
+    shop.has_drafts();
+    Ok(())
+}
+
+/// Does something for each of these, several at a time; everything that went wrong.
+fn each(cases: &[Vec<u64>], act: impl Fn(&[u64]) -> Result<(), String> + Sync) -> Vec<String> {
+    let next = AtomicU64::new(0);
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE.min(cases.len()) {
+            scope.spawn(|| {
+                while let Some(case) =
+                    cases.get(usize::try_from(next.fetch_add(1, Ordering::SeqCst)).unwrap())
+                {
+                    if let Err(why) = act(case) {
+                        wrong
+                            .lock()
+                            .unwrap()
+                            .push(format!("killed at {case:?}: {why}"));
+                    }
+                }
+            });
+        }
+    });
+    wrong.into_inner().unwrap()
+}
+
+#[test]
+fn a_killed_host_is_followed_by_another_that_comes_to_the_same() {
+    let every: u64 = std::env::var(EVERY).map_or(5, |text| text.parse().unwrap());
+    let (expected, last) = undisturbed();
+    assert_eq!(expected.stage, "complete");
+    assert_eq!(expected.merges.len(), 4);
+    let step = usize::try_from(every).unwrap();
+    let mut cases: Vec<Vec<u64>> = (2..=last).step_by(step).map(|at| vec![at]).collect();
+    // Twice in a row: the second host dies soon after it came.
+    cases.extend((4..=last).step_by(step * 5).map(|at| vec![at, at + 4]));
+    let start = Instant::now();
+    let wrong = each(&cases, |events| killed_at(events, &expected));
+    assert!(
+        wrong.is_empty(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n")
+    );
+    eprintln!(
+        "{} runs of {last} events were killed at every {every} events and taken up: same tasks, tree, merges and end; took {} s",
+        cases.len(),
+        start.elapsed().as_secs()
+    );
+}
+
+#[test]
+fn a_host_may_be_killed_at_any_moment() {
+    let shop = Shop::in_use();
+    let mut moment = Duration::from_millis(150);
+    let mut host = shop.whole_run(&["--approve", "auto"]).spawn();
+    for _ in 0..6 {
+        std::thread::sleep(moment);
+        host.kill().unwrap();
+        host.wait().unwrap();
+        // Odd steps, so that it is another place each time.
+        moment = moment * 17 / 11;
+        host = shop.call(&["run", "--resume", "shop"]).spawn();
+    }
+    let ended = host.wait().unwrap();
+    resume(&shop, ended.code()).unwrap();
+    judge(&shop).unwrap();
+    shop.has_drafts();
+}
