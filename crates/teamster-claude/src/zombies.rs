@@ -58,6 +58,7 @@ pub use odd_names::readable;
 pub use panes::{Pane, Panes};
 pub use reap::{Done, Outcome, Swept, clean_up_at_session_end, reap, sweep_at_session_start};
 pub use restore::{Restored, restore};
+pub(crate) use signs::is_held;
 pub use scan::scan;
 
 /// A team without a sign of life is old at this age.
