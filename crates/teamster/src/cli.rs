@@ -7,9 +7,9 @@ use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, demo, doctor, flow, gate, hook, install, journal, man, message, party, plan,
-    plugin, run, shutdown, state_file, status, task, team, trust, uninstall, worker, worktree,
-    zombies,
+    completions, config, demo, doctor, flow, gate, hook, install, journal, man, message, party,
+    plan, plugin, run, shutdown, state_file, status, task, team, trust, uninstall, worker,
+    worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};

@@ -41,11 +41,10 @@ pub fn make(named: Option<PathBuf>) -> Result<PathBuf> {
     let folder = named.unwrap_or_else(new_name);
     let dir = Dir::open_or_create_root(&folder)?;
     if !dir.entries()?.is_empty() {
-        return Err(CommandError::refused(format!(
-            "{} is not empty",
-            folder.display()
-        ))
-        .hint("name a new or empty folder, or leave --keep-dir out"));
+        return Err(
+            CommandError::refused(format!("{} is not empty", folder.display()))
+                .hint("name a new or empty folder, or leave --keep-dir out"),
+        );
     }
     let project = dir.shared_child_or_create(PROJECT)?;
     for (path, content) in FILES {

@@ -111,7 +111,9 @@ fn teamster() -> String {
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let real = |path: &Path| path.canonicalize().ok();
     match find_program("teamster", &path) {
-        Some(found) if real(&found).is_some() && real(&found) == real(&own) => "teamster".to_owned(),
+        Some(found) if real(&found).is_some() && real(&found) == real(&own) => {
+            "teamster".to_owned()
+        }
         _ => quoted(&own.display().to_string()),
     }
 }
