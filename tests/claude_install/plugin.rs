@@ -23,6 +23,10 @@ fn read(project: &TestProject, path: &str) -> String {
     std::fs::read_to_string(project.folder().join("plug").join(path)).unwrap()
 }
 
+fn is_text(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|end| end == "md")
+}
+
 fn json_of(project: &TestProject, path: &str) -> Value {
     serde_json::from_str(&read(project, path)).unwrap()
 }
@@ -69,7 +73,7 @@ fn a_plugin_has_everything_that_the_client_loads() {
     );
     let approve = read(&project, "commands/team-approve.md");
     assert!(approve.contains("\ndisable-model-invocation: true\n"));
-    for file in FILES.iter().filter(|file| file.ends_with(".md")) {
+    for file in FILES.iter().filter(|file| is_text(file)) {
         let text = read(&project, file);
         let allowed = text
             .lines()
@@ -93,7 +97,7 @@ fn a_plugin_teaches_only_what_there_is() {
     project.run(["plugin", "export", "plug"]).succeeds();
     let mut tried = 0;
     for file in FILES {
-        if Path::new(file).extension().is_none_or(|end| end != "md") {
+        if !is_text(file) {
             continue;
         }
         let text = read(&project, file);
