@@ -21,6 +21,7 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     SETTING               VALUE    FROM     VARIABLE
     claim.lease           2m       default  TEAMSTER_CLAIM_LEASE
     reservations          enforce  default  TEAMSTER_RESERVATIONS
+    notify                bell     default  TEAMSTER_NOTIFY
     store.durable         true     default  TEAMSTER_STORE_DURABLE
     store.patience        5s       default  TEAMSTER_STORE_PATIENCE
     health.silent_after   5m       default  TEAMSTER_HEALTH_SILENT_AFTER

@@ -1,6 +1,7 @@
 //! The command line, one file for each thing that people do with it.
 
 mod config;
+mod demo;
 mod doctor;
 mod errors;
 mod help;

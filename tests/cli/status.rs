@@ -194,3 +194,46 @@ fn damaged_files_are_problems_and_hide_nothing() {
     assert_eq!(team["progress"]["pendingTasks"], 1);
     assert_eq!(team["workers"][0]["verdict"], "healthy");
 }
+
+#[test]
+fn a_run_that_waits_for_a_person_is_shown_with_the_command() {
+    let project = TestProject::new();
+    let begin = "git init --quiet . && echo helo > word && git add word && \
+                 git -c user.name=n -c user.email=e commit --quiet -m Begin";
+    project.shell(begin).run().succeeds();
+    project
+        .run([
+            "run",
+            "1:fixer",
+            "say hello",
+            "--team",
+            "hello",
+            "--provider",
+            "fixer=command:echo hello > word",
+            "--verify",
+            "grep -qx hello word",
+            "--approve",
+            "never",
+        ])
+        .succeeds();
+    let status = || project.run(["status", "--json"]).succeeds().json()["teams"][0].clone();
+    let waits = status()["problems"][0].clone();
+    assert_eq!(
+        (&waits["kind"], &waits["about"]),
+        (&json!("approval"), &json!("approval"))
+    );
+    let text = project.run(["status"]).succeeds().stdout;
+    assert!(
+        text.contains("\napproval: verified: every check passed; it waits for you: `"),
+        "{text}"
+    );
+    let command = text.split('`').nth(1).unwrap();
+    assert!(
+        command.starts_with("teamster approve --team hello --commit "),
+        "{command}"
+    );
+    project.shell(command).run().succeeds();
+    assert_eq!(status()["problems"], json!([]));
+    let word = std::fs::read_to_string(project.folder().join("word")).unwrap();
+    assert_eq!(word, "hello\n");
+}

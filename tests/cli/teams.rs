@@ -304,3 +304,25 @@ fn one_damaged_registry_hides_no_other_team() {
     project.run(["status"]).succeeds();
     project.run(["status", "--all"]).succeeds();
 }
+
+#[test]
+fn with_a_team_goes_what_tells_the_stage_of_its_run_and_of_no_other() {
+    let project = TestProject::with_team();
+    let file = project.folder().join(".omc/state/team-state.json");
+    let of = |team: &str| json!({ "active": true, "team": team }).to_string();
+    project.write(".omc/state/team-state.json", &of("another"));
+    project.run(["team", "delete", "fix-auth"]).succeeds();
+    assert!(file.exists(), "it is another team's");
+
+    project.run(["team", "create", "fix-auth"]).succeeds();
+    project.write(".omc/state/team-state.json", &of("fix-auth"));
+    let host = std::fs::File::create(project.folder().join(".omc/state/run.lock")).unwrap();
+    host.lock().unwrap();
+    project.run(["team", "delete", "fix-auth"]).succeeds();
+    assert!(file.exists(), "somebody hosts a run here, and writes it");
+    drop(host);
+
+    project.run(["team", "create", "fix-auth"]).succeeds();
+    project.run(["team", "delete", "fix-auth"]).succeeds();
+    assert!(!file.exists());
+}

@@ -9,6 +9,7 @@ mod ends;
 mod payloads;
 mod sessions;
 mod shapes;
+mod unfinished;
 mod visible;
 
 use std::path::{Path, PathBuf};

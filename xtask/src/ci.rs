@@ -1,7 +1,7 @@
 //! Everything a change must pass, on a machine that has a Rust toolchain and little else.
 
+mod documents;
 mod elf;
-mod readme;
 mod tests;
 mod tools;
 
@@ -27,7 +27,7 @@ const STEPS: [Step; 12] = [
     ("dependencies", tools::deny),
     ("tests", tests::run),
     ("release", release),
-    ("readme", readme::run_as_written),
+    ("documents", documents::run_as_written),
     ("docs", fresh_docs),
     ("kills", kills),
     ("errors", errors),

@@ -1,5 +1,7 @@
 //! Documents that a command writes, and the check that they are fresh.
 
+mod picture;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use teamster_run::plan;
 
 use crate::product::{Answer, Place, Product, workspace};
+pub(crate) use picture::draw;
 
 const HEAD: &str = "\
 # The command line

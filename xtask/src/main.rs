@@ -98,6 +98,9 @@ enum Command {
         /// Only say whether they are fresh
         #[arg(long)]
         check: bool,
+        /// Only draw the picture of a demo anew, from a real run
+        #[arg(long, conflicts_with = "check")]
+        picture: bool,
     },
     /// One run of a real client by its driver
     Drive(drive::Drive),
@@ -123,7 +126,14 @@ fn main() -> ExitCode {
             limit,
         } => bench::run(quick, check, &only, &limit),
         Command::RealClients { only, lab } => real_clients::run(&only, lab.as_deref()),
-        Command::Docs { check } => Product::build().and_then(|product| docs::run(&product, check)),
+        Command::Docs { check, picture } => Product::build().and_then(|product| {
+            if picture {
+                let file = docs::draw(&product)?;
+                println!("drew {}", file.display());
+                return Ok(());
+            }
+            docs::run(&product, check)
+        }),
         Command::Drive(drive) => drive.run(),
         Command::WorkerScenes(scenes) => scenes.run(),
         Command::RunScene(scene) => scene.run(),

@@ -9,11 +9,13 @@
 //! - `native`: the same for teammates of Claude Code, which have no heartbeats
 //! - [`messages`]: what was sent and whether it arrived
 //! - [`requests`]: what agents want to do and a person has to decide
+//! - [`gate`]: whether a run waits for a person
 //! - [`teams`]: which teams there are and whether anybody of them lives
 //! - [`status`]: all of it in short, fast enough to be asked every second
 //!
 //! Texts are passed on as they were written. Whoever shows them cleans and redacts them.
 
+pub mod gate;
 pub mod graph;
 pub mod messages;
 mod native;

@@ -10,6 +10,7 @@ use teamster_types::team::{Kind, TeamConfig};
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
+use crate::gate::open_gate;
 use crate::messages;
 use crate::workers::{self, WorkerRow};
 
@@ -53,6 +54,8 @@ pub enum ProblemKind {
     Worker,
     /// A message that nobody has read in time.
     Undelivered,
+    /// The work of a run that waits for a decision.
+    Approval,
 }
 
 /// The status of one team that was found. A registry that cannot be read is a problem, not an error: it must not hide
@@ -93,6 +96,7 @@ pub fn of_team(
         .map(|file| damaged(&file.file, &file.error))
         .collect();
     problems.extend(workers.rows.iter().filter_map(unwell));
+    problems.extend(at_gate(read, team)?);
     problems.extend(undelivered(&messages::overdue(read, team)?, read.now()));
     Ok(TeamStatus {
         name: team.as_str().to_owned(),
@@ -123,6 +127,19 @@ fn damaged(file: &str, error: &str) -> Problem {
         about: file.to_owned(),
         error: error.to_owned(),
     }
+}
+
+fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<Problem>> {
+    let gate = open_gate(read, team)?;
+    Ok(gate.map(|gate| Problem {
+        kind: ProblemKind::Approval,
+        about: "approval".to_owned(),
+        error: format!(
+            "{}; it waits for you: `{}`, or reject, or revise",
+            gate.words,
+            gate.command(team)
+        ),
+    }))
 }
 
 fn unwell(row: &WorkerRow) -> Option<Problem> {

@@ -7,9 +7,9 @@ use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, doctor, flow, gate, hook, install, journal, man, message, party, plan,
-    plugin, run, shutdown, state_file, status, task, team, trust, uninstall, worker, worktree,
-    zombies,
+    completions, config, demo, doctor, flow, gate, hook, install, journal, man, message, party,
+    plan, plugin, run, shutdown, state_file, status, task, team, trust, uninstall, worker,
+    worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -41,6 +41,7 @@ enum Command {
     Team(team::Team),
     Task(task::Task),
     Run(run::Run),
+    Demo(demo::Demo),
     Approve(gate::Approve),
     Reject(gate::Reject),
     Revise(gate::Revise),
@@ -107,6 +108,8 @@ fn dispatch(cli: Cli) -> Result {
         Command::Plan(command) => command.run(out),
         // These two are for finding out what is wrong, so nothing wrong may stop them.
         Command::Doctor(command) => command.run(out),
+        // It makes a place of its own before anything is looked for.
+        Command::Demo(command) => command.run(out),
         Command::Config(command) => command.run(&Context::find(out)?),
         Command::Run(command) => command.run(&Context::find_checked(out)?),
         Command::Approve(command) => command.run(&Context::find_checked(out)?),

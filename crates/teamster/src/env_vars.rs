@@ -46,6 +46,8 @@ pub const STORE_DURABLE: &str = "TEAMSTER_STORE_DURABLE";
 pub const STORE_PATIENCE: &str = "TEAMSTER_STORE_PATIENCE";
 /// Setting `reservations`.
 pub const RESERVATIONS: &str = "TEAMSTER_RESERVATIONS";
+/// Setting `notify`.
+pub const NOTIFY: &str = "TEAMSTER_NOTIFY";
 /// Setting `health.silent_after`.
 pub const HEALTH_SILENT_AFTER: &str = "TEAMSTER_HEALTH_SILENT_AFTER";
 

@@ -21,6 +21,8 @@ mod error;
 mod exit_codes;
 mod files;
 mod identity;
+#[allow(dead_code, reason = "the desk of a run is to call it")]
+mod notify;
 mod output;
 mod presets;
 mod shown;

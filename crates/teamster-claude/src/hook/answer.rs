@@ -24,6 +24,12 @@ pub(super) fn message(text: &str) -> String {
     json!({ "systemMessage": text }).to_string()
 }
 
+/// Something that the agent gets to know.
+pub(super) fn context(event: &str, text: &str) -> String {
+    json!({ "hookSpecificOutput": { "hookEventName": event, "additionalContext": text } })
+        .to_string()
+}
+
 pub(super) fn started(actor: &Actor) -> String {
     json!({
         "systemMessage": format!("Subagent {} spawned", actor.name),

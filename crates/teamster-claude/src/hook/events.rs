@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::actor::{Actor, Kind};
 use super::payload::Payload;
-use super::{Answer, World, answer};
+use super::{Answer, World, answer, unfinished};
 use crate::native::{Registry, pdca};
 use crate::state::{Effect, Op, Status};
 use crate::words::{LONGEST_TASK, line};
@@ -173,7 +173,13 @@ impl<'a> Hook<'a> {
         let dead = self.dead_session();
         self.change(vec![Op::EndDead { dead }]);
         self.sweep(None);
-        None
+        match unfinished::run_of(self.world) {
+            Ok(run) => run.map(|text| answer::context("SessionStart", &text)),
+            Err(error) => {
+                self.note(format!("nobody knows whether a run is unfinished: {error}"));
+                None
+            }
+        }
     }
 
     pub(super) fn session_end(&mut self) -> Option<String> {

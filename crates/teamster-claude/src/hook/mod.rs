@@ -11,6 +11,7 @@
 //! - [`payload`](Payload) reads what came, whatever its version and types;
 //! - `actor` finds out who it is about and whose state it belongs to;
 //! - `events` is the table of events, one function for each; `tools` has those of tools, `parts` what all are made of;
+//! - `unfinished` is what a new session is told about a run that is not over;
 //! - `answer` is what the client accepts.
 
 mod actor;
@@ -21,6 +22,7 @@ mod journal;
 mod parts;
 mod payload;
 mod tools;
+mod unfinished;
 
 use std::time::{Duration, Instant};
 

@@ -274,7 +274,8 @@ fn locks(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) -> Result<(), 
     Ok(())
 }
 
-pub(super) fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
+/// Whether a process holds the lock file `name`.
+pub(crate) fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
     if dir
         .stamp(name)?
         .is_none_or(|stamp| stamp.kind != FileKind::File)

@@ -7,6 +7,7 @@
 //! wrong.
 
 mod aside;
+mod begin;
 mod changes;
 mod command;
 mod commit;

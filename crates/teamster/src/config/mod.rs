@@ -25,10 +25,11 @@ use teamster_workers::rules::Rules;
 
 use crate::env_vars;
 use crate::error::{CommandError, Result};
+use crate::notify::Way;
 use layers::Layers;
 pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, seen_from};
-use value::{flag, list, reservations, rule, say, span};
+use value::{flag, list, reservations, rule, say, span, way};
 
 /// A setting's name in files and the variable that overrides it.
 #[derive(Clone, Copy, Debug)]
@@ -94,9 +95,14 @@ const RESERVATIONS: Key = Key {
     name: "reservations",
     variable: env_vars::RESERVATIONS,
 };
-const KEYS: [Key; 14] = [
+const NOTIFY: Key = Key {
+    name: "notify",
+    variable: env_vars::NOTIFY,
+};
+const KEYS: [Key; 15] = [
     CLAIM_LEASE,
     RESERVATIONS,
+    NOTIFY,
     STORE_DURABLE,
     STORE_PATIENCE,
     SILENT_AFTER,
@@ -184,6 +190,8 @@ pub struct Config {
     pub claim_lease: Setting<Duration>,
     /// What becomes of a task whose paths could be those of a task at work.
     pub reservations: Setting<Reservations>,
+    /// How a person is told that a run needs them, or is over.
+    pub notify: Setting<Way>,
     /// Whether what was written is on the disk before a command returns.
     pub store_durable: Setting<bool>,
     /// How long a command waits for others that change the same team.
@@ -237,6 +245,7 @@ impl Config {
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
             reservations: layers.find(RESERVATIONS, Reservations::default(), reservations),
+            notify: layers.find(NOTIFY, Way::default(), way),
             store_durable: layers.find(STORE_DURABLE, true, flag),
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
@@ -326,6 +335,7 @@ impl Config {
             row(RESERVATIONS, &self.reservations, |value| {
                 json!(value.word())
             }),
+            row(NOTIFY, &self.notify, |value| json!(value.word())),
             row(STORE_DURABLE, &self.store_durable, flag),
             row(STORE_PATIENCE, &self.store_patience, span),
             row(SILENT_AFTER, &self.silent_after, span),

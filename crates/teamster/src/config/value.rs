@@ -7,6 +7,7 @@ use teamster_types::paths::Reservations;
 use teamster_types::time::parse_span;
 
 use super::file::{Raw, list_of};
+use crate::notify::Way;
 
 pub(super) fn reservations(raw: &Raw) -> Result<Reservations, &'static str> {
     let word = match raw {
@@ -14,6 +15,14 @@ pub(super) fn reservations(raw: &Raw) -> Result<Reservations, &'static str> {
         _ => None,
     };
     word.ok_or("\"enforce\", \"warn\" or \"off\"")
+}
+
+pub(super) fn way(raw: &Raw) -> Result<Way, &'static str> {
+    let word = match raw {
+        Raw::Text(text) => Way::of(text),
+        _ => None,
+    };
+    word.ok_or("\"bell\", \"desktop\" or \"off\"")
 }
 
 pub(super) fn span(raw: &Raw) -> Result<Duration, &'static str> {

@@ -1,9 +1,12 @@
 //! `teamster team delete`
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
+use teamster_fs::{Dir, layout};
+use teamster_run::host::ProjectSeat;
 use teamster_types::TeamName;
 use teamster_types::team::Kind;
 use teamster_view::teams::{Alive, alive};
@@ -58,6 +61,9 @@ impl Delete {
             return Err(still_alive(&team, &living, self.force));
         }
         let deleted = store.delete_team(&team, context.identity.actor(), self.force)?;
+        if let Some(project) = config.project() {
+            forget_stage(Path::new(project), &team)?;
+        }
         context.out.answer(
             || {
                 json!({
@@ -78,6 +84,35 @@ impl Delete {
             },
         )
     }
+}
+
+/// Takes away what tells others the stage of the team's run. Whoever hosts another run in the project has written that
+/// file over, and writes it again and again; it is left to them.
+fn forget_stage(project: &Path, team: &TeamName) -> Result {
+    let [first, second] = layout::OUR_STATE;
+    let Some(dir) = Dir::open_root(project)? else {
+        return Ok(());
+    };
+    let Some(ours) = dir.child(first)? else {
+        return Ok(());
+    };
+    let Some(state) = ours.child(second)? else {
+        return Ok(());
+    };
+    if state.stamp(layout::TEAM_STATE)?.is_none() {
+        return Ok(());
+    }
+    let Some(_seat) = ProjectSeat::take(&dir)? else {
+        return Ok(());
+    };
+    let Some((bytes, _)) = state.read(layout::TEAM_STATE)? else {
+        return Ok(());
+    };
+    let told: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    if told["team"] == team.as_str() {
+        state.remove(layout::TEAM_STATE)?;
+    }
+    Ok(())
 }
 
 fn still_alive(team: &TeamName, living: &[Alive], force: bool) -> CommandError {

@@ -1,0 +1,83 @@
+//! What a session that begins is told about a run of its project that is not over.
+
+use serde_json::Value;
+use teamster_fs::{Dir, FsError, layout};
+use teamster_types::TeamName;
+
+use super::World;
+use crate::words::{LONGEST_TASK, LONGEST_TEXT, line};
+use crate::zombies::is_held;
+
+/// Where the run is, and the command to use; nothing when there is none, or it is over. One file is read, and looked
+/// whether a lock is held.
+pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
+    let Some(project) = Dir::open_root(&world.layout.project)? else {
+        return Ok(None);
+    };
+    let [first, second] = layout::OUR_STATE;
+    let Some(state) = project.child(first)? else {
+        return Ok(None);
+    };
+    let Some(state) = state.child(second)? else {
+        return Ok(None);
+    };
+    let Some((bytes, _)) = state.read(layout::TEAM_STATE)? else {
+        return Ok(None);
+    };
+    let Ok(told) = serde_json::from_slice::<Value>(&bytes) else {
+        return Ok(None);
+    };
+    if told["active"] != true {
+        return Ok(None);
+    }
+    let Some(team) = told["team"]
+        .as_str()
+        .and_then(|team| team.parse::<TeamName>().ok())
+    else {
+        return Ok(None);
+    };
+    if !exists(world, &team)? {
+        return Ok(None);
+    }
+    let is_hosted = is_held(&state, layout::RUN_LOCK)?;
+    Ok(Some(words(&told, &team, is_hosted)))
+}
+
+/// What was removed without our hand has left its state behind.
+fn exists(world: &World, team: &TeamName) -> Result<bool, FsError> {
+    let Some(claude) = Dir::open_root(&world.layout.claude)? else {
+        return Ok(false);
+    };
+    let Some(teams) = claude.child(layout::TEAMS)? else {
+        return Ok(false);
+    };
+    Ok(teams.child(team.as_str())?.is_some())
+}
+
+fn words(told: &Value, team: &TeamName, is_hosted: bool) -> String {
+    let text = |key: &str, longest| line(told[key].as_str().unwrap_or_default(), longest);
+    let (task, stage) = (text("task", LONGEST_TASK), text("stage", LONGEST_TEXT));
+    let count = |key: &str| told["progress"][key].as_u64().unwrap_or_default();
+    let far = format!(
+        "at {stage}, {} of {} tasks done",
+        count("completedTasks"),
+        count("totalTasks")
+    );
+    if told["awaitingApproval"] == true {
+        return format!(
+            "The run of teamster team {team} ({task:?}) waits for the user's approval.\nApproving is the user's alone: \
+             they run `teamster approve --team {team}`, `teamster reject --team {team}` or `teamster revise --team {team} \
+             TEXT` in a terminal of their own. Tell them, and do not run these yourself."
+        );
+    }
+    if is_hosted {
+        return format!(
+            "Teamster team {team} is at work on this project ({task:?}; {far}).\n`teamster status --team {team}` shows \
+             how it stands. Leave the files it works on alone until it is done."
+        );
+    }
+    format!(
+        "The run of teamster team {team} ({task:?}) was interrupted {far}.\n`teamster run --resume {team} --detach` goes \
+         on with it; ask the user first."
+    )
+}

@@ -1,0 +1,140 @@
+//! `teamster demo`
+
+mod files;
+mod words;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser};
+use serde_json::json;
+use teamster_fs::layout;
+use teamster_isolate::detached::become_program;
+use teamster_types::TeamName;
+use teamster_workers::launch::own_program;
+
+use super::run::Run;
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::{CommandError, ErrorKind, Result};
+use crate::identity::Identity;
+use crate::output::Output;
+use crate::shown::plain;
+use words::Words;
+
+/// The name of the demo's own team.
+const TEAM: &str = "demo";
+
+/// Watch a team at work, without a key or a network
+///
+/// Makes a small project with failing tests in a new folder and runs a team of three on it, as `teamster run` would: two
+/// of them come into conflict, and a check finds something that has to be mended. The workers play a script instead of
+/// asking a model; everything else is real. It takes less than a minute, everything stays in that folder, and the
+/// command that does the same is shown.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster demo
+  teamster demo --dry-run --keep-dir ./try-it")]
+pub struct Demo {
+    /// A new or empty folder for all of it [default: one in the folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    keep_dir: Option<PathBuf>,
+    /// Only make the project and show the command; start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not open the web page of the run; there is none yet
+    #[arg(long)]
+    no_studio: bool,
+    /// The folder is made and the environment is set: run
+    #[arg(long, value_name = "DIR", hide = true, conflicts_with_all = ["keep_dir", "dry_run"])]
+    made: Option<PathBuf>,
+}
+
+/// The words of `teamster run`, read as that command reads them.
+#[derive(Debug, Parser)]
+struct Same {
+    #[command(flatten)]
+    run: Run,
+}
+
+impl Demo {
+    pub fn run(self, out: Output) -> Result {
+        match &self.made {
+            Some(folder) => go(out, folder),
+            None => self.make(out),
+        }
+    }
+
+    fn make(&self, out: Output) -> Result {
+        Identity::from_env()?.must_be_person("running a team")?;
+        let current = std::env::current_dir().unwrap_or_default();
+        let named = self.keep_dir.as_ref().map(|folder| current.join(folder));
+        let folder = files::make(named)?;
+        let words = Words::new(&folder);
+        out.answer(
+            || {
+                json!({
+                    "type": "demo",
+                    "folder": folder,
+                    "project": words.project,
+                    "command": words.command,
+                    "resume": words.resume,
+                })
+            },
+            || plain(&words.beginning(self.dry_run)),
+        )?;
+        if self.dry_run {
+            return Ok(());
+        }
+        // Whoever starts workers gives them the environment it has itself, so this process begins once more with
+        // the one that the command shows.
+        std::env::set_current_dir(&words.project).map_err(|error| {
+            CommandError::new(
+                ErrorKind::Failed,
+                format!("{} cannot be entered: {error}", words.project.display()),
+            )
+        })?;
+        let mut args: Vec<OsString> = vec!["demo".into(), "--made".into(), folder.into()];
+        if out.is_json() {
+            args.push("--json".into());
+        }
+        let failed = become_program(&own_program(), &args, &words.environment());
+        Err(CommandError::new(
+            ErrorKind::Failed,
+            format!("teamster could not be started: {failed}"),
+        ))
+    }
+}
+
+/// Runs the team, in the environment that [`Demo::make`] has set.
+fn go(out: Output, folder: &Path) -> Result {
+    let context = Context::find_checked(out)?;
+    let words = Words::new(folder);
+    let team: TeamName = TEAM.parse()?;
+    let mut args = vec!["teamster".to_owned()];
+    args.extend(words::RUN.iter().map(|word| (*word).to_owned()));
+    args.extend(["--team".to_owned(), TEAM.to_owned()]);
+    let same = Same::try_parse_from(args)
+        .map_err(|error| CommandError::new(ErrorKind::Failed, error.to_string()))?;
+    same.run.run(&context).map_err(|error| {
+        error.hint(format!(
+            "everything is in {}; to go on with it:\n{}",
+            folder.display(),
+            words.resume
+        ))
+    })?;
+    let mut report = words.project.clone();
+    report.extend(layout::report_folders(&team));
+    report.push(layout::REPORT);
+    out.answer(
+        || json!({ "type": "demo_ended", "folder": folder, "project": words.project, "report": report }),
+        || plain(&words.end(&report)),
+    )
+}
+
+/// Variables that are about another team, project or setting. Those by which a worker is known stay.
+fn is_foreign(name: &str) -> bool {
+    let is_ours = name.starts_with("TEAMSTER_") || name.starts_with("CLAUDE_");
+    is_ours && ![env_vars::WORKER, env_vars::LAUNCH, env_vars::DEBUG].contains(&name)
+}

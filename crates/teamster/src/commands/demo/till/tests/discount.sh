@@ -1,0 +1,1 @@
+[ "$(sh lib/discount.sh 2000 10)" = 1800 ]

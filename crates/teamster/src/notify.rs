@@ -1,0 +1,136 @@
+//! Telling a person who looks elsewhere that a run needs them, or is over.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use teamster_isolate::{detached, find_program};
+
+use crate::context::Context;
+use crate::env_vars;
+use crate::shown::viewed_line;
+
+/// How a person wants to be told: the setting `notify`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// The terminal rings, if there is one.
+    #[default]
+    Bell,
+    /// A message on the desktop, where there is a program for it; else as above.
+    Desktop,
+    /// Not at all.
+    Off,
+}
+
+impl Way {
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Bell, Self::Desktop, Self::Off]
+            .into_iter()
+            .find(|way| way.word() == word)
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Bell => "bell",
+            Self::Desktop => "desktop",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// What a person is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The gate is open.
+    ApprovalNeeded,
+    /// The run ended without the work.
+    Failed,
+    /// The run ended with it.
+    Done,
+}
+
+impl Kind {
+    fn title(self) -> &'static str {
+        match self {
+            Self::ApprovalNeeded => "teamster: approval needed",
+            Self::Failed => "teamster: failed",
+            Self::Done => "teamster: done",
+        }
+    }
+}
+
+/// Tells it. Nothing depends on whether that works.
+pub fn notify(context: &Context, kind: Kind, text: &str) {
+    let way = context.config.notify.value;
+    if way == Way::Off {
+        return;
+    }
+    let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+    let find = |name: &str| find_program(name, &path);
+    let message = match way {
+        Way::Desktop => message(kind.title(), &viewed_line(text), find),
+        Way::Bell | Way::Off => None,
+    };
+    let is_sent = message.is_some_and(|(program, args)| detached::leave(&program, &args).is_ok());
+    if !is_sent {
+        let _ = context.out.bell();
+    }
+}
+
+/// The program that shows a message on this desktop, and its arguments. The text is never part of a script.
+fn message(
+    title: &str,
+    text: &str,
+    find: impl Fn(&str) -> Option<PathBuf>,
+) -> Option<(PathBuf, Vec<OsString>)> {
+    if let Some(program) = find("notify-send") {
+        let args = ["--app-name=teamster", "--", title, text];
+        return Some((program, args.iter().map(OsString::from).collect()));
+    }
+    let program = find("osascript")?;
+    let args = [
+        "-e",
+        "on run argv",
+        "-e",
+        "display notification (item 2 of argv) with title (item 1 of argv)",
+        "-e",
+        "end run",
+        "--",
+        title,
+        text,
+    ];
+    Some((program, args.iter().map(OsString::from).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(there: &'static str) -> Option<(PathBuf, Vec<OsString>)> {
+        message("title", "--evil \" & \"", |name| {
+            (name == there).then(|| PathBuf::from("/bin").join(name))
+        })
+    }
+
+    #[test]
+    fn a_text_is_an_argument_of_its_own_and_no_option() {
+        for there in ["notify-send", "osascript"] {
+            let (program, args) = said(there).unwrap();
+            assert_eq!(program, PathBuf::from("/bin").join(there));
+            let end = args.iter().position(|arg| arg == "--").unwrap();
+            assert_eq!(args[end + 1..], ["title", "--evil \" & \""]);
+        }
+    }
+
+    #[test]
+    fn without_a_program_there_is_no_message() {
+        assert_eq!(said("xmessage"), None);
+    }
+
+    #[test]
+    fn every_way_has_a_word_that_is_read_back() {
+        for way in [Way::Bell, Way::Desktop, Way::Off] {
+            assert_eq!(Way::of(way.word()), Some(way));
+        }
+        assert_eq!(Way::of("loud"), None);
+    }
+}
