@@ -33,7 +33,7 @@ pub struct TeamStatus {
 }
 
 /// Something that needs a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Problem {
     /// What sort of problem.
     pub kind: ProblemKind,
@@ -44,7 +44,7 @@ pub struct Problem {
 }
 
 /// What sort of problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProblemKind {
     /// A file that cannot be understood.
