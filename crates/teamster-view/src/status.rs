@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use teamster_store::{Filed, Read, Result, TeamEntry};
+use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
 use teamster_types::team::{Kind, TeamConfig};
@@ -11,7 +11,8 @@ use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
 use crate::messages;
-use crate::workers::{self, WorkerRow};
+use crate::model::run_now;
+use crate::workers::{self, WorkerRow, Workers};
 
 /// A team as `status` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -87,22 +88,31 @@ pub fn of_team(
 ) -> Result<TeamStatus> {
     let (progress, broken) = read.progress(team)?;
     let workers = workers::list(read, team, config, limits)?;
-    let mut problems: Vec<Problem> = broken
-        .iter()
-        .chain(&workers.problems)
-        .map(|file| damaged(&file.file, &file.error))
-        .collect();
-    problems.extend(workers.rows.iter().filter_map(unwell));
-    problems.extend(undelivered(&messages::overdue(read, team)?, read.now()));
+    let mut problems = with_workers(&broken, &workers);
+    problems.extend(unread(read, team)?);
     Ok(TeamStatus {
         name: team.as_str().to_owned(),
         project: config.project().map(str::to_owned),
         kind: Some(config.kind()),
-        stage: None,
+        stage: run_now(read, team)?.stage,
         progress,
         workers: workers.rows,
         problems,
     })
+}
+
+/// Files that cannot be understood, and workers that are not well.
+pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<Problem> {
+    let files = broken.iter().chain(&workers.problems);
+    files
+        .map(|file| damaged(&file.file, &file.error))
+        .chain(workers.rows.iter().filter_map(unwell))
+        .collect()
+}
+
+/// Messages that nobody has read in time.
+pub(crate) fn unread(read: &dyn Read, team: &TeamName) -> Result<Vec<Problem>> {
+    Ok(undelivered(&messages::overdue(read, team)?, read.now()))
 }
 
 fn empty(name: &str) -> TeamStatus {

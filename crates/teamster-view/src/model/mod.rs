@@ -9,14 +9,20 @@
 //! whoever shows them cleans and redacts them.
 
 mod cost;
+mod graph;
+mod live;
 mod overview;
 mod patch;
 mod rows;
 mod run;
+mod sessions;
+mod stage;
+mod story;
 mod team;
 mod timeline;
 
 pub use cost::{Budget, Cost, CostPoint, Exhausted, Spent, TaskCost, WorkerCost};
+pub use live::LiveTeam;
 pub use overview::{Overview, Project, TeamRow};
 pub use patch::Patch;
 pub use rows::{Message, Request, TaskRow, Worker};
@@ -24,5 +30,8 @@ pub use run::{
     Answer, Approval, Base, Finished, Merge, MergeState, Plan, PlanTask, Run, RunMember, Stage,
     Verification, VerificationState, VerifyCommand,
 };
+pub use sessions::Sessions;
+pub use stage::{RunNow, run_now};
+pub use story::{MOST_MESSAGES, PAGE, Story, message};
 pub use team::{History, Session, TeamKind, TeamView, Viewed};
 pub use timeline::{Lane, Mark, Span, SpanEnd, StageSpan, Tick, Timeline};

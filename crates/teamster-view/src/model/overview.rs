@@ -2,10 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use teamster_types::Time;
+use teamster_store::{Read, Result, TeamEntry};
+use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
+use teamster_types::{TeamName, Time};
 
+use super::live::{kind, viewed};
+use super::stage::{RunNow, run_now};
 use super::team::{TeamKind, Viewed};
+use crate::{status, teams};
 
 /// One team, as the list of teams shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -64,4 +69,81 @@ pub struct Overview {
     pub teams: Vec<TeamRow>,
     /// The projects that are watched, by path.
     pub projects: Vec<Project>,
+}
+
+/// What the name of a team in the API begins with when its folder's name is no team's name.
+const ODD: &str = "odd~";
+
+impl TeamRow {
+    /// One team of the store in short.
+    pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<Self> {
+        let short = teams::row(read, entry);
+        let status = status::of_entry(read, entry, limits)?;
+        let team = entry.name.parse::<TeamName>().ok();
+        let mut last = None;
+        let mut now = RunNow::default();
+        if let (Some(team), None) = (&team, &short.problem) {
+            last = read.last_events(team, 1)?.events.pop();
+            now = run_now(read, team)?;
+        }
+        Ok(Self {
+            key: match team {
+                Some(team) => team.as_str().to_owned(),
+                None => format!("{ODD}{}", entry.name),
+            },
+            name: short.name,
+            kind: short.kind.map(kind),
+            project: short.project,
+            state: viewed(short.state),
+            stage: status.stage,
+            members: short.members,
+            progress: status.progress,
+            problems: status.problems.len(),
+            awaits_approval: now.awaits_approval,
+            seq: last.as_ref().map_or(0, |event| event.seq),
+            updated_at: last.map(|event| event.ts),
+            same_as: None,
+            problem: short.problem,
+        })
+    }
+}
+
+impl Overview {
+    /// Puts rows in order, tells which sessions tell of a team that is there anyway, and sums the projects up.
+    pub fn of(mut teams: Vec<TeamRow>, projects: &[(String, bool)]) -> Self {
+        let known: Vec<(String, String, Option<String>)> = teams
+            .iter()
+            .filter(|row| row.kind != Some(TeamKind::StateFile))
+            .map(|row| (row.name.clone(), row.key.clone(), row.project.clone()))
+            .collect();
+        for row in &mut teams {
+            if row.kind == Some(TeamKind::StateFile) {
+                let same = known
+                    .iter()
+                    .find(|(name, _, project)| *name == row.name && *project == row.project);
+                row.same_as = same.map(|(_, key, _)| key.clone());
+            }
+        }
+        teams.sort_by(|a, b| (a.state, &a.name, &a.key).cmp(&(b.state, &b.name, &b.key)));
+        let projects = projects
+            .iter()
+            .map(|(path, exists)| {
+                let here = teams
+                    .iter()
+                    .filter(|row| row.project.as_deref() == Some(path));
+                Project {
+                    name: path.rsplit('/').next().unwrap_or(path).to_owned(),
+                    state: here
+                        .clone()
+                        .map(|row| row.state)
+                        .min()
+                        .unwrap_or(Viewed::Inactive),
+                    teams: here.count(),
+                    path: path.clone(),
+                    exists: *exists,
+                }
+            })
+            .collect();
+        Self { teams, projects }
+    }
 }

@@ -4,10 +4,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use teamster_types::graph::State;
 use teamster_types::health::Verdict;
+use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
 use super::cost::Spent;
 pub use crate::requests::Request;
+use crate::workers::WorkerRow;
 
 /// One worker, or a teammate of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -111,4 +113,71 @@ pub struct Message {
     pub sent_at: Option<Time>,
     /// About which task.
     pub task_id: Option<TaskId>,
+}
+
+impl Worker {
+    /// Somebody of whom only the name is known.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            role: None,
+            provider: String::new(),
+            model: None,
+            backend_type: String::new(),
+            status: None,
+            verdict: Verdict::Unknown,
+            evidence: Vec::new(),
+            pid: None,
+            current_task_id: None,
+            current_task: None,
+            since: None,
+            last_poll_at: None,
+            last_event_at: None,
+            consecutive_errors: 0,
+            tasks_completed: 0,
+            attempts_failed: 0,
+            spent: Spent::default(),
+            requests: Vec::new(),
+            asked_to: None,
+        }
+    }
+
+    /// The present, as every surface tells it.
+    pub(crate) fn of(row: WorkerRow) -> Self {
+        Self {
+            provider: row.provider,
+            backend_type: row.backend_type,
+            status: row.status.map(str::to_owned),
+            verdict: row.verdict,
+            evidence: row.evidence,
+            pid: row.pid,
+            current_task_id: row.current_task_id,
+            last_poll_at: row.last_poll_at,
+            last_event_at: row.last_event_at,
+            consecutive_errors: row.consecutive_errors,
+            ..Self::named(&row.name)
+        }
+    }
+}
+
+impl TaskRow {
+    /// A task that was judged, without its place in the graph and its times.
+    pub(crate) fn of(task: &Task, state: State, reason: String) -> Self {
+        Self {
+            id: task.id().clone(),
+            subject: task.subject().to_owned(),
+            status: task.status().as_str().to_owned(),
+            state,
+            reason,
+            owner: task.owner().map(str::to_owned),
+            blocked_by: task.blocked_by().to_vec(),
+            level: 0,
+            critical: false,
+            internal: task.is_internal(),
+            attempts: task.failed_attempts(),
+            started_at: None,
+            ended_at: None,
+            fixes: None,
+        }
+    }
 }
