@@ -60,7 +60,7 @@ fn escapes_bidi_and_html_in_names_tasks_messages_and_logs_are_shown_as_text() {
         .clone()
         .find(|row| row["kind"] == "state-file")
         .unwrap();
-    let session = format!("/api/v1/teams/{}", session["key"].as_str().unwrap());
+    let session = format!("/api/v1/teams/{}", session["id"].as_str().unwrap());
     for path in [
         "/api/v1/teams",
         "/api/v1/teams/fix-auth",

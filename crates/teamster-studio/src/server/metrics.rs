@@ -55,10 +55,10 @@ fn figures(studio: &Studio) -> String {
             ("failed", row.progress.failed_tasks),
         ];
         for (status, count) in counts {
-            let labels = [("team", row.key.as_str()), ("status", status)];
+            let labels = [("team", row.id.as_str()), ("status", status)];
             page.gauge("teamster_tasks", "Tasks by status", &labels, count as f64);
         }
-        let labels = [("team", row.key.as_str())];
+        let labels = [("team", row.id.as_str())];
         page.gauge(
             "teamster_problems",
             "Things that need a person",
@@ -70,7 +70,7 @@ fn figures(studio: &Studio) -> String {
         .teams
         .iter()
         .filter(|row| row.state == Viewed::Live);
-    let live = live.filter_map(|row| row.key.parse().ok()).take(MOST_TEAMS);
+    let live = live.filter_map(|row| row.id.parse().ok()).take(MOST_TEAMS);
     for team in live {
         if let Ok(desk) = studio.hub.desk(&team) {
             of_team(&mut page, &desk.view());
@@ -80,7 +80,7 @@ fn figures(studio: &Studio) -> String {
 }
 
 fn of_team(page: &mut Page, view: &TeamView) {
-    let labels = [("team", view.key.as_str())];
+    let labels = [("team", view.id.as_str())];
     page.gauge(
         "teamster_journal_position",
         "The last position of the journal",
@@ -107,7 +107,7 @@ fn of_team(page: &mut Page, view: &TeamView) {
         *verdicts.entry(worker.verdict.as_str()).or_default() += 1;
     }
     for (verdict, count) in verdicts {
-        let labels = [("team", view.key.as_str()), ("verdict", verdict)];
+        let labels = [("team", view.id.as_str()), ("verdict", verdict)];
         page.gauge(
             "teamster_workers",
             "Workers by verdict",

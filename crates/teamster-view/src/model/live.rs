@@ -183,7 +183,7 @@ impl LiveTeam {
         let mut problems = status::with_workers(&self.broken, &self.workers);
         problems.extend(self.unread.iter().cloned());
         let mut view = TeamView {
-            key: self.team.as_str().to_owned(),
+            id: self.team.as_str().to_owned(),
             name: self.team.as_str().to_owned(),
             kind: Some(kind(self.config.kind())),
             project: self.config.project().map(str::to_owned),

@@ -39,7 +39,7 @@ impl Story {
         let progress = Progress::of(&tasks);
         let workers = self.workers(&tasks);
         TeamView {
-            key: self.team.clone(),
+            id: self.team.clone(),
             name: self.team.clone(),
             kind: Some(TeamKind::Teamster),
             project: self.project.clone(),
