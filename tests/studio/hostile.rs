@@ -120,13 +120,13 @@ fn lines_of_a_megabyte_are_cut_and_break_nothing() {
     let studio = Studio::start(&project);
     let teams = studio.get("/api/v1/teams").text();
     assert!(teams.len() < 200_000, "{}", teams.len());
-    let log = studio
+    let shown = studio
         .get("/api/v1/teams/fix-auth/workers/worker-1/log")
         .text();
     assert!(
-        log.len() < 400_000 && log.contains("short"),
+        shown.len() < 400_000 && shown.contains("short"),
         "{}",
-        log.len()
+        shown.len()
     );
     let frame = project.run(["top", "--once"]).succeeds().stdout;
     assert_eq!(frame.lines().count(), 24);
