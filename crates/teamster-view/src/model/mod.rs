@@ -11,6 +11,8 @@
 mod cost;
 mod graph;
 mod live;
+#[cfg(test)]
+mod live_tests;
 mod overview;
 mod patch;
 mod rows;
