@@ -221,6 +221,9 @@ fn the_token_becomes_a_cookie_once_and_is_nowhere_after() {
     assert!(!page.text().contains("<script>"), "no script in the text");
     let again = studio.request("GET", &with).send();
     assert_eq!(again.status, 401, "a token is good once");
+    let again = studio.request("GET", &with).header("Cookie", cookie).send();
+    assert_eq!(again.status, 303, "it does not stay in the address");
+    assert_eq!(again.header("location"), Some("/"));
     // Only the first line that was printed has it; nothing that is kept has.
     let printed = std::fs::read_to_string(&studio.printed).unwrap();
     assert_eq!(printed.matches(&studio.token).count(), 1, "{printed}");
