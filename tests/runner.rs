@@ -26,6 +26,7 @@ mod kit;
 mod party;
 mod run;
 mod store;
+mod studio;
 mod workers;
 mod zombies;
 

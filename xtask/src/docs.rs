@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use teamster_run::plan;
+use teamster_studio::api;
 
 use crate::product::{Answer, Place, Product, workspace};
 pub(crate) use picture::draw;
@@ -17,14 +18,19 @@ const HEAD: &str = "\
 Written by `cargo xtask docs` from what `--help` prints. Do not edit it by hand: `cargo xtask ci` compares.
 ";
 
-/// Writes `docs/cli.md` and the schema of plans, or only says whether they are fresh.
+/// Writes `docs/cli.md`, the schema of plans, the API's document and its types for the page, or only says whether they are fresh.
 pub(crate) fn run(product: &Product, check: bool) -> Result<()> {
     for (name, text) in [
         ("docs/cli.md", command_line(product)?),
         (plan::SCHEMA_FILE, plan::schema_text()),
+        (api::OPENAPI_FILE, openapi()?),
+        (api::TYPESCRIPT_FILE, api::typescript()),
     ] {
         let file = workspace().join(name);
         if !check {
+            if let Some(folder) = file.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
             std::fs::write(&file, text)
                 .with_context(|| format!("cannot write {}", file.display()))?;
         } else if std::fs::read_to_string(&file).unwrap_or_default() != text {
@@ -32,6 +38,10 @@ pub(crate) fn run(product: &Product, check: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn openapi() -> Result<String> {
+    Ok(serde_json::to_string_pretty(&api::openapi())? + "\n")
 }
 
 /// The help of every command, one heading for each.

@@ -25,6 +25,7 @@ pub mod clock;
 pub mod conformance;
 mod error;
 mod file;
+mod folders;
 mod listen;
 mod memory;
 pub mod rebuild;
@@ -35,7 +36,8 @@ mod watch;
 
 pub use clock::{Clock, SystemClock};
 pub use error::{Kind, Result, StoreError};
-pub use file::{FileStore, Settings, client_sessions, keep_journal};
+pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
+pub use folders::Folders;
 pub use listen::{Heard, Listen, Pulse};
 pub use memory::MemStore;
 pub use store::{

@@ -1,6 +1,7 @@
 //! The tasks of a team, rebuilt from its journal alone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use teamster_types::TaskId;
@@ -9,10 +10,10 @@ use teamster_types::json::Object;
 use teamster_types::redact::redact_json;
 use teamster_types::task::Task;
 
-/// Tasks as the journal tells them, up to the last event that was applied.
+/// Tasks as the journal tells them, up to the last event that was applied. Cheap to copy: what did not change is shared.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
-    tasks: BTreeMap<TaskId, Task>,
+    tasks: BTreeMap<TaskId, Arc<Task>>,
     highest: Option<TaskId>,
 }
 
@@ -39,24 +40,30 @@ impl Tasks {
 
     fn change(&mut self, id: &TaskId, data: &Object) {
         // An event that cannot be applied tells of a task that is not known any more.
-        if let Ok(Some(task)) = apply(self.tasks.remove(id), id, data) {
-            self.tasks.insert(id.clone(), task);
+        let before = self.tasks.remove(id).map(Arc::unwrap_or_clone);
+        if let Ok(Some(task)) = apply(before, id, data) {
+            self.tasks.insert(id.clone(), Arc::new(task));
         }
     }
 
     /// Takes one task out.
     pub fn take(&mut self, id: &TaskId) -> Option<Task> {
-        self.tasks.remove(id)
+        self.tasks.remove(id).map(Arc::unwrap_or_clone)
+    }
+
+    /// One task.
+    pub fn get(&self, id: &TaskId) -> Option<&Task> {
+        self.tasks.get(id).map(AsRef::as_ref)
     }
 
     /// The tasks, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.values()
+        self.tasks.values().map(AsRef::as_ref)
     }
 
     /// Those that were not taken out.
     pub fn rest(&self) -> Vec<Task> {
-        self.tasks.values().cloned().collect()
+        self.iter().cloned().collect()
     }
 
     /// The highest id that was ever given.

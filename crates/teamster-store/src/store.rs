@@ -249,6 +249,22 @@ pub trait Read: Send + Sync {
     /// The last `count` events.
     fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage>;
 
+    /// The last event whose type begins with one of these.
+    fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
+        let fits = |event: &Event| kinds.iter().any(|kind| event.kind.starts_with(kind));
+        let mut reach = 200_usize;
+        loop {
+            let page = self.last_events(team, reach)?.events;
+            if let Some(found) = page.iter().rfind(|event| fits(event)) {
+                return Ok(Some(found.clone()));
+            }
+            if page.len() < reach {
+                return Ok(None);
+            }
+            reach = reach.saturating_mul(8);
+        }
+    }
+
     /// Changes from now on, and events after position `after`.
     fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>>;
 }

@@ -11,7 +11,7 @@ use crate::{TaskId, Time};
 pub const LINE_LIMIT: usize = 8 * 1024;
 
 /// One line of the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     /// Grows by one for each event of a team.

@@ -9,7 +9,7 @@ use crate::task::{Status, Task};
 use crate::{TaskId, Time};
 
 /// Where a task stands, as people and programs see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// A worker may take it now.

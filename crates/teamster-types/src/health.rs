@@ -26,7 +26,7 @@ use crate::time::say_span;
 const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
 /// How a worker is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It beats and has no trouble.

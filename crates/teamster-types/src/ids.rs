@@ -69,8 +69,9 @@ impl fmt::Debug for Shown {
 macro_rules! checked_name {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(try_from = "String", into = "String")]
+        #[schemars(with = "String")]
         pub struct $name(String);
 
         impl $name {

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::task::{Status, Task};
 
 /// Counts of a team's tasks. Internal tasks are left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// All of them.

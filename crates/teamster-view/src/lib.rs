@@ -11,6 +11,7 @@
 //! - [`requests`]: what agents want to do and a person has to decide
 //! - [`gate`]: whether a run waits for a person
 //! - [`teams`]: which teams there are and whether anybody of them lives
+//! - [`model`]: all of it for one team, now and at any past moment
 //! - [`status`]: all of it in short, fast enough to be asked every second
 //!
 //! Texts are passed on as they were written. Whoever shows them cleans and redacts them.
@@ -18,6 +19,7 @@
 pub mod gate;
 pub mod graph;
 pub mod messages;
+pub mod model;
 mod native;
 pub mod requests;
 pub mod routes;

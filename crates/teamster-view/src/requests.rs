@@ -9,7 +9,7 @@ use teamster_types::{TaskId, TeamName, Time};
 const LOOKED_THROUGH: usize = 20_000;
 
 /// A request that waits for an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     /// Its name, for the answer.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use teamster_store::{Filed, Read, Result, TeamEntry};
+use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
 use teamster_types::team::{Kind, TeamConfig};
@@ -12,7 +12,8 @@ use teamster_types::{TeamName, Time};
 
 use crate::gate::open_gate;
 use crate::messages;
-use crate::workers::{self, WorkerRow};
+use crate::model::run_now;
+use crate::workers::{self, WorkerRow, Workers};
 
 /// A team as `status` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,7 +35,7 @@ pub struct TeamStatus {
 }
 
 /// Something that needs a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Problem {
     /// What sort of problem.
     pub kind: ProblemKind,
@@ -45,7 +46,7 @@ pub struct Problem {
 }
 
 /// What sort of problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProblemKind {
     /// A file that cannot be understood.
@@ -90,23 +91,32 @@ pub fn of_team(
 ) -> Result<TeamStatus> {
     let (progress, broken) = read.progress(team)?;
     let workers = workers::list(read, team, config, limits)?;
-    let mut problems: Vec<Problem> = broken
-        .iter()
-        .chain(&workers.problems)
-        .map(|file| damaged(&file.file, &file.error))
-        .collect();
-    problems.extend(workers.rows.iter().filter_map(unwell));
+    let mut problems = with_workers(&broken, &workers);
     problems.extend(at_gate(read, team)?);
-    problems.extend(undelivered(&messages::overdue(read, team)?, read.now()));
+    problems.extend(unread(read, team)?);
     Ok(TeamStatus {
         name: team.as_str().to_owned(),
         project: config.project().map(str::to_owned),
         kind: Some(config.kind()),
-        stage: None,
+        stage: run_now(read, team)?.stage,
         progress,
         workers: workers.rows,
         problems,
     })
+}
+
+/// Files that cannot be understood, and workers that are not well.
+pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<Problem> {
+    let files = broken.iter().chain(&workers.problems);
+    files
+        .map(|file| damaged(&file.file, &file.error))
+        .chain(workers.rows.iter().filter_map(unwell))
+        .collect()
+}
+
+/// Messages that nobody has read in time.
+pub(crate) fn unread(read: &dyn Read, team: &TeamName) -> Result<Vec<Problem>> {
+    Ok(undelivered(&messages::overdue(read, team)?, read.now()))
 }
 
 fn empty(name: &str) -> TeamStatus {

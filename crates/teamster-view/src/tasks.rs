@@ -96,19 +96,25 @@ fn free_again(
 pub fn list(read: &dyn Read, team: &TeamName) -> Result<TaskListView> {
     let found = read.tasks(team)?;
     let progress = Progress::of(&found.tasks);
-    let standings = standings(&found.tasks, read.now());
-    let beats = OnceCell::new();
-    let tasks = found.tasks.into_iter().zip(standings);
     Ok(TaskListView {
-        tasks: tasks
-            .map(|(task, standing)| TaskView {
-                standing: free_again(read, team, &task, &beats).unwrap_or(standing),
-                task,
-            })
-            .collect(),
+        tasks: judge(read, team, found.tasks),
         problems: found.problems,
         progress,
     })
+}
+
+/// All tasks of a team, each judged by the others.
+pub(crate) fn judge(read: &dyn Read, team: &TeamName, tasks: Vec<Task>) -> Vec<TaskView> {
+    let standings = standings(&tasks, read.now());
+    let beats = OnceCell::new();
+    tasks
+        .into_iter()
+        .zip(standings)
+        .map(|(task, standing)| TaskView {
+            standing: free_again(read, team, &task, &beats).unwrap_or(standing),
+            task,
+        })
+        .collect()
 }
 
 /// The tasks among `views` that a worker could take now without naming one.

@@ -12,6 +12,7 @@ use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::task::Status;
 use teamster_types::team::{Kind, TeamConfig};
 
+use crate::model::run_now;
 use crate::native::Lead;
 use crate::workers::{is_fresh, life_behind};
 
@@ -109,17 +110,7 @@ fn is_at_work(read: &dyn Read, team: &TeamName) -> bool {
 }
 
 fn has_finished(read: &dyn Read, team: &TeamName) -> bool {
-    // The end of a run is followed by the reports of those who stop, so it is among the last events, not the last.
-    const LAST: usize = 200;
-    read.last_events(team, LAST).is_ok_and(|page| {
-        let last = page.events.iter().rfind(|event| {
-            matches!(
-                event.kind.as_str(),
-                "run.started" | "run.resumed" | "run.finished"
-            )
-        });
-        last.is_some_and(|event| event.kind == "run.finished")
-    })
+    run_now(read, team).is_ok_and(|run| run.finished)
 }
 
 /// Whether the process that hosts a team runs: the one we recorded, or the lead of a team of Claude Code.

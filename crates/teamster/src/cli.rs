@@ -8,8 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     completions, config, demo, doctor, flow, gate, hook, install, journal, man, message, party,
-    plan, plugin, run, shutdown, state_file, status, task, team, trust, uninstall, worker,
-    worktree, zombies,
+    plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
+    uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -38,6 +38,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Status(status::Status),
+    Top(top::Top),
+    Studio(studio::Studio),
+    Replay(replay::Replay),
     Team(team::Team),
     Task(task::Task),
     Run(run::Run),
@@ -116,6 +119,9 @@ fn dispatch(cli: Cli) -> Result {
         Command::Reject(command) => command.run(&Context::find_checked(out)?),
         Command::Revise(command) => command.run(&Context::find_checked(out)?),
         Command::Status(command) => command.run(&Context::find_checked(out)?),
+        Command::Top(command) => command.run(&Context::find_checked(out)?),
+        Command::Replay(command) => command.run(&Context::find_checked(out)?),
+        Command::Studio(command) => command.run(&Context::find_checked(out)?),
         Command::Team(command) => command.run(&Context::find_checked(out)?),
         Command::Task(command) => command.run(&Context::find_checked(out)?),
         Command::Message(command) => command.run(&Context::find_checked(out)?),

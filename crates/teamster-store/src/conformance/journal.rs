@@ -124,6 +124,29 @@ pub(super) fn an_event_of_ones_own_gets_the_next_position(stage: &Stage) {
     assert_eq!(last.task_id, None);
 }
 
+pub(super) fn the_last_event_of_a_type_is_found_wherever_it_is(stage: &Stage) {
+    let find = |kinds: &[&str]| {
+        let found = stage.store.last_of(&stage.team, kinds);
+        let found = found.unwrap_or_else(|error| panic!("{error}"));
+        found.map(|event| (event.seq, event.kind))
+    };
+    assert_eq!(find(&["run."]), None);
+    let record = |kind: &'static str| {
+        let event = NewEvent::new(kind, "host").with("text", "\"type\":\"run.started\"");
+        stage.step("record", stage.store.record(&stage.team, event))
+    };
+    let started = record("run.started");
+    let stage_at = record("run.stage");
+    for _ in 0..300 {
+        record("agent.event");
+    }
+    assert_eq!(find(&["run."]), Some((stage_at, "run.stage".to_owned())));
+    let either = find(&["run.started", "approval."]);
+    assert_eq!(either, Some((started, "run.started".to_owned())));
+    assert_eq!(find(&["verify."]), None);
+    assert_eq!(find(&["team."]).map(|(seq, _)| seq), Some(1));
+}
+
 pub(super) fn a_token_is_nowhere_in_the_journal(stage: &Stage) {
     let first = stage.create("first");
     let mut tokens = Vec::new();

@@ -137,6 +137,7 @@ const STORIES: &[Story] = table! {
             the_pulse_changes_with_the_team_and_only_then,
             every_step_has_its_event_and_its_actor,
             an_event_of_ones_own_gets_the_next_position,
+            the_last_event_of_a_type_is_found_wherever_it_is,
             a_token_is_nowhere_in_the_journal,
             a_secret_is_nowhere_in_the_journal,
             long_texts_come_back_whole,

@@ -17,6 +17,8 @@ pub(super) const SEGMENT: u64 = 64 * 1024 * 1024;
 /// Texts in `data` that are longer than this may move to a blob.
 const LONG_TEXT: usize = 1024;
 const CHUNK: usize = 64 * 1024;
+/// The type of an event stands in the first bytes of its line: before it come numbers, a time and two names.
+const HEAD: usize = 512;
 
 /// The size of the live segment.
 pub(super) fn size(team: &Dir) -> Result<u64> {
@@ -295,6 +297,40 @@ impl<'a> LinesBackwards<'a> {
     }
 }
 
+/// The last event whose type begins with one of these. Lines are told by their first bytes, so that even a long journal
+/// without such an event is gone through quickly.
+pub(super) fn last_of(team: &Dir, kinds: &[&str]) -> Result<Option<Event>> {
+    // A commit of several events that was not finished did not happen.
+    let last = position(team)?;
+    let mut names = files(team)?;
+    while let Some(name) = names.pop() {
+        let end = team.stamp(&name)?.map_or(0, |stamp| stamp.size);
+        let mut lines = LinesBackwards::new(team, &name, end);
+        while let Some((_, bytes, _)) = lines.next_line()? {
+            if may_be(&bytes, kinds)
+                && let Ok(mut event) = serde_json::from_slice::<Event>(&bytes)
+                && event.seq <= last
+                && kinds.iter().any(|kind| event.kind.starts_with(kind))
+            {
+                inflate(team, &mut event)?;
+                return Ok(Some(event));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a line may be an event of one of these types, by its first bytes.
+fn may_be(line: &[u8], kinds: &[&str]) -> bool {
+    const TYPE: &[u8] = b"\"type\":\"";
+    let head = &line[..line.len().min(HEAD)];
+    let place = head.windows(TYPE.len()).position(|window| window == TYPE);
+    place.is_none_or(|place| {
+        let word = &line[place + TYPE.len()..];
+        kinds.iter().any(|kind| word.starts_with(kind.as_bytes()))
+    })
+}
+
 /// The position of the last event; 0 when there is none.
 pub(super) fn position(team: &Dir) -> Result<u64> {
     Ok(tail(team)?.events.last().map_or(0, |event| event.seq))
@@ -344,6 +380,47 @@ pub(super) fn read(team: &Dir, from: u64, limit: usize) -> Result<JournalPage> {
         page.events.clear();
     }
     Ok(page)
+}
+
+/// Every event of a journal in a folder, in order, until `tell` says that it is enough; the lines that are no events.
+/// Under the journal's own name its full segments belong to it, under any other name it is one file. Long texts come
+/// from the blobs beside it.
+pub fn each_event(
+    folder: &Dir,
+    name: &str,
+    tell: &mut dyn FnMut(Event) -> bool,
+) -> Result<Vec<Damaged>> {
+    let names = if name == layout::JOURNAL {
+        files(folder)?
+    } else {
+        vec![name.to_owned()]
+    };
+    let mut damaged = Vec::new();
+    for name in names {
+        let mut offset = 0;
+        loop {
+            let (lines, behind) = lines_from(folder, &name, offset)?;
+            if behind == offset {
+                break;
+            }
+            for (at, bytes) in lines {
+                match serde_json::from_slice::<Event>(&bytes) {
+                    Ok(mut event) => {
+                        inflate(folder, &mut event)?;
+                        if !tell(event) {
+                            return Ok(damaged);
+                        }
+                    }
+                    Err(error) => damaged.push(Damaged {
+                        file: format!("{name} at byte {at}"),
+                        error: error.to_string(),
+                    }),
+                }
+            }
+            offset = behind;
+        }
+    }
+    Ok(damaged)
 }
 
 fn first_seq(team: &Dir, name: &str) -> Result<Option<u64>> {

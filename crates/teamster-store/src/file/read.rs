@@ -442,6 +442,10 @@ impl Read for FileStore {
         journal::read(&dir, (last + 1).saturating_sub(count as u64).max(1), count)
     }
 
+    fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
+        journal::last_of(&self.folders_to_read(team)?.0, kinds)
+    }
+
     fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {
         watch::open(self, team, after)
     }

@@ -4,7 +4,7 @@ mod answer;
 mod attach;
 mod bridge;
 mod list;
-mod logs;
+pub(super) mod logs;
 mod meter;
 mod place;
 mod restart;
@@ -20,7 +20,7 @@ use clap::{Args, Subcommand};
 use crate::context::Context;
 use crate::error::Result;
 pub(super) use list::table;
-pub(super) use wanted::{project, settings, setup_time, tmux};
+pub(super) use wanted::{Named, WorkerArg, project, settings, setup_time, tmux};
 
 /// Start, watch and stop workers
 #[derive(Args, Debug)]

@@ -1,0 +1,310 @@
+//! Every route in one table: the documents are made from it, and the server is tested against it.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use teamster_view::model::{Overview, Patch, TeamView, Timeline};
+
+use super::types::{
+    Answered, ApprovalAnswer, Changes, Diff, Gone, Hello, Journal, Lagging, Log, Messages,
+    NewMessage, ReapWish, Reaped, Sent, Server, StopWish, Stopping, TaskDetail, Zombies,
+};
+
+/// How a route is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// It only looks.
+    Get,
+    /// It changes something.
+    Post,
+}
+
+impl Method {
+    /// The word in an `OpenAPI` document.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Post => "post",
+        }
+    }
+}
+
+/// Something that may stand behind the `?`.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// `integer` or `string`.
+    pub kind: &'static str,
+    /// What it means.
+    pub about: &'static str,
+}
+
+/// Describes a type.
+pub type Describe = fn(&mut SchemaGenerator) -> Schema;
+
+/// One route.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// How it is called.
+    pub method: Method,
+    /// Where, with `{names}` for parts that vary.
+    pub path: &'static str,
+    /// Its name for programs.
+    pub id: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// What may stand behind the `?`.
+    pub query: &'static [Parameter],
+    /// What is sent along.
+    pub body: Option<Describe>,
+    /// What is answered; `None` for a text or a stream.
+    pub answer: Option<Describe>,
+    /// The type of an answer that is no JSON.
+    pub media: &'static str,
+}
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+const AT: Parameter = Parameter {
+    name: "at",
+    kind: "integer",
+    about: "a position of the journal: the team as it was right after that event, from the journal alone",
+};
+
+const fn get(
+    path: &'static str,
+    id: &'static str,
+    about: &'static str,
+    query: &'static [Parameter],
+    answer: Describe,
+) -> Route {
+    Route {
+        method: Method::Get,
+        path,
+        id,
+        about,
+        query,
+        body: None,
+        answer: Some(answer),
+        media: "application/json",
+    }
+}
+
+const fn post(
+    path: &'static str,
+    id: &'static str,
+    about: &'static str,
+    body: Describe,
+    answer: Describe,
+) -> Route {
+    Route {
+        method: Method::Post,
+        path,
+        id,
+        about,
+        query: &[],
+        body: Some(body),
+        answer: Some(answer),
+        media: "application/json",
+    }
+}
+
+/// Every route that is part of the contract.
+pub const ROUTES: &[Route] = &[
+    get(
+        "/api/v1/server",
+        "server",
+        "The server itself",
+        &[],
+        of::<Server>,
+    ),
+    get(
+        "/api/v1/teams",
+        "teams",
+        "Every team and every watched project, in short",
+        &[],
+        of::<Overview>,
+    ),
+    get(
+        "/api/v1/teams/{team}",
+        "team",
+        "One team, now or at a past moment",
+        &[AT],
+        of::<TeamView>,
+    ),
+    get(
+        "/api/v1/teams/{team}/timeline",
+        "timeline",
+        "What happened when, a lane for each worker",
+        &[AT],
+        of::<Timeline>,
+    ),
+    get(
+        "/api/v1/teams/{team}/tasks/{task}",
+        "task",
+        "Everything about one task",
+        &[AT],
+        of::<TaskDetail>,
+    ),
+    get(
+        "/api/v1/teams/{team}/messages",
+        "messages",
+        "Messages from the journal, newest page first",
+        &[
+            Parameter {
+                name: "before",
+                kind: "integer",
+                about: "only messages before this position of the journal",
+            },
+            Parameter {
+                name: "limit",
+                kind: "integer",
+                about: "at most so many; 50 unless said, at most 500",
+            },
+        ],
+        of::<Messages>,
+    ),
+    get(
+        "/api/v1/teams/{team}/journal",
+        "journal",
+        "A part of the journal",
+        &[
+            Parameter {
+                name: "from",
+                kind: "integer",
+                about: "from this position on; without it, the last events",
+            },
+            Parameter {
+                name: "limit",
+                kind: "integer",
+                about: "at most so many; 200 unless said, at most 1,000",
+            },
+        ],
+        of::<Journal>,
+    ),
+    get(
+        "/api/v1/teams/{team}/workers/{worker}/log",
+        "log",
+        "What a worker's agent sent while it worked on a task",
+        &[
+            Parameter {
+                name: "task",
+                kind: "string",
+                about: "of this task; the latest unless said",
+            },
+            Parameter {
+                name: "after",
+                kind: "integer",
+                about: "what came after `next` of an earlier answer",
+            },
+        ],
+        of::<Log>,
+    ),
+    get(
+        "/api/v1/teams/{team}/changes",
+        "changes",
+        "What the branches of a team changed",
+        &[],
+        of::<Changes>,
+    ),
+    get(
+        "/api/v1/teams/{team}/changes/{branch}",
+        "diff",
+        "What one branch changed, as text; `branch` is a worker or `integration`",
+        &[Parameter {
+            name: "path",
+            kind: "string",
+            about: "only of this file",
+        }],
+        of::<Diff>,
+    ),
+    get(
+        "/api/v1/zombies",
+        "zombies",
+        "What is over but still there",
+        &[],
+        of::<Zombies>,
+    ),
+    Route {
+        method: Method::Get,
+        path: "/api/v1/events",
+        id: "events",
+        about: "Changes as they happen, as server-sent events. With `team`: `journal` (an Event, with its position as the id: each \
+                once and in order, resumed by Last-Event-ID), `view` (a TeamView, at the beginning) and `patch` (a Patch to it). \
+                Without: `overview` (an Overview, at the beginning and whenever it changed). Also `hello`, `lagging` and `gone`.",
+        query: &[
+            Parameter {
+                name: "team",
+                kind: "string",
+                about: "the team to hear about; without it, all teams in short",
+            },
+            Parameter {
+                name: "after",
+                kind: "integer",
+                about: "journal events after this position; Last-Event-ID counts more; without both, only new ones",
+            },
+        ],
+        body: None,
+        answer: None,
+        media: "text/event-stream",
+    },
+    post(
+        "/api/v1/teams/{team}/messages",
+        "send",
+        "Send a message, as `teamster message send` does",
+        of::<NewMessage>,
+        of::<Sent>,
+    ),
+    post(
+        "/api/v1/teams/{team}/workers/{worker}/stop",
+        "stop",
+        "Stop a worker, as `teamster worker stop` does",
+        of::<StopWish>,
+        of::<Stopping>,
+    ),
+    post(
+        "/api/v1/teams/{team}/drain",
+        "drain",
+        "Let everyone finish the current task and stop, as `teamster shutdown --drain` does",
+        of::<StopWish>,
+        of::<Stopping>,
+    ),
+    post(
+        "/api/v1/teams/{team}/approval",
+        "approval",
+        "Answer at the gate, as `teamster approve`, `reject` and `revise` do",
+        of::<ApprovalAnswer>,
+        of::<Answered>,
+    ),
+    post(
+        "/api/v1/zombies/reap",
+        "reap",
+        "Remove what is over, as `teamster zombies reap` does",
+        of::<ReapWish>,
+        of::<Reaped>,
+    ),
+    Route {
+        method: Method::Get,
+        path: "/api/v1/openapi.json",
+        id: "openapi",
+        about: "This document",
+        query: &[],
+        body: None,
+        answer: None,
+        media: "application/json",
+    },
+    Route {
+        method: Method::Get,
+        path: "/metrics",
+        id: "metrics",
+        about: "Figures of every team for Prometheus",
+        query: &[],
+        body: None,
+        answer: None,
+        media: "text/plain",
+    },
+];
+
+/// Types that only the stream of events has.
+pub(super) const STREAMED: &[Describe] = &[of::<Patch>, of::<Hello>, of::<Lagging>, of::<Gone>];

@@ -1,0 +1,251 @@
+//! One team as it is now, kept current.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use teamster_store::{Change, Damaged, Kind as ErrorKind, Read, Result, TeamEntry};
+use teamster_types::event::Event;
+use teamster_types::graph::critical_path;
+use teamster_types::health::Limits;
+use teamster_types::progress::Progress;
+use teamster_types::task::Task;
+use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::{TaskId, TeamName};
+
+use super::graph::levels;
+use super::patch::Patch;
+use super::rows::{TaskRow, Worker};
+use super::story::{PAGE, Story};
+use super::team::{TeamKind, TeamView, Viewed};
+use crate::status::{self, Problem};
+use crate::tasks::judge;
+use crate::teams::{self, TeamState};
+use crate::workers::{self, Workers};
+
+/// When more tasks than this changed at once, all are read together.
+const READ_ONE_BY_ONE: usize = 50;
+
+/// One team as it is now. The present comes from the store, as everywhere; the journal adds what only it knows, and may
+/// be read bit by bit while the present is shown already.
+pub struct LiveTeam {
+    team: TeamName,
+    limits: Limits,
+    config: TeamConfig,
+    tasks: BTreeMap<TaskId, Task>,
+    broken: Vec<Damaged>,
+    workers: Workers,
+    unread: Vec<Problem>,
+    state: Viewed,
+    story: Story,
+    last: u64,
+    view: TeamView,
+}
+
+impl LiveTeam {
+    /// Looks at a team for the first time. Its journal is not read yet: [`LiveTeam::read_on`] does that.
+    pub fn open(read: &dyn Read, team: &TeamName, limits: &Limits) -> Result<Self> {
+        let config = read.team(team)?;
+        // Before the tasks: what is changed meanwhile is told again by its event.
+        let last = read.position(team)?;
+        let found = read.tasks(team)?;
+        let mut live = Self {
+            team: team.clone(),
+            limits: *limits,
+            tasks: by_id(found.tasks),
+            broken: found.problems,
+            workers: workers::list(read, team, &config, limits)?,
+            unread: status::unread(read, team)?,
+            state: Viewed::Stale,
+            story: Story::of(team.as_str()),
+            last,
+            view: Story::of(team.as_str()).view(),
+            config,
+        };
+        live.state = live.state_now(read);
+        live.view = live.look(read);
+        Ok(live)
+    }
+
+    /// The position up to which changes are known.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// What a person sees.
+    pub fn view(&self) -> &TeamView {
+        &self.view
+    }
+
+    /// What the journal tells, as far as it is read.
+    pub fn story(&self) -> &Story {
+        &self.story
+    }
+
+    /// Whether the whole journal is counted in.
+    pub fn is_read(&self) -> bool {
+        self.story.seq() >= self.last
+    }
+
+    /// Reads the next part of the journal; what that changed.
+    pub fn read_on(&mut self, read: &dyn Read) -> Result<Option<Patch>> {
+        let before = self.story.seq();
+        let next = self.last.min(before + PAGE as u64);
+        self.story.tell_up_to(read, &self.team, next)?;
+        if self.story.seq() == before {
+            // Positions that nobody can read will not be there later either.
+            self.last = before;
+        }
+        // A view for each page would cost more than the pages.
+        if self.is_read() {
+            return Ok(self.update(read));
+        }
+        Ok(None)
+    }
+
+    /// Takes changes in; what they changed in the view.
+    pub fn apply(&mut self, read: &dyn Read, changes: &[Change]) -> Result<Option<Patch>> {
+        let mut again = false;
+        let mut crew = changes.is_empty();
+        let mut touched = BTreeSet::new();
+        for change in changes {
+            match change {
+                Change::Event(event) => {
+                    if event.seq == self.story.seq() + 1 {
+                        self.story.apply(event);
+                    }
+                    self.last = self.last.max(event.seq);
+                    tasks_of(event, &mut touched);
+                    crew |= !event.kind.starts_with("task.") && event.kind != "agent.event";
+                }
+                Change::Beat(_) => crew = true,
+                Change::Foreign => again = true,
+            }
+        }
+        if again || touched.len() > READ_ONE_BY_ONE || !self.read_tasks(read, touched) {
+            let found = read.tasks(&self.team)?;
+            self.tasks = by_id(found.tasks);
+            self.broken = found.problems;
+        }
+        if again || crew {
+            self.config = read.team(&self.team)?;
+            self.workers = workers::list(read, &self.team, &self.config, &self.limits)?;
+            self.unread = status::unread(read, &self.team)?;
+            self.state = self.state_now(read);
+        }
+        Ok(self.update(read))
+    }
+
+    /// Reads these tasks anew. `false`: one cannot be understood, which is told when all are read again.
+    fn read_tasks(&mut self, read: &dyn Read, touched: BTreeSet<TaskId>) -> bool {
+        for id in touched {
+            match read.task(&self.team, &id) {
+                Ok(task) => {
+                    self.tasks.insert(id, task);
+                }
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    self.tasks.remove(&id);
+                }
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn update(&mut self, read: &dyn Read) -> Option<Patch> {
+        let after = self.look(read);
+        let patch = Patch::between(&self.view, &after);
+        self.view = after;
+        patch
+    }
+
+    fn state_now(&self, read: &dyn Read) -> Viewed {
+        let entry = TeamEntry {
+            name: self.team.as_str().to_owned(),
+            config: Ok(self.config.clone()),
+        };
+        viewed(teams::row(read, &entry).state)
+    }
+
+    fn look(&self, read: &dyn Read) -> TeamView {
+        let tasks: Vec<Task> = self.tasks.values().cloned().collect();
+        let critical = critical_path(&tasks);
+        let on_it: HashSet<&TaskId> = critical.iter().collect();
+        let levels = levels(&tasks);
+        let progress = Progress::of(&tasks);
+        let rows = judge(read, &self.team, tasks)
+            .into_iter()
+            .map(|view| {
+                let id = view.task().id();
+                let mut row = TaskRow::of(view.task(), view.state(), view.reason().to_owned());
+                row.level = levels.get(id).copied().unwrap_or(0);
+                row.critical = on_it.contains(id);
+                row
+            })
+            .collect();
+        let mut problems = status::with_workers(&self.broken, &self.workers);
+        problems.extend(self.unread.iter().cloned());
+        let mut view = TeamView {
+            id: self.team.as_str().to_owned(),
+            name: self.team.as_str().to_owned(),
+            kind: Some(kind(self.config.kind())),
+            project: self.config.project().map(str::to_owned),
+            description: self.config.description().to_owned(),
+            state: self.state,
+            seq: self.last,
+            at: self.story.last(),
+            past: false,
+            progress,
+            workers: self.roster(),
+            tasks: rows,
+            critical_path: critical,
+            problems,
+            ..Story::of(self.team.as_str()).view()
+        };
+        self.story.complete(&mut view);
+        view
+    }
+
+    fn roster(&self) -> Vec<Worker> {
+        let rows = self.workers.rows.iter().cloned();
+        rows.map(|row| {
+            let mut worker = Worker::of(row);
+            let task = worker.current_task_id.as_ref();
+            worker.current_task = task
+                .and_then(|id| self.tasks.get(id))
+                .map(|task| task.subject().to_owned());
+            worker
+        })
+        .collect()
+    }
+}
+
+/// The tasks that an event changed.
+fn tasks_of(event: &Event, touched: &mut BTreeSet<TaskId>) {
+    if event.kind.starts_with("task.") {
+        touched.extend(event.task_id.clone());
+    }
+    let also = event.data.get("also").and_then(|also| also.as_object());
+    let also = also.into_iter().flat_map(|also| also.keys());
+    touched.extend(also.filter_map(|id| id.parse::<TaskId>().ok()));
+}
+
+fn by_id(tasks: Vec<Task>) -> BTreeMap<TaskId, Task> {
+    let tasks = tasks.into_iter();
+    tasks.map(|task| (task.id().clone(), task)).collect()
+}
+
+/// Whose team it is, in the words of the model.
+pub(super) fn kind(kind: Kind) -> TeamKind {
+    match kind {
+        Kind::Teamster => TeamKind::Teamster,
+        Kind::Claude => TeamKind::Claude,
+    }
+}
+
+/// Whether a team of the store still does something, in the words of the model.
+pub(super) fn viewed(state: TeamState) -> Viewed {
+    match state {
+        TeamState::Live => Viewed::Live,
+        TeamState::Stale => Viewed::Stale,
+        TeamState::Ended => Viewed::Ended,
+    }
+}

@@ -1,0 +1,149 @@
+//! Every team on the machine, in short.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use teamster_store::{Read, Result, TeamEntry};
+use teamster_types::health::Limits;
+use teamster_types::progress::Progress;
+use teamster_types::{TeamName, Time};
+
+use super::live::{kind, viewed};
+use super::stage::{RunNow, run_now};
+use super::team::{TeamKind, Viewed};
+use crate::{status, teams};
+
+/// One team, as the list of teams shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TeamRow {
+    /// Its name in the API.
+    pub id: String,
+    /// Its own name. A foreign program may have chosen any.
+    pub name: String,
+    /// Whose team.
+    pub kind: Option<TeamKind>,
+    /// The project it works on.
+    pub project: Option<String>,
+    /// Whether it still does something.
+    pub state: Viewed,
+    /// The stage of its run.
+    pub stage: Option<String>,
+    /// How many workers it has.
+    pub members: usize,
+    /// How far it is.
+    pub progress: Progress,
+    /// How many things need a person.
+    pub problems: usize,
+    /// Whether a decision waits for a person.
+    pub awaits_approval: bool,
+    /// The last position of its journal; 0 when it has none.
+    pub seq: u64,
+    /// When something last happened.
+    pub updated_at: Option<Time>,
+    /// The team of the store that a state file tells about too.
+    pub same_as: Option<String>,
+    /// What is wrong with its registry.
+    pub problem: Option<String>,
+}
+
+/// A project that is watched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Project {
+    /// Its folder.
+    pub path: String,
+    /// Its last part, for people.
+    pub name: String,
+    /// `inactive` when there is neither a team nor a state file; else the liveliest state of what there is.
+    pub state: Viewed,
+    /// How many teams and sessions are there.
+    pub teams: usize,
+    /// Whether the folder is there.
+    pub exists: bool,
+}
+
+/// All teams and projects.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Overview {
+    /// The teams: live ones first, then by name.
+    pub teams: Vec<TeamRow>,
+    /// The projects that are watched, by path.
+    pub projects: Vec<Project>,
+}
+
+/// What the name of a team in the API begins with when its folder's name is no team's name.
+const ODD: &str = "odd~";
+
+impl TeamRow {
+    /// One team of the store in short.
+    pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<Self> {
+        let short = teams::row(read, entry);
+        let status = status::of_entry(read, entry, limits)?;
+        let team = entry.name.parse::<TeamName>().ok();
+        let mut last = None;
+        let mut now = RunNow::default();
+        if let (Some(team), None) = (&team, &short.problem) {
+            last = read.last_events(team, 1)?.events.pop();
+            now = run_now(read, team)?;
+        }
+        Ok(Self {
+            id: match team {
+                Some(team) => team.as_str().to_owned(),
+                None => format!("{ODD}{}", entry.name),
+            },
+            name: short.name,
+            kind: short.kind.map(kind),
+            project: short.project,
+            state: viewed(short.state),
+            stage: status.stage,
+            members: short.members,
+            progress: status.progress,
+            problems: status.problems.len(),
+            awaits_approval: now.awaits_approval,
+            seq: last.as_ref().map_or(0, |event| event.seq),
+            updated_at: last.map(|event| event.ts),
+            same_as: None,
+            problem: short.problem,
+        })
+    }
+}
+
+impl Overview {
+    /// Puts rows in order, tells which sessions tell of a team that is there anyway, and sums the projects up.
+    pub fn of(mut teams: Vec<TeamRow>, projects: &[(String, bool)]) -> Self {
+        let known: Vec<(String, String, Option<String>)> = teams
+            .iter()
+            .filter(|row| row.kind != Some(TeamKind::StateFile))
+            .map(|row| (row.name.clone(), row.id.clone(), row.project.clone()))
+            .collect();
+        for row in &mut teams {
+            if row.kind == Some(TeamKind::StateFile) {
+                let same = known
+                    .iter()
+                    .find(|(name, _, project)| *name == row.name && *project == row.project);
+                row.same_as = same.map(|(_, id, _)| id.clone());
+            }
+        }
+        teams.sort_by(|a, b| (a.state, &a.name, &a.id).cmp(&(b.state, &b.name, &b.id)));
+        let projects = projects
+            .iter()
+            .map(|(path, exists)| {
+                let here = teams
+                    .iter()
+                    .filter(|row| row.project.as_deref() == Some(path));
+                Project {
+                    name: path.rsplit('/').next().unwrap_or(path).to_owned(),
+                    state: here
+                        .clone()
+                        .map(|row| row.state)
+                        .min()
+                        .unwrap_or(Viewed::Inactive),
+                    teams: here.count(),
+                    path: path.clone(),
+                    exists: *exists,
+                }
+            })
+            .collect();
+        Self { teams, projects }
+    }
+}

@@ -1,0 +1,141 @@
+//! What changed between two views of one team.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use teamster_types::progress::Progress;
+use teamster_types::{TaskId, Time};
+
+use super::cost::Cost;
+use super::rows::{Message, TaskRow, Worker};
+use super::run::{Approval, Merge, Run, Verification};
+use super::team::{History, TeamView, Viewed};
+use crate::status::Problem;
+
+/// What changed between two views of one team. A part that is left out is as it was; applying a patch twice changes
+/// nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Patch {
+    /// The position of the journal that the view shows now.
+    pub seq: u64,
+    /// The moment of that event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// Whether the team still does something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Viewed>,
+    /// How far it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// How much of the journal is counted in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
+    /// Workers that are new or changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<Worker>,
+    /// Every worker in order, when one came or went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_names: Option<Vec<String>>,
+    /// Tasks that are new or changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskRow>,
+    /// Tasks that are gone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub removed_tasks: Vec<TaskId>,
+    /// The longest chain of tasks that are not completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub critical_path: Option<Vec<TaskId>>,
+    /// Messages that are new.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
+    /// How many messages there were in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_count: Option<u64>,
+    /// The run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<Run>,
+    /// The gate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+    /// Every verification.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verifications: Option<Vec<Verification>>,
+    /// Every merge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merges: Option<Vec<Merge>>,
+    /// What was spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// What needs a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problems: Option<Vec<Problem>>,
+}
+
+fn changed<T: PartialEq + Clone>(before: &T, after: &T) -> Option<T> {
+    (before != after).then(|| after.clone())
+}
+
+impl Patch {
+    /// What makes `after` of `before`; `None` when nothing is different.
+    pub fn between(before: &TeamView, after: &TeamView) -> Option<Self> {
+        let names = |view: &TeamView| -> Vec<String> {
+            let names = view.workers.iter().map(|worker| worker.name.clone());
+            names.collect()
+        };
+        let newest = before.messages.last().map_or(0, |message| message.seq);
+        let patch = Self {
+            seq: after.seq,
+            at: changed(&before.at, &after.at).flatten(),
+            state: changed(&before.state, &after.state),
+            progress: changed(&before.progress, &after.progress),
+            history: changed(&before.history, &after.history),
+            workers: different(&before.workers, &after.workers, |worker| &worker.name),
+            worker_names: changed(&names(before), &names(after)),
+            tasks: different(&before.tasks, &after.tasks, |task| &task.id),
+            removed_tasks: gone(&before.tasks, &after.tasks),
+            critical_path: changed(&before.critical_path, &after.critical_path),
+            messages: after
+                .messages
+                .iter()
+                .filter(|message| message.seq > newest)
+                .cloned()
+                .collect(),
+            message_count: changed(&before.message_count, &after.message_count),
+            run: changed(&before.run, &after.run).flatten(),
+            approval: changed(&before.approval, &after.approval).flatten(),
+            verifications: changed(&before.verifications, &after.verifications),
+            merges: changed(&before.merges, &after.merges),
+            cost: changed(&before.cost, &after.cost),
+            problems: changed(&before.problems, &after.problems),
+        };
+        let nothing = Self {
+            seq: before.seq,
+            ..Self::default()
+        };
+        (patch != nothing).then_some(patch)
+    }
+}
+
+/// Rows of `after` that `before` does not have just so. Both are in the order of their names, nearly always the same.
+fn different<T: PartialEq + Clone, K: Ord>(
+    before: &[T],
+    after: &[T],
+    key: impl Fn(&T) -> &K,
+) -> Vec<T> {
+    let known: std::collections::BTreeMap<&K, &T> =
+        before.iter().map(|row| (key(row), row)).collect();
+    after
+        .iter()
+        .filter(|row| known.get(key(row)) != Some(row))
+        .cloned()
+        .collect()
+}
+
+fn gone(before: &[TaskRow], after: &[TaskRow]) -> Vec<TaskId> {
+    let left: std::collections::BTreeSet<&TaskId> = after.iter().map(|task| &task.id).collect();
+    before
+        .iter()
+        .filter(|task| !left.contains(&task.id))
+        .map(|task| task.id.clone())
+        .collect()
+}

@@ -1,0 +1,271 @@
+//! A run: its stages, what was merged and verified, and the gate.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use teamster_types::{TaskId, Time};
+
+use super::cost::Budget;
+
+/// A run, as its events tell it. What was not told is `null`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// The sentence.
+    pub task: String,
+    /// Who was asked for: `3:executor`.
+    pub agents: String,
+    /// Who takes part.
+    pub members: Vec<RunMember>,
+    /// What the work starts from.
+    pub base: Option<Base>,
+    /// What is run to verify the work.
+    pub verify: Vec<VerifyCommand>,
+    /// `ask`, `auto` or `never`.
+    pub approve: Option<String>,
+    /// How many rounds of fixing there are at most.
+    pub max_fix: Option<u64>,
+    /// `staged`, `party` or `pdca`.
+    pub flow: Option<String>,
+    /// Who leads.
+    pub leader: Option<String>,
+    /// Whether the workers share the project's own folder.
+    pub in_place: bool,
+    /// What it may spend.
+    pub budget: Option<Budget>,
+    /// How many files of the user's are not part of the base.
+    pub uncommitted: u64,
+    /// The stage it is in: `plan`, `requirements`, `execute`, `verify`, `fix`, `approval` or `end`.
+    pub stage: Option<String>,
+    /// The round of fixing.
+    pub round: u64,
+    /// Every stage it entered, in order.
+    pub stages: Vec<Stage>,
+    /// Its plan.
+    pub plan: Option<Plan>,
+    /// When it began.
+    pub started_at: Option<Time>,
+    /// When a host last took it over.
+    pub resumed_at: Option<Time>,
+    /// How it ended.
+    pub finished: Option<Finished>,
+}
+
+/// Somebody who takes part in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RunMember {
+    /// Its name.
+    pub name: String,
+    /// Which client it drives.
+    pub provider: Option<String>,
+    /// What it is for.
+    pub role: Option<String>,
+    /// Which model it uses.
+    pub model: Option<String>,
+}
+
+/// What the work of a run starts from.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Base {
+    /// The commit.
+    pub commit: String,
+    /// The branch.
+    pub branch: Option<String>,
+}
+
+/// A command that verifies.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct VerifyCommand {
+    /// The command.
+    pub command: String,
+    /// Who says so.
+    pub source: Option<String>,
+}
+
+/// A stage that a run entered.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Stage {
+    /// Which.
+    pub stage: String,
+    /// When.
+    pub at: Time,
+    /// Its place in the journal.
+    pub seq: u64,
+    /// Why.
+    pub reason: String,
+    /// The round of fixing.
+    pub round: u64,
+}
+
+/// The plan of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Plan {
+    /// `file`, `leader` or `sentence`.
+    pub source: String,
+    /// Its file.
+    pub path: Option<String>,
+    /// Its tasks.
+    pub tasks: Vec<PlanTask>,
+}
+
+/// One task of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanTask {
+    /// Its name in the plan.
+    pub label: String,
+    /// Its id in the team.
+    pub id: Option<TaskId>,
+    /// What to do.
+    pub subject: String,
+    /// What it waits for, by name.
+    pub blocked_by: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Finished {
+    /// `complete`, `rejected`, `rolled-back`, `failed`, `cancelled`, `budget` or `tasks-failed`.
+    pub outcome: String,
+    /// The exit code of `teamster run`.
+    pub exit_code: Option<i64>,
+    /// Why.
+    pub reason: String,
+    /// The commit that landed.
+    pub commit: Option<String>,
+    /// When.
+    pub at: Time,
+}
+
+/// How a verification stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VerificationState {
+    /// It runs.
+    Running,
+    /// It passed.
+    Passed,
+    /// It failed.
+    Failed,
+    /// It failed and passed at once again; that is not a pass.
+    Flaky,
+}
+
+/// One command that was run to verify.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verification {
+    /// Its place in the journal.
+    pub seq: u64,
+    /// `base` or `integration`.
+    pub on: String,
+    /// Of which commit.
+    pub commit: String,
+    /// The command.
+    pub command: String,
+    /// The round of fixing.
+    pub round: u64,
+    /// How it stands.
+    pub state: VerificationState,
+    /// Its exit code.
+    pub exit_code: Option<i64>,
+    /// How long it took.
+    pub seconds: Option<f64>,
+    /// Whether it was ended at its limit.
+    pub timed_out: bool,
+    /// Its last lines.
+    pub last: String,
+    /// Its whole output, in the project.
+    pub log: Option<String>,
+    /// Whether it counts against the team: not when it failed on the base already.
+    pub charged: bool,
+    /// When it began.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+}
+
+/// How a merge stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MergeState {
+    /// It was predicted, and not made yet.
+    Predicted,
+    /// It was made.
+    Merged,
+    /// It conflicts.
+    Conflict,
+}
+
+/// The merge of one task's work.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Merge {
+    /// Its place in the journal.
+    pub seq: u64,
+    /// Of which task.
+    pub task_id: Option<TaskId>,
+    /// Whose work.
+    pub worker: Option<String>,
+    /// The commit.
+    pub commit: String,
+    /// How it stands.
+    pub state: MergeState,
+    /// What was predicted: `clean`, `conflict`, `already` or `unrelated`.
+    pub predicted: Option<String>,
+    /// The merge commit.
+    pub merge: Option<String>,
+    /// The files that conflict.
+    pub files: Vec<String>,
+    /// How many times it conflicted.
+    pub times: u64,
+    /// Whether it is not tried again.
+    pub is_final: bool,
+    /// The task that repairs it.
+    pub fix_task: Option<TaskId>,
+    /// When.
+    pub at: Time,
+}
+
+/// The gate of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    /// Its place in the journal.
+    pub seq: u64,
+    /// Its name.
+    pub gate: String,
+    /// The commit that is decided about.
+    pub commit: String,
+    /// What it is compared with.
+    pub base: Option<String>,
+    /// The branch that it would land on.
+    pub branch: Option<String>,
+    /// Whether verification ran and passed.
+    pub verified: bool,
+    /// What to know, in words.
+    pub words: String,
+    /// When it opened.
+    pub asked_at: Time,
+    /// Whether an answer is still waited for.
+    pub waits: bool,
+    /// What was answered.
+    pub answer: Option<Answer>,
+}
+
+/// An answer at the gate.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Answer {
+    /// `approve`, `reject` or `revise`.
+    pub answer: String,
+    /// Whether the run has taken it. Until then somebody has only said it.
+    pub taken: bool,
+    /// Who.
+    pub by: String,
+    /// Whether the work is to be taken back.
+    pub rollback: bool,
+    /// What to change.
+    pub text: String,
+    /// When.
+    pub at: Time,
+}

@@ -1,0 +1,214 @@
+//! Sessions that are known by their state files, whoever wrote them.
+
+use std::path::{Path, PathBuf};
+
+use teamster_claude::state::{
+    AgentState, Shown, StateError, States, Status, Viewed as StateViewed,
+};
+use teamster_fs::layout::{self, Layout};
+use teamster_types::Time;
+use teamster_types::health::Verdict;
+
+use super::overview::TeamRow;
+use super::rows::{Message, Worker};
+use super::story::Story;
+use super::team::{Session, TeamKind, TeamView, Viewed};
+
+/// What the name of a session in the API begins with. No team's name can.
+const PREFIX: &str = "session~";
+
+/// The state files of one project.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    project: PathBuf,
+    states: States,
+}
+
+impl Sessions {
+    /// Those of `project`.
+    pub fn of(layout: &Layout, project: &Path) -> Self {
+        Self {
+            project: project.to_owned(),
+            states: States::of(&layout.of_project(project)),
+        }
+    }
+
+    /// Whether a name in the API is one of a session.
+    pub fn is_id(id: &str) -> bool {
+        id.starts_with(PREFIX)
+    }
+
+    /// Every session of the project in short.
+    pub fn rows(&self, now: Time) -> Vec<TeamRow> {
+        let mut rows: Vec<TeamRow> = self
+            .shown()
+            .iter()
+            .map(|shown| self.row(shown, now))
+            .collect();
+        if let Err(StateError::Corrupt { error, .. }) = self.states.read() {
+            rows.push(TeamRow {
+                state: Viewed::Stale,
+                problem: Some(format!(
+                    "{} cannot be understood: {error}",
+                    layout::AGENT_STATE
+                )),
+                problems: 1,
+                ..self.empty_row()
+            });
+        }
+        rows
+    }
+
+    /// One session as a whole.
+    pub fn view(&self, id: &str, now: Time) -> Option<TeamView> {
+        let shown = self.shown();
+        let shown = shown.iter().find(|shown| self.id(&shown.state) == id)?;
+        Some(self.whole(shown, now))
+    }
+
+    fn shown(&self) -> Vec<Shown> {
+        self.states.all().unwrap_or_default()
+    }
+
+    fn id(&self, state: &AgentState) -> String {
+        id_of(&self.project, &state.session_id)
+    }
+
+    fn empty_row(&self) -> TeamRow {
+        TeamRow {
+            id: id_of(&self.project, ""),
+            name: String::new(),
+            kind: Some(TeamKind::StateFile),
+            project: Some(self.project.display().to_string()),
+            state: Viewed::Inactive,
+            stage: None,
+            members: 0,
+            progress: teamster_types::progress::Progress::default(),
+            problems: 0,
+            awaits_approval: false,
+            seq: 0,
+            updated_at: None,
+            same_as: None,
+            problem: None,
+        }
+    }
+
+    fn row(&self, shown: &Shown, now: Time) -> TeamRow {
+        let state = &shown.state;
+        TeamRow {
+            id: self.id(state),
+            name: name_of(state),
+            state: viewed(state.viewed(now)),
+            stage: Some(state.pdca_phase.as_str().to_owned()),
+            members: state.teammates.len(),
+            progress: state.progress,
+            updated_at: state.updated(),
+            ..self.empty_row()
+        }
+    }
+
+    fn whole(&self, shown: &Shown, now: Time) -> TeamView {
+        let state = &shown.state;
+        let id = self.id(state);
+        let view = viewed(state.viewed(now));
+        TeamView {
+            name: name_of(state),
+            kind: Some(TeamKind::StateFile),
+            project: Some(self.project.display().to_string()),
+            description: state.feature.clone(),
+            state: view,
+            at: state.updated(),
+            past: false,
+            progress: state.progress,
+            workers: state
+                .teammates
+                .iter()
+                .map(|row| {
+                    let (verdict, evidence) = judged(row.status, view, &row.last_activity_at, now);
+                    Worker {
+                        role: Some(row.role.clone()),
+                        model: Some(row.model.as_str().to_owned()),
+                        status: Some(row.status.as_str().to_owned()),
+                        verdict,
+                        evidence,
+                        current_task_id: row.task_id.as_ref().and_then(|id| id.parse().ok()),
+                        current_task: row.current_task.clone(),
+                        since: row.started_at.parse().ok(),
+                        last_event_at: row.last_activity_at.parse().ok(),
+                        ..Worker::named(&row.name)
+                    }
+                })
+                .collect(),
+            messages: state
+                .recent_messages
+                .iter()
+                .map(|letter| Message {
+                    seq: 0,
+                    id: String::new(),
+                    kind: "message".to_owned(),
+                    from: letter.from.clone(),
+                    to: letter.to.clone(),
+                    content: letter.content.clone(),
+                    sent_at: letter.timestamp.parse().ok(),
+                    task_id: None,
+                })
+                .collect(),
+            message_count: state.recent_messages.len() as u64,
+            session: Some(Session {
+                file: if shown.is_main {
+                    format!("{}/{}", layout::BKIT, layout::AGENT_STATE)
+                } else {
+                    let (folder, id) = (layout::STATE_SESSIONS, &state.session_id);
+                    format!("{}/{folder}/{id}.json", layout::BKIT)
+                },
+                session_id: state.session_id.clone(),
+                feature: state.feature.clone(),
+                pdca_phase: state.pdca_phase.as_str().to_owned(),
+                orchestration_pattern: state.orchestration_pattern.as_str().to_owned(),
+                cto_agent: state.cto_agent.as_str().to_owned(),
+                started_at: state.started_at.parse().ok(),
+                last_updated: state.updated(),
+            }),
+            ..Story::of(&id).view()
+        }
+    }
+}
+
+/// A state file proves nobody alive: it only says what its writer last said.
+fn judged(status: Status, view: Viewed, active: &str, now: Time) -> (Verdict, Vec<String>) {
+    let heard = active.parse().ok().map(|at: Time| {
+        let ago = teamster_types::time::say_span(now.since(at));
+        format!("last active {ago} ago")
+    });
+    let mut evidence = vec![format!("its state file calls it {}", status.as_str())];
+    evidence.extend(heard);
+    let verdict = match (status, view) {
+        (Status::Spawning | Status::Working | Status::Idle, Viewed::Live) => Verdict::Healthy,
+        _ => Verdict::Unknown,
+    };
+    (verdict, evidence)
+}
+
+fn name_of(state: &AgentState) -> String {
+    let names = [&state.team_name, &state.feature, &state.session_id];
+    let name = names.into_iter().find(|name| !name.is_empty());
+    name.cloned().unwrap_or_else(|| "session".to_owned())
+}
+
+/// The same session has the same name, whichever of the files it is in.
+fn id_of(project: &Path, session: &str) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let bytes = project.as_os_str().as_encoded_bytes();
+    for byte in bytes.iter().chain(b"\0").chain(session.as_bytes()) {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    format!("{PREFIX}{hash:016x}")
+}
+
+fn viewed(state: StateViewed) -> Viewed {
+    match state {
+        StateViewed::Live => Viewed::Live,
+        StateViewed::Stale => Viewed::Stale,
+        StateViewed::Ended => Viewed::Ended,
+    }
+}

@@ -1,0 +1,287 @@
+//! The fold of a team's journal: everything that it tells, up to one position.
+//!
+//! A story goes from one event to the next and never back. To see an earlier moment, an earlier story is taken up and
+//! told on; so a story is cheap to copy.
+
+mod crew;
+mod money;
+mod runs;
+mod view;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::Value;
+use teamster_store::{Read, Result, rebuild};
+use teamster_types::event::Event;
+use teamster_types::task::{Status, Task};
+use teamster_types::{TaskId, TeamName, Time};
+
+use super::rows::Message;
+use super::timeline::{StageSpan, Tick};
+use crew::Crew;
+use money::Money;
+use runs::Runs;
+
+/// Messages that are kept in mind; the journal has the others.
+pub const MOST_MESSAGES: usize = 50;
+/// Events are taken from the journal in pages of this size, so that its length does not matter.
+pub const PAGE: usize = 1_000;
+/// Positions that a timeline gets.
+const MOST_TICKS: usize = 512;
+
+/// What the journal tells, up to one position.
+#[derive(Clone, Debug, Default)]
+pub struct Story {
+    team: String,
+    project: Option<String>,
+    seq: u64,
+    first: Option<Time>,
+    last: Option<Time>,
+    deleted: bool,
+    tasks: rebuild::Tasks,
+    times: BTreeMap<TaskId, Times>,
+    crew: Crew,
+    messages: VecDeque<Message>,
+    message_count: u64,
+    money: Money,
+    runs: Runs,
+    ticks: Ticks,
+}
+
+/// When a task was worked on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) started: Option<Time>,
+    pub(super) ended: Option<Time>,
+    pub(super) fixes: Option<TaskId>,
+}
+
+impl Story {
+    /// The story of a team, of which nothing is told yet.
+    pub fn of(team: &str) -> Self {
+        Self {
+            team: team.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// The story up to and with the position `seq`.
+    pub fn at(read: &dyn Read, team: &TeamName, seq: u64) -> Result<Self> {
+        let mut story = Self::of(team.as_str());
+        story.tell_up_to(read, team, seq)?;
+        Ok(story)
+    }
+
+    /// Tells it on, up to and with the position `seq`.
+    pub fn tell_up_to(&mut self, read: &dyn Read, team: &TeamName, seq: u64) -> Result<()> {
+        while self.seq < seq {
+            let wanted = usize::try_from(seq - self.seq).unwrap_or(PAGE).min(PAGE);
+            let before = self.seq;
+            for event in read.events(team, self.seq + 1, wanted)?.events {
+                if event.seq <= seq {
+                    self.apply(&event);
+                }
+            }
+            if self.seq == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The position up to which it is told.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// One task, as the journal tells it.
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.tasks.get(id)
+    }
+
+    /// Every task, as the journal tells it.
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter()
+    }
+
+    /// The time of the last event.
+    pub fn last(&self) -> Option<Time> {
+        self.last
+    }
+
+    /// Takes one event further. An event that was told before changes nothing.
+    pub fn apply(&mut self, event: &Event) {
+        if event.seq <= self.seq {
+            return;
+        }
+        self.seq = event.seq;
+        if self.team.is_empty() {
+            self.team.clone_from(&event.team);
+        }
+        self.first.get_or_insert(event.ts);
+        self.last = Some(event.ts);
+        self.ticks.put(event.seq, event.ts);
+        self.tasks.apply(event);
+        match event.kind.split_once('.').unwrap_or((&event.kind, "")) {
+            ("task", what) => self.task_changed(what, event),
+            ("team", what) => self.team(what, event),
+            ("message", "sent") => self.message(event),
+            ("usage", _) => {
+                self.money.usage(event);
+                self.crew.used(event);
+            }
+            ("budget", what) => self.money.budget(what, event),
+            ("run" | "verify" | "merge" | "approval", _) => {
+                self.runs.tell(event);
+                self.crew.planned(event);
+            }
+            _ => self.crew.tell(event),
+        }
+    }
+
+    fn team(&mut self, what: &str, event: &Event) {
+        match what {
+            "created" => {
+                self.project = text(event, "project").map(str::to_owned);
+                self.deleted = false;
+                for name in texts(event, "members") {
+                    self.crew.join(name, "", event);
+                }
+            }
+            "deleted" => self.deleted = true,
+            "restored" => self.deleted = false,
+            _ => {}
+        }
+    }
+
+    fn task_changed(&mut self, what: &str, event: &Event) {
+        let Some(id) = &event.task_id else { return };
+        let task = self.tasks.get(id);
+        let subject = task.map(Task::subject).unwrap_or_default();
+        self.crew.task(what, id, subject, event);
+        let Some(task) = task else {
+            self.times.remove(id);
+            return;
+        };
+        let times = self.times.entry(id.clone()).or_default();
+        if what == "claimed" {
+            times.started = Some(event.ts);
+        }
+        let is_over = task.status() == Status::Completed;
+        times.ended = match times.ended {
+            Some(ended) if is_over => Some(ended),
+            _ => is_over.then_some(event.ts),
+        };
+        if what == "created"
+            && let Some(Value::String(fixes)) = task.ours("fixes")
+        {
+            times.fixes = fixes.parse().ok();
+        }
+    }
+
+    fn message(&mut self, event: &Event) {
+        self.message_count += 1;
+        self.crew.is_active(&event.actor, event);
+        if self.messages.len() == MOST_MESSAGES {
+            self.messages.pop_front();
+        }
+        self.messages.push_back(message(event));
+    }
+}
+
+/// A message as its event tells it.
+pub fn message(event: &Event) -> Message {
+    let word = |key: &str| text(event, key).unwrap_or_default().to_owned();
+    let about = event
+        .data
+        .get("extra")
+        .and_then(|extra| extra.get("taskId"));
+    Message {
+        seq: event.seq,
+        id: word("messageId"),
+        kind: match word("messageType").as_str() {
+            "" => "message".to_owned(),
+            kind => kind.to_owned(),
+        },
+        from: event.actor.clone(),
+        to: word("to"),
+        content: word("content"),
+        sent_at: Some(event.ts),
+        task_id: about
+            .and_then(Value::as_str)
+            .and_then(|id| id.parse().ok())
+            .or_else(|| event.task_id.clone()),
+    }
+}
+
+/// A text in an event.
+pub(super) fn text<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
+    event.data.get(key).and_then(Value::as_str)
+}
+
+/// A list of texts in an event.
+pub(super) fn texts<'a>(event: &'a Event, key: &str) -> impl Iterator<Item = &'a str> {
+    let list = event.data.get(key).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// A number in an event.
+pub(super) fn number(event: &Event, key: &str) -> Option<u64> {
+    event.data.get(key).and_then(Value::as_u64)
+}
+
+/// Evenly spread positions, at most twice [`MOST_TICKS`] of them in mind: when there are more, every other one goes.
+#[derive(Clone, Debug, Default)]
+struct Ticks {
+    kept: Vec<Tick>,
+    last: Option<Tick>,
+    every: u64,
+}
+
+impl Ticks {
+    fn put(&mut self, seq: u64, at: Time) {
+        self.last = Some(Tick { seq, at });
+        let every = self.every.max(1);
+        if self.kept.is_empty() || seq.is_multiple_of(every) {
+            self.kept.push(Tick { seq, at });
+        }
+        if self.kept.len() >= MOST_TICKS {
+            self.every = every * 2;
+            let every = self.every;
+            let first = self.kept.first().map(|tick| tick.seq);
+            self.kept
+                .retain(|tick| Some(tick.seq) == first || tick.seq.is_multiple_of(every));
+        }
+    }
+
+    fn all(&self) -> Vec<Tick> {
+        let mut all = self.kept.clone();
+        if let Some(last) = self.last
+            && all.last().is_none_or(|tick| tick.seq < last.seq)
+        {
+            all.push(last);
+        }
+        all
+    }
+}
+
+/// When stages began and ended.
+fn stage_spans(runs: &Runs) -> Vec<StageSpan> {
+    let stages = runs.run.as_ref().map_or(&[][..], |run| &run.stages);
+    let finished = runs.run.as_ref().and_then(|run| run.finished.as_ref());
+    let ends = stages
+        .iter()
+        .skip(1)
+        .map(|next| Some(next.at))
+        .chain([finished.map(|finished| finished.at)]);
+    stages
+        .iter()
+        .zip(ends)
+        .map(|(stage, to)| StageSpan {
+            stage: stage.stage.clone(),
+            seq: stage.seq,
+            from: stage.at,
+            to,
+        })
+        .collect()
+}

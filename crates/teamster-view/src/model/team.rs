@@ -1,0 +1,147 @@
+//! One team as a whole.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use teamster_types::progress::Progress;
+use teamster_types::{TaskId, Time};
+
+use super::cost::Cost;
+use super::rows::{Message, TaskRow, Worker};
+use super::run::{Approval, Merge, Run, Verification};
+use crate::status::Problem;
+
+/// Whose team it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TeamKind {
+    /// Made by teamster.
+    Teamster,
+    /// Made by Claude Code; nothing of it is changed.
+    Claude,
+    /// A session that is known by its state file only, whoever wrote that.
+    StateFile,
+}
+
+/// What a viewer says about a team, a session or a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Viewed {
+    /// Somebody of it is there.
+    Live,
+    /// It should go on, and nobody of it was heard of.
+    Stale,
+    /// It is over; what it did is still worth a look.
+    Ended,
+    /// There is nothing.
+    Inactive,
+}
+
+impl Viewed {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Stale => "stale",
+            Self::Ended => "ended",
+            Self::Inactive => "inactive",
+        }
+    }
+}
+
+/// How much of the journal a view has counted in. A long journal is read while the present is shown already; until it
+/// is read, costs, times and older messages are missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct History {
+    /// Up to this position.
+    pub read: u64,
+    /// Of this last one.
+    pub last: u64,
+    /// Whether that is all of it.
+    pub complete: bool,
+}
+
+/// What a session's state file says of the session itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    /// The file, in the project.
+    pub file: String,
+    /// The session.
+    pub session_id: String,
+    /// What it works on.
+    pub feature: String,
+    /// Where that stands: `plan`, `design`, `do`, `check` or `act`.
+    pub pdca_phase: String,
+    /// How the team is organised: `leader`, `swarm`, `council` or `watchdog`.
+    pub orchestration_pattern: String,
+    /// The lead's model.
+    pub cto_agent: String,
+    /// When it began.
+    pub started_at: Option<Time>,
+    /// When the file was last written.
+    pub last_updated: Option<Time>,
+}
+
+/// One team, now or at a past moment.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TeamView {
+    /// Its name in the API.
+    pub id: String,
+    /// Its own name. A foreign program may have chosen any.
+    pub name: String,
+    /// Whose team; `null` when its registry cannot be read.
+    pub kind: Option<TeamKind>,
+    /// The project it works on.
+    pub project: Option<String>,
+    /// What it is for.
+    pub description: String,
+    /// Whether it still does something; at a past moment, as far as the journal tells.
+    pub state: Viewed,
+    /// The position of the journal that this shows; 0 when there is none.
+    pub seq: u64,
+    /// The moment that this shows.
+    pub at: Option<Time>,
+    /// Whether this is a past moment, told by the journal alone.
+    pub past: bool,
+    /// How much of the journal is counted in.
+    pub history: History,
+    /// How far it is.
+    pub progress: Progress,
+    /// Its workers.
+    pub workers: Vec<Worker>,
+    /// Its tasks, in the order of their numbers.
+    pub tasks: Vec<TaskRow>,
+    /// The longest chain of tasks that are not completed.
+    pub critical_path: Vec<TaskId>,
+    /// The last 50 messages, the oldest first.
+    pub messages: Vec<Message>,
+    /// How many messages there were in all.
+    pub message_count: u64,
+    /// Its run; `null` while it has none.
+    pub run: Option<Run>,
+    /// The gate; `null` while it was never open.
+    pub approval: Option<Approval>,
+    /// What was run to verify, in order.
+    pub verifications: Vec<Verification>,
+    /// What was merged or could not be, in order.
+    pub merges: Vec<Merge>,
+    /// What was spent.
+    pub cost: Cost,
+    /// What needs a person.
+    pub problems: Vec<Problem>,
+    /// What a state file says of its session; `null` for other teams.
+    pub session: Option<Session>,
+}
+
+impl TeamView {
+    /// The stage of its run.
+    pub fn stage(&self) -> Option<&str> {
+        self.run.as_ref()?.stage.as_deref()
+    }
+
+    /// Whether a decision waits for a person.
+    pub fn awaits_approval(&self) -> bool {
+        self.approval.as_ref().is_some_and(|gate| gate.waits)
+    }
+}

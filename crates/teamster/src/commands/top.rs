@@ -1,0 +1,383 @@
+//! `teamster top`
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::json;
+use teamster_store::{Change, FileStore, Kind, Read, SystemClock};
+use teamster_studio::api::LogLine;
+use teamster_studio::top::{Key, Scene, Screen, once};
+use teamster_types::TeamName;
+use teamster_view::model::{LiveTeam, Sessions, TeamView, Timeline};
+
+use super::studio::log_of;
+use crate::context::Context;
+use crate::error::{CommandError, ErrorKind, Result};
+use crate::shown::redacted;
+
+/// The smallest screen that a frame is made for, and the one that is taken where there is none.
+const SMALL: (u16, u16) = (80, 24);
+/// How long a key is waited for before it is looked whether something changed.
+const BEAT: Duration = Duration::from_millis(50);
+/// Ages and logs change without an event.
+const TICK: Duration = Duration::from_secs(1);
+/// Lines of a log that are kept for the screen.
+const LOG_LINES: usize = 200;
+const KEYS: &str = "q quit  ↑↓ worker  ←→ team  PgUp PgDn tasks";
+
+/// Watch a team on the terminal: workers, tasks, messages, timeline, log
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster top --once
+  teamster top --team fix-auth --once --json")]
+pub struct Top {
+    /// Begin with this team [default: `TEAMSTER_TEAM`, else the first of this project]
+    #[arg(long, value_name = "TEAM")]
+    team: Option<String>,
+    /// Print one frame and end
+    #[arg(long)]
+    once: bool,
+}
+
+impl Top {
+    pub fn run(self, context: &Context) -> Result {
+        let targets = self.targets(context)?;
+        if self.once || !context.out.is_screen() {
+            return show_once(context, &targets[0]);
+        }
+        Watching::begin(context, targets)?.go_on()
+    }
+
+    /// What can be looked at, what is meant first.
+    fn targets(&self, context: &Context) -> Result<Vec<Target>> {
+        let named = self.team.is_some() || crate::env_vars::get(crate::env_vars::TEAM).is_some();
+        let of_project = context.project_teams()?;
+        let mut teams: Vec<TeamName> = of_project
+            .iter()
+            .filter_map(|entry| entry.name.parse().ok())
+            .collect();
+        if named {
+            let team = context.team(self.team.as_deref())?;
+            context.read()?.team(&team)?;
+            teams.retain(|other| *other != team);
+            teams.insert(0, team);
+        }
+        let sessions = Sessions::of(&context.layout, &context.layout.project);
+        let rows = sessions.rows(context.read()?.now());
+        // A file that cannot be understood has a row, and nothing to look at.
+        let sessions = rows.into_iter().filter(|row| row.problem.is_none());
+        let targets: Vec<Target> = teams
+            .into_iter()
+            .map(Target::Team)
+            .chain(sessions.map(|row| Target::Session(row.id)))
+            .collect();
+        if targets.is_empty() {
+            return Err(CommandError::not_found(format!(
+                "no team works on {}",
+                context.layout.project.display()
+            ))
+            .hint("`teamster team create NAME` makes one; `teamster studio` shows those of other projects"));
+        }
+        Ok(targets)
+    }
+}
+
+/// What can be looked at.
+enum Target {
+    /// A team of the store.
+    Team(TeamName),
+    /// A session that is known by its state file, by its name in the model.
+    Session(String),
+}
+
+/// What is looked at.
+enum Seen {
+    Team {
+        live: Box<LiveTeam>,
+        changes: Option<Receiver<Vec<Change>>>,
+    },
+    Session {
+        sessions: Sessions,
+        view: Box<TeamView>,
+    },
+}
+
+impl Seen {
+    /// Looks for the first time, at the whole journal too.
+    fn open(context: &Context, read: &dyn Read, target: &Target) -> Result<Self> {
+        match target {
+            Target::Team(team) => Ok(Self::Team {
+                live: Box::new(LiveTeam::open(read, team, &context.config.limits())?),
+                changes: None,
+            }),
+            Target::Session(id) => {
+                let sessions = Sessions::of(&context.layout, &context.layout.project);
+                let view = sessions.view(id, read.now());
+                let gone = || CommandError::not_found("the session is not there any more");
+                Ok(Self::Session {
+                    view: Box::new(view.ok_or_else(gone)?),
+                    sessions,
+                })
+            }
+        }
+    }
+
+    fn view(&self) -> &TeamView {
+        match self {
+            Self::Team { live, .. } => live.view(),
+            Self::Session { view, .. } => view,
+        }
+    }
+
+    fn timeline(&self) -> Timeline {
+        match self {
+            Self::Team { live, .. } => live.story().timeline(),
+            Self::Session { .. } => Timeline::default(),
+        }
+    }
+
+    /// Reads the next part of a long journal; whether there was any.
+    fn read_on(&mut self, read: &dyn Read) -> Result<bool> {
+        match self {
+            Self::Team { live, .. } if !live.is_read() => {
+                live.read_on(read)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Takes in what changed; whether anything did. `aged`: time has passed, so ages have changed anyway.
+    fn take_in(&mut self, read: &dyn Read, aged: bool) -> Result<bool> {
+        match self {
+            Self::Team { live, changes } => {
+                let found: Vec<Change> = changes
+                    .iter()
+                    .flat_map(Receiver::try_iter)
+                    .flatten()
+                    .collect();
+                if found.is_empty() && !aged {
+                    return Ok(false);
+                }
+                live.apply(read, &found)?;
+                Ok(true)
+            }
+            Self::Session { sessions, view } => {
+                // A session that is gone stays on the screen as it last was.
+                let now = sessions.view(&view.id, read.now());
+                let is_new = now.as_ref().is_some_and(|now| *now != **view);
+                if let Some(now) = now {
+                    **view = now;
+                }
+                Ok(is_new)
+            }
+        }
+    }
+}
+
+fn show_once(context: &Context, target: &Target) -> Result {
+    let read = context.read()?;
+    let mut seen = Seen::open(context, read, target)?;
+    while seen.read_on(read)? {}
+    let (width, height) = size(context);
+    context.out.answer(
+        || redacted(json!({ "teams": [seen.view()] })),
+        || {
+            let scene = Scene {
+                log: log_lines(context, &seen, 0),
+                keys: String::new(),
+                ..scene(read, &seen)
+            };
+            once(&scene, width, height)
+        },
+    )
+}
+
+/// The size of the terminal, or of a small one.
+fn size(context: &Context) -> (u16, u16) {
+    if context.out.is_screen()
+        && let Ok((width, height)) = teamster_studio::top::size()
+    {
+        return (width.max(SMALL.0), height.max(SMALL.1));
+    }
+    SMALL
+}
+
+fn scene(read: &dyn Read, seen: &Seen) -> Scene {
+    Scene {
+        view: seen.view().clone(),
+        timeline: seen.timeline(),
+        now: read.now(),
+        place: (1, 1),
+        worker: 0,
+        first_task: 0,
+        log: Vec::new(),
+        keys: KEYS.to_owned(),
+    }
+}
+
+/// The end of what the selected worker's agent sent.
+fn log_lines(context: &Context, seen: &Seen, worker: usize) -> Vec<LogLine> {
+    let view = seen.view();
+    let (Seen::Team { .. }, Some(worker)) = (seen, view.workers.get(worker)) else {
+        return Vec::new();
+    };
+    let log = view
+        .name
+        .parse()
+        .ok()
+        .and_then(|team| log_of(context, &team, &worker.name).ok());
+    let mut lines = log.map(|log| log.lines).unwrap_or_default();
+    lines.drain(..lines.len().saturating_sub(LOG_LINES));
+    lines
+}
+
+/// The live screen.
+struct Watching<'a> {
+    context: &'a Context,
+    store: Arc<FileStore>,
+    targets: Vec<Target>,
+    place: usize,
+    seen: Seen,
+    worker: usize,
+    first_task: usize,
+    log: Vec<LogLine>,
+}
+
+impl<'a> Watching<'a> {
+    fn begin(context: &'a Context, targets: Vec<Target>) -> Result<Self> {
+        context.check_home()?;
+        let settings = context.config.store_settings();
+        let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
+        let store = Arc::new(store);
+        let seen = look_at(context, &store, &targets[0])?;
+        Ok(Self {
+            context,
+            store,
+            targets,
+            place: 0,
+            seen,
+            worker: 0,
+            first_task: 0,
+            log: Vec::new(),
+        })
+    }
+
+    fn go_on(mut self) -> Result {
+        let mut screen = Screen::take().map_err(no_screen)?;
+        let mut ticked: Option<Instant> = None;
+        let mut draws = true;
+        loop {
+            let aged = ticked.is_none_or(|at| at.elapsed() >= TICK);
+            if aged {
+                self.log = log_lines(self.context, &self.seen, self.worker);
+                ticked = Some(Instant::now());
+                draws = true;
+            }
+            draws |= self.seen.take_in(&*self.store, aged)?;
+            // A long journal is read between two looks, so that keys are heard.
+            let until = Instant::now() + BEAT;
+            while Instant::now() < until && self.seen.read_on(&*self.store)? {
+                draws = true;
+            }
+            if draws {
+                screen.draw(&self.scene()).map_err(no_screen)?;
+                draws = false;
+            }
+            if let Some(key) = screen.key(BEAT).map_err(no_screen)? {
+                if key == Key::Quit {
+                    return Ok(());
+                }
+                self.typed(key)?;
+                ticked = None;
+            }
+        }
+    }
+
+    fn scene(&self) -> Scene {
+        Scene {
+            place: (self.place + 1, self.targets.len()),
+            worker: self.worker,
+            first_task: self.first_task,
+            log: self.log.clone(),
+            ..scene(&*self.store, &self.seen)
+        }
+    }
+
+    fn typed(&mut self, key: Key) -> Result {
+        let count = self.targets.len();
+        match key {
+            Key::Up => self.worker = self.worker.saturating_sub(1),
+            Key::Down => {
+                let last = self.seen.view().workers.len().saturating_sub(1);
+                self.worker = (self.worker + 1).min(last);
+            }
+            Key::PageUp => self.first_task = self.first_task.saturating_sub(5),
+            Key::PageDown => {
+                let last = self.seen.view().tasks.len().saturating_sub(1);
+                self.first_task = (self.first_task + 5).min(last);
+            }
+            Key::Left => self.turn_to((self.place + count - 1) % count)?,
+            Key::Right => self.turn_to((self.place + 1) % count)?,
+            Key::Quit | Key::Space | Key::Other => {}
+        }
+        Ok(())
+    }
+
+    fn turn_to(&mut self, place: usize) -> Result {
+        if place == self.place {
+            return Ok(());
+        }
+        self.seen = look_at(self.context, &self.store, &self.targets[place])?;
+        self.place = place;
+        self.worker = 0;
+        self.first_task = 0;
+        Ok(())
+    }
+}
+
+/// Looks at something and goes on hearing of it.
+fn look_at(context: &Context, store: &Arc<FileStore>, target: &Target) -> Result<Seen> {
+    let mut seen = Seen::open(context, &**store, target)?;
+    if let (Seen::Team { live, changes }, Target::Team(team)) = (&mut seen, target) {
+        *changes = Some(follow(store, team, live.last())?);
+    }
+    Ok(seen)
+}
+
+/// Changes of a team, heard by a thread of their own: whoever waits for keys cannot wait for files. The thread ends when
+/// nobody takes them any more.
+fn follow(store: &Arc<FileStore>, team: &TeamName, after: u64) -> Result<Receiver<Vec<Change>>> {
+    let mut watch = store.watch(team, after)?;
+    let (sender, changes) = sync_channel(64);
+    std::thread::spawn(move || {
+        loop {
+            match watch.wait(TICK) {
+                // An empty list asks whether anybody still listens.
+                Ok(found) => {
+                    if sender.send(found).is_err() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind == Kind::NotFound => return,
+                Err(_) => std::thread::sleep(TICK),
+            }
+        }
+    });
+    Ok(changes)
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "it is given to `map_err`, which passes the error on"
+)]
+pub fn no_screen(error: std::io::Error) -> CommandError {
+    CommandError::new(
+        ErrorKind::Failed,
+        format!("the screen cannot be drawn: {error}"),
+    )
+    .hint("`--once` prints one frame")
+}

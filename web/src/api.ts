@@ -1,0 +1,1035 @@
+// Written by `cargo xtask docs` from the types of the server. Do not edit it by hand: `cargo xtask ci` compares.
+
+/** The server itself. */
+export interface Server {
+  /** The version of teamster. */
+  version: string;
+  /** When it was started. */
+  startedAt: Time;
+  /** What time it is here: ages are counted from this. */
+  now: Time;
+}
+
+/** A moment in time with the precision our files have: one millisecond. */
+export type Time = string;
+
+/** All teams and projects. */
+export interface Overview {
+  /** The teams: live ones first, then by name. */
+  teams: Array<TeamRow>;
+  /** The projects that are watched, by path. */
+  projects: Array<Project>;
+}
+
+/** One team, as the list of teams shows it. */
+export interface TeamRow {
+  /** Its name in the API. */
+  id: string;
+  /** Its own name. A foreign program may have chosen any. */
+  name: string;
+  /** Whose team. */
+  kind: TeamKind | null;
+  /** The project it works on. */
+  project: string | null;
+  /** Whether it still does something. */
+  state: Viewed;
+  /** The stage of its run. */
+  stage: string | null;
+  /** How many workers it has. */
+  members: number;
+  /** How far it is. */
+  progress: Progress;
+  /** How many things need a person. */
+  problems: number;
+  /** Whether a decision waits for a person. */
+  awaitsApproval: boolean;
+  /** The last position of its journal; 0 when it has none. */
+  seq: number;
+  /** When something last happened. */
+  updatedAt: Time | null;
+  /** The team of the store that a state file tells about too. */
+  sameAs: string | null;
+  /** What is wrong with its registry. */
+  problem: string | null;
+}
+
+/** Whose team it is. */
+export type TeamKind = "teamster" | "claude" | "state-file";
+
+/** What a viewer says about a team, a session or a project. */
+export type Viewed = "live" | "stale" | "ended" | "inactive";
+
+/** Counts of a team's tasks. Internal tasks are left out. */
+export interface Progress {
+  /** All of them. */
+  totalTasks: number;
+  /** Done; those that failed for good are not. */
+  completedTasks: number;
+  /** Being worked on. */
+  inProgressTasks: number;
+  /** Failed for good. */
+  failedTasks: number;
+  /** Neither begun nor ended. */
+  pendingTasks: number;
+}
+
+/** A project that is watched. */
+export interface Project {
+  /** Its folder. */
+  path: string;
+  /** Its last part, for people. */
+  name: string;
+  /** `inactive` when there is neither a team nor a state file; else the liveliest state of what there is. */
+  state: Viewed;
+  /** How many teams and sessions are there. */
+  teams: number;
+  /** Whether the folder is there. */
+  exists: boolean;
+}
+
+/** One team, now or at a past moment. */
+export interface TeamView {
+  /** Its name in the API. */
+  id: string;
+  /** Its own name. A foreign program may have chosen any. */
+  name: string;
+  /** Whose team; `null` when its registry cannot be read. */
+  kind: TeamKind | null;
+  /** The project it works on. */
+  project: string | null;
+  /** What it is for. */
+  description: string;
+  /** Whether it still does something; at a past moment, as far as the journal tells. */
+  state: Viewed;
+  /** The position of the journal that this shows; 0 when there is none. */
+  seq: number;
+  /** The moment that this shows. */
+  at: Time | null;
+  /** Whether this is a past moment, told by the journal alone. */
+  past: boolean;
+  /** How much of the journal is counted in. */
+  history: History;
+  /** How far it is. */
+  progress: Progress;
+  /** Its workers. */
+  workers: Array<Worker>;
+  /** Its tasks, in the order of their numbers. */
+  tasks: Array<TaskRow>;
+  /** The longest chain of tasks that are not completed. */
+  criticalPath: Array<TaskId>;
+  /** The last 50 messages, the oldest first. */
+  messages: Array<Message>;
+  /** How many messages there were in all. */
+  messageCount: number;
+  /** Its run; `null` while it has none. */
+  run: Run | null;
+  /** The gate; `null` while it was never open. */
+  approval: Approval | null;
+  /** What was run to verify, in order. */
+  verifications: Array<Verification>;
+  /** What was merged or could not be, in order. */
+  merges: Array<Merge>;
+  /** What was spent. */
+  cost: Cost;
+  /** What needs a person. */
+  problems: Array<Problem>;
+  /** What a state file says of its session; `null` for other teams. */
+  session: Session | null;
+}
+
+/** How much of the journal a view has counted in. A long journal is read while the present is shown already; until it is read, costs, times and older messages are missing. */
+export interface History {
+  /** Up to this position. */
+  read: number;
+  /** Of this last one. */
+  last: number;
+  /** Whether that is all of it. */
+  complete: boolean;
+}
+
+/** One worker, or a teammate of a session. */
+export interface Worker {
+  /** Its name. */
+  name: string;
+  /** What it is for, where a run or a session says so. */
+  role: string | null;
+  /** Which client it drives. */
+  provider: string;
+  /** Which model it uses, where that is known. */
+  model: string | null;
+  /** How it runs. */
+  backendType: string;
+  /** What it is doing, as its bridge, its client or the journal says: `polling`, `executing`, `idle`, `spawning`, `working`, `completed`, `failed`, `stopped`, … */
+  status: string | null;
+  /** How it is. */
+  verdict: Verdict;
+  /** What the verdict rests on, in words. */
+  evidence: Array<string>;
+  /** Its bridge's process. */
+  pid: number | null;
+  /** The task it works on. */
+  currentTaskId: TaskId | null;
+  /** The same in words. */
+  currentTask: string | null;
+  /** Since when it works on that, or does nothing. */
+  since: Time | null;
+  /** When its bridge last looked for work. */
+  lastPollAt: Time | null;
+  /** When it or its agent last did anything. */
+  lastEventAt: Time | null;
+  /** Errors since its last success. */
+  consecutiveErrors: number;
+  /** Tasks it completed. */
+  tasksCompleted: number;
+  /** Attempts of it that failed. */
+  attemptsFailed: number;
+  /** What it spent. */
+  spent: Spent;
+  /** What its agent wants to do and a person has to decide. */
+  requests: Array<Request>;
+  /** It was asked to stop: `shutdown` or `drain`. */
+  askedTo: string | null;
+}
+
+/** How a worker is doing. */
+export type Verdict = "healthy" | "at-risk" | "quarantined" | "silent" | "hung" | "dead" | "unknown";
+
+/** The id of a task: `^[0-9]{1,20}$`, always text, ordered as a number. */
+export type TaskId = string;
+
+/** Tokens and money. Tokens are counted in kinds that do not overlap. */
+export interface Spent {
+  /** All tokens together: what a budget counts. */
+  tokens: number;
+  /** Read by the model and not from a cache. */
+  input: number;
+  /** Read from a cache. */
+  cachedInput: number;
+  /** Written to a cache. */
+  cacheWrite: number;
+  /** Written by the model, its reasoning included. */
+  output: number;
+  /** In US dollars; `null` when no client told any price. */
+  costUsd: number | null;
+  /** Some of it is a lower bound: a client ended before it told its sum, or told no price. */
+  atLeast: boolean;
+  /** How many times a client told what it used. */
+  reports: number;
+}
+
+/** A request that waits for an answer. */
+export interface Request {
+  /** Its name, for the answer. */
+  request: string;
+  /** What the agent wants to do. */
+  what: string;
+  /** For which task. */
+  taskId: TaskId | null;
+  /** Since when it waits. */
+  askedAt: Time;
+}
+
+/** One task with its place in the graph. */
+export interface TaskRow {
+  /** Its id. */
+  id: TaskId;
+  /** What to do. */
+  subject: string;
+  /** The word in the file: `pending`, `in_progress` or `completed`. */
+  status: string;
+  /** Where it stands. */
+  state: State;
+  /** Why it stands there, in words. */
+  reason: string;
+  /** Who has it. */
+  owner: string | null;
+  /** What it waits for. */
+  blockedBy: Array<TaskId>;
+  /** Its place in the graph: 0 waits for nothing, every other one is behind all that it waits for. */
+  level: number;
+  /** Whether it is part of the longest chain of tasks that are not completed. */
+  critical: boolean;
+  /** Whether it is claimed by name only, and counts in no progress. */
+  internal: boolean;
+  /** Attempts that failed. */
+  attempts: number;
+  /** When it was last claimed. */
+  startedAt: Time | null;
+  /** When it was completed or failed for good. */
+  endedAt: Time | null;
+  /** The task that it repairs: this one was made by a failed verification or a conflict. */
+  fixes: TaskId | null;
+}
+
+/** Where a task stands, as people and programs see it. */
+export type State = "claimable" | "waiting" | "blocked" | "in_progress" | "completed" | "failed";
+
+/** One message. */
+export interface Message {
+  /** Its place in the journal; 0 in a session's state file, which has none. */
+  seq: number;
+  /** Its id; empty for one that went to everybody. */
+  id: string;
+  /** `message`, `context`, `task_complete`, … */
+  type: string;
+  /** Who sent it. */
+  from: string;
+  /** To whom; `all` for everybody. */
+  to: string;
+  /** What it says. */
+  content: string;
+  /** When. */
+  sentAt: Time | null;
+  /** About which task. */
+  taskId: TaskId | null;
+}
+
+/** A run, as its events tell it. What was not told is `null`. */
+export interface Run {
+  /** The sentence. */
+  task: string;
+  /** Who was asked for: `3:executor`. */
+  agents: string;
+  /** Who takes part. */
+  members: Array<RunMember>;
+  /** What the work starts from. */
+  base: Base | null;
+  /** What is run to verify the work. */
+  verify: Array<VerifyCommand>;
+  /** `ask`, `auto` or `never`. */
+  approve: string | null;
+  /** How many rounds of fixing there are at most. */
+  maxFix: number | null;
+  /** `staged`, `party` or `pdca`. */
+  flow: string | null;
+  /** Who leads. */
+  leader: string | null;
+  /** Whether the workers share the project's own folder. */
+  inPlace: boolean;
+  /** What it may spend. */
+  budget: Budget | null;
+  /** How many files of the user's are not part of the base. */
+  uncommitted: number;
+  /** The stage it is in: `plan`, `requirements`, `execute`, `verify`, `fix`, `approval` or `end`. */
+  stage: string | null;
+  /** The round of fixing. */
+  round: number;
+  /** Every stage it entered, in order. */
+  stages: Array<Stage>;
+  /** Its plan. */
+  plan: Plan | null;
+  /** When it began. */
+  startedAt: Time | null;
+  /** When a host last took it over. */
+  resumedAt: Time | null;
+  /** How it ended. */
+  finished: Finished | null;
+}
+
+/** Somebody who takes part in a run. */
+export interface RunMember {
+  /** Its name. */
+  name: string;
+  /** Which client it drives. */
+  provider: string | null;
+  /** What it is for. */
+  role: string | null;
+  /** Which model it uses. */
+  model: string | null;
+}
+
+/** What the work of a run starts from. */
+export interface Base {
+  /** The commit. */
+  commit: string;
+  /** The branch. */
+  branch: string | null;
+}
+
+/** A command that verifies. */
+export interface VerifyCommand {
+  /** The command. */
+  command: string;
+  /** Who says so. */
+  source: string | null;
+}
+
+/** What a run may spend; `null` is no limit. */
+export interface Budget {
+  /** Tokens. */
+  tokens: number | null;
+  /** US dollars. */
+  usd: number | null;
+  /** Minutes. */
+  minutes: number | null;
+}
+
+/** A stage that a run entered. */
+export interface Stage {
+  /** Which. */
+  stage: string;
+  /** When. */
+  at: Time;
+  /** Its place in the journal. */
+  seq: number;
+  /** Why. */
+  reason: string;
+  /** The round of fixing. */
+  round: number;
+}
+
+/** The plan of a run. */
+export interface Plan {
+  /** `file`, `leader` or `sentence`. */
+  source: string;
+  /** Its file. */
+  path: string | null;
+  /** Its tasks. */
+  tasks: Array<PlanTask>;
+}
+
+/** One task of a plan. */
+export interface PlanTask {
+  /** Its name in the plan. */
+  label: string;
+  /** Its id in the team. */
+  id: TaskId | null;
+  /** What to do. */
+  subject: string;
+  /** What it waits for, by name. */
+  blockedBy: Array<string>;
+}
+
+/** How a run ended. */
+export interface Finished {
+  /** `complete`, `rejected`, `rolled-back`, `failed`, `cancelled`, `budget` or `tasks-failed`. */
+  outcome: string;
+  /** The exit code of `teamster run`. */
+  exitCode: number | null;
+  /** Why. */
+  reason: string;
+  /** The commit that landed. */
+  commit: string | null;
+  /** When. */
+  at: Time;
+}
+
+/** The gate of a run. */
+export interface Approval {
+  /** Its place in the journal. */
+  seq: number;
+  /** Its name. */
+  gate: string;
+  /** The commit that is decided about. */
+  commit: string;
+  /** What it is compared with. */
+  base: string | null;
+  /** The branch that it would land on. */
+  branch: string | null;
+  /** Whether verification ran and passed. */
+  verified: boolean;
+  /** What to know, in words. */
+  words: string;
+  /** When it opened. */
+  askedAt: Time;
+  /** Whether an answer is still waited for. */
+  waits: boolean;
+  /** What was answered. */
+  answer: Answer | null;
+}
+
+/** An answer at the gate. */
+export interface Answer {
+  /** `approve`, `reject` or `revise`. */
+  answer: string;
+  /** Whether the run has taken it. Until then somebody has only said it. */
+  taken: boolean;
+  /** Who. */
+  by: string;
+  /** Whether the work is to be taken back. */
+  rollback: boolean;
+  /** What to change. */
+  text: string;
+  /** When. */
+  at: Time;
+}
+
+/** One command that was run to verify. */
+export interface Verification {
+  /** Its place in the journal. */
+  seq: number;
+  /** `base` or `integration`. */
+  on: string;
+  /** Of which commit. */
+  commit: string;
+  /** The command. */
+  command: string;
+  /** The round of fixing. */
+  round: number;
+  /** How it stands. */
+  state: VerificationState;
+  /** Its exit code. */
+  exitCode: number | null;
+  /** How long it took. */
+  seconds: number | null;
+  /** Whether it was ended at its limit. */
+  timedOut: boolean;
+  /** Its last lines. */
+  last: string;
+  /** Its whole output, in the project. */
+  log: string | null;
+  /** Whether it counts against the team: not when it failed on the base already. */
+  charged: boolean;
+  /** When it began. */
+  startedAt: Time | null;
+  /** When it ended. */
+  endedAt: Time | null;
+}
+
+/** How a verification stands. */
+export type VerificationState = "running" | "passed" | "failed" | "flaky";
+
+/** The merge of one task's work. */
+export interface Merge {
+  /** Its place in the journal. */
+  seq: number;
+  /** Of which task. */
+  taskId: TaskId | null;
+  /** Whose work. */
+  worker: string | null;
+  /** The commit. */
+  commit: string;
+  /** How it stands. */
+  state: MergeState;
+  /** What was predicted: `clean`, `conflict`, `already` or `unrelated`. */
+  predicted: string | null;
+  /** The merge commit. */
+  merge: string | null;
+  /** The files that conflict. */
+  files: Array<string>;
+  /** How many times it conflicted. */
+  times: number;
+  /** Whether it is not tried again. */
+  isFinal: boolean;
+  /** The task that repairs it. */
+  fixTask: TaskId | null;
+  /** When. */
+  at: Time;
+}
+
+/** How a merge stands. */
+export type MergeState = "predicted" | "merged" | "conflict";
+
+/** What a team spent. */
+export interface Cost {
+  /** All of it. */
+  total: Spent;
+  /** By worker, in the order of their names. */
+  byWorker: Array<WorkerCost>;
+  /** By task, in the order of their numbers. */
+  byTask: Array<TaskCost>;
+  /** Over time, at most 200 points, the last one the newest. */
+  overTime: Array<CostPoint>;
+  /** What the run may spend; `null` when there is no run. */
+  budget: Budget | null;
+  /** Tokens that are set aside for running attempts. */
+  reservedTokens: number;
+  /** The budget that stopped the run. */
+  exhausted: Exhausted | null;
+}
+
+/** What a worker spent. */
+export interface WorkerCost {
+  /** Who. */
+  worker: string;
+  /** What. */
+  spent: Spent;
+}
+
+/** What was spent on a task. */
+export interface TaskCost {
+  /** On which; `null` for what belongs to no task. */
+  taskId: TaskId | null;
+  /** What. */
+  spent: Spent;
+}
+
+/** What had been spent at a moment. */
+export interface CostPoint {
+  /** The moment. */
+  at: Time;
+  /** Its place in the journal. */
+  seq: number;
+  /** Tokens up to then. */
+  tokens: number;
+  /** US dollars up to then; `null` when no client had told any price. */
+  costUsd: number | null;
+}
+
+/** A budget that stopped a run. */
+export interface Exhausted {
+  /** `tokens`, `usd` or `minutes`. */
+  what: string;
+  /** How much there was. */
+  limit: number | null;
+  /** How much was used. */
+  used: number | null;
+  /** When. */
+  at: Time;
+}
+
+/** Something that needs a person. */
+export interface Problem {
+  /** What sort of problem. */
+  kind: ProblemKind;
+  /** What it is about: a worker, a message's box, a file. */
+  about: string;
+  /** What is the matter. */
+  error: string;
+}
+
+/** What sort of problem. */
+export type ProblemKind = "damaged" | "worker" | "undelivered";
+
+/** What a session's state file says of the session itself. */
+export interface Session {
+  /** The file, in the project. */
+  file: string;
+  /** The session. */
+  sessionId: string;
+  /** What it works on. */
+  feature: string;
+  /** Where that stands: `plan`, `design`, `do`, `check` or `act`. */
+  pdcaPhase: string;
+  /** How the team is organised: `leader`, `swarm`, `council` or `watchdog`. */
+  orchestrationPattern: string;
+  /** The lead's model. */
+  ctoAgent: string;
+  /** When it began. */
+  startedAt: Time | null;
+  /** When the file was last written. */
+  lastUpdated: Time | null;
+}
+
+/** What happened when. */
+export interface Timeline {
+  /** The position of the journal that this shows. */
+  seq: number;
+  /** The first moment, */
+  from: Time | null;
+  /** and the last. */
+  to: Time | null;
+  /** A lane for each worker, in the order of their names. */
+  lanes: Array<Lane>;
+  /** The stages of the run. */
+  stages: Array<StageSpan>;
+  /** At most 512 positions, evenly spread, the first and the last among them. */
+  ticks: Array<Tick>;
+}
+
+/** What one worker did. */
+export interface Lane {
+  /** Who. */
+  worker: string;
+  /** Its work, in order. */
+  spans: Array<Span>;
+  /** What happened to it, in order. */
+  marks: Array<Mark>;
+}
+
+/** A worker's stretch of work on one task. */
+export interface Span {
+  /** On which task. */
+  taskId: TaskId;
+  /** What that was. */
+  subject: string;
+  /** The position of the journal at which it began. */
+  seq: number;
+  /** From when */
+  from: Time;
+  /** to when; `null` while it goes on. */
+  to: Time | null;
+  /** How it ended. */
+  end: SpanEnd;
+}
+
+/** How a stretch of work ended. */
+export type SpanEnd = "open" | "completed" | "failed" | "released" | "requeued";
+
+/** Something that happened to a worker at one moment. */
+export interface Mark {
+  /** The position of the journal. */
+  seq: number;
+  /** When. */
+  at: Time;
+  /** The type of the event: `worker.spawned`, `worker.dead`, … */
+  what: string;
+  /** More about it, in words. */
+  words: string;
+}
+
+/** A stage of the run. */
+export interface StageSpan {
+  /** Which. */
+  stage: string;
+  /** The position of the journal at which it began. */
+  seq: number;
+  /** From when */
+  from: Time;
+  /** to when; `null` while it goes on. */
+  to: Time | null;
+}
+
+/** A position of the journal and its time, for whoever goes from a moment to a position. */
+export interface Tick {
+  /** The position. */
+  seq: number;
+  /** Its time. */
+  at: Time;
+}
+
+/** Everything about one task. */
+export interface TaskDetail {
+  /** The task as the team shows it. */
+  task: TaskRow;
+  /** What to do, in full: this is what the agent is told. */
+  description: string;
+  /** What a worker must be able to do. */
+  capabilities: Array<string>;
+  /** What it reserves. */
+  paths: Array<string>;
+  /** The tasks that wait for it. */
+  blocks: Array<TaskId>;
+  /** Until when its claim lasts. */
+  leasedUntil: Time | null;
+  /** What came of it, in words. */
+  summary: string | null;
+  /** The commit that holds what came of it. */
+  commit: string | null;
+  /** The files that were changed, at most 200. */
+  files: Array<string>;
+  /** The last error. */
+  error: string | null;
+  /** What was spent on it. */
+  spent: Spent;
+  /** What happened to it, the newest last, at most 200. */
+  events: Array<Event>;
+}
+
+/** One line of the journal. */
+export interface Event {
+  /** Grows by one for each event of a team. */
+  seq: number;
+  /** Unique among all teams. */
+  id: string;
+  /** When. */
+  ts: Time;
+  /** In which team. */
+  team: string;
+  /** What happened: `task.claimed`, `message.sent`, … */
+  type: string;
+  /** Who did it; `foreign` for a program that is not ours. */
+  actor: string;
+  /** To which task. */
+  taskId?: TaskId | null;
+  /** The commit goes on in the next line; both count, or neither. */
+  more?: boolean;
+  /** What changed. */
+  data: Record<string, unknown>;
+}
+
+/** Messages from the journal, for whoever wants more than the last 50. */
+export interface Messages {
+  /** The messages, the oldest first. */
+  messages: Array<Message>;
+  /** Whether there are older ones: ask again with `before` set to the `seq` of the first. */
+  more: boolean;
+}
+
+/** A part of the journal. */
+export interface Journal {
+  /** The events, in order, redacted. */
+  events: Array<Event>;
+  /** Lines that are no events. */
+  problems: Array<Problem>;
+  /** The last position of the journal. */
+  last: number;
+}
+
+/** What an agent sent while it worked on a task. */
+export interface Log {
+  /** Of which task; `null` when there is no log. */
+  taskId: TaskId | null;
+  /** The tasks that this worker has a log of, the newest first. */
+  tasks: Array<TaskId>;
+  /** The lines, in order. */
+  lines: Array<LogLine>;
+  /** Ask again with `after` set to this for what comes next. */
+  next: number;
+  /** Whether lines before these were left out. */
+  cut: boolean;
+}
+
+/** One line of what an agent sent. */
+export interface LogLine {
+  /** When, if the line says so. */
+  ts: string | null;
+  /** Who: `agent`, `stderr`, `teamster`, … */
+  from: string;
+  /** What, as text. */
+  text: string;
+}
+
+/** What the branches of a team changed. */
+export interface Changes {
+  /** Integration first, then the workers by name. Empty when the project is no git repository. */
+  branches: Array<Branch>;
+  /** Why there is nothing to show. */
+  problem: string | null;
+}
+
+/** What one branch of a team changed. */
+export interface Branch {
+  /** A worker's name, or `integration`. */
+  name: string;
+  /** The branch. */
+  branch: string;
+  /** Its commit. */
+  commit: string;
+  /** What it is compared with. */
+  base: string;
+  /** The files it changed, with how many lines came and went, at most 2,000. */
+  files: Array<ChangedFile>;
+}
+
+/** A file that a branch changed. */
+export interface ChangedFile {
+  /** Its path. */
+  path: string;
+  /** Lines that came; `null` when it is no text. */
+  added: number | null;
+  /** Lines that went; `null` when it is no text. */
+  removed: number | null;
+}
+
+/** What a branch changed, as text. */
+export interface Diff {
+  /** A worker's name, or `integration`. */
+  name: string;
+  /** The commit that is shown. */
+  commit: string;
+  /** What it is compared with. */
+  base: string;
+  /** The unified diff, redacted, at most 1 MiB. */
+  text: string;
+  /** Whether it is longer than that. */
+  cut: boolean;
+}
+
+/** What is over but still there. */
+export interface Zombies {
+  /** All of it. */
+  zombies: Array<Zombie>;
+}
+
+/** Something that is over but still there. */
+export interface Zombie {
+  /** `team`, `worker`, `worktree`, `lock` or `pane`. */
+  kind: string;
+  /** Its name. A foreign program may have chosen any. */
+  name: string;
+  /** The team it belongs to. */
+  team: string;
+  /** Its age in seconds. */
+  age: number;
+  /** Why this is said. */
+  evidence: Array<string>;
+  /** What reaping does with it: `reap` or `keep`. */
+  action: string;
+  /** What removes it, for a shell. */
+  command: string;
+}
+
+/** A message to be sent. */
+export interface NewMessage {
+  /** A worker's name, `lead` or `all`. */
+  to: string;
+  /** What it says, at most 64 KiB. */
+  text: string;
+}
+
+/** What was sent. */
+export interface Sent {
+  /** The ids of the messages, one for each recipient. */
+  ids: Array<string>;
+}
+
+/** The wish that a worker stop. */
+export interface StopWish {
+  /** Let it finish its current task. */
+  drain: boolean;
+  /** Do not ask. */
+  force: boolean;
+}
+
+/** What came of a wish to stop. Stopping goes on for up to a minute; the stream of events tells. */
+export interface Stopping {
+  /** How each ended. */
+  workers: Array<WorkerEnd>;
+  /** Whether everyone is proven gone. */
+  verified: boolean;
+}
+
+/** How a worker ended. */
+export interface WorkerEnd {
+  /** Who. */
+  worker: string;
+  /** How. */
+  how: string;
+  /** More about it. */
+  note: string;
+}
+
+/** An answer at the gate. */
+export interface ApprovalAnswer {
+  /** Which gate: an answer for one that is closed is refused. */
+  gate: string;
+  /** The commit that was looked at. */
+  commit: string;
+  /** `approve`, `reject` or `revise`. */
+  answer: ApprovalWord;
+  /** With `reject`: take the work back. */
+  rollback: boolean;
+  /** With `revise`: what to change. */
+  text: string;
+}
+
+/** What is answered at the gate. */
+export type ApprovalWord = "approve" | "reject" | "revise";
+
+/** An answer that was handed to the run. */
+export interface Answered {
+  /** Its place in the journal. */
+  seq: number;
+}
+
+/** The wish to remove what is over. */
+export interface ReapWish {
+  /** Only say what would be removed. */
+  dryRun: boolean;
+}
+
+/** What was reaped. */
+export interface Reaped {
+  /** Each that was found. */
+  zombies: Array<ReapedOne>;
+  /** Whether it was only looked. */
+  dryRun: boolean;
+}
+
+/** What became of one of them. */
+export interface ReapedOne {
+  /** What it was. */
+  zombie: Zombie;
+  /** Whether it is gone. */
+  reaped: boolean;
+  /** Why it could not be removed. */
+  problem: string | null;
+}
+
+/** What changed between two views of one team. A part that is left out is as it was; applying a patch twice changes nothing. */
+export interface Patch {
+  /** The position of the journal that the view shows now. */
+  seq: number;
+  /** Whether the team still does something. */
+  state?: Viewed | null;
+  /** How far it is. */
+  progress?: Progress | null;
+  /** How much of the journal is counted in. */
+  history?: History | null;
+  /** Workers that are new or changed. */
+  workers?: Array<Worker>;
+  /** Every worker in order, when one came or went. */
+  workerNames?: Array<string> | null;
+  /** Tasks that are new or changed. */
+  tasks?: Array<TaskRow>;
+  /** Tasks that are gone. */
+  removedTasks?: Array<TaskId>;
+  /** The longest chain of tasks that are not completed. */
+  criticalPath?: Array<TaskId> | null;
+  /** Messages that are new. */
+  messages?: Array<Message>;
+  /** How many messages there were in all. */
+  messageCount?: number | null;
+  /** The run. */
+  run?: Run | null;
+  /** The gate. */
+  approval?: Approval | null;
+  /** Every verification. */
+  verifications?: Array<Verification> | null;
+  /** Every merge. */
+  merges?: Array<Merge> | null;
+  /** What was spent. */
+  cost?: Cost | null;
+  /** What needs a person. */
+  problems?: Array<Problem> | null;
+}
+
+/** Sent as the event `hello` at the beginning of every stream. */
+export interface Hello {
+  /** The version of teamster: a page of another one should load itself anew. */
+  version: string;
+  /** The team that the stream is about; `null` for the stream of all teams. */
+  team: string | null;
+}
+
+/** Sent as the event `lagging` to a client that reads too slowly, before the stream ends. The client comes back with its last event id and misses nothing. */
+export interface Lagging {
+  /** In words. */
+  message: string;
+}
+
+/** Sent as the event `gone` when the team is not there any more, before the stream ends. */
+export interface Gone {
+  /** In words. */
+  message: string;
+}
+
+/** Why something was not done. The status of the answer follows from `kind`. */
+export interface Refusal {
+  /** What went wrong. */
+  error: RefusalReason;
+}
+
+/** What went wrong, in the words of the command line's `--json`. */
+export interface RefusalReason {
+  /** `usage`, `not_found`, `conflict`, `nothing`, `refused`, `unreachable` or `failed`. */
+  kind: string;
+  /** What happened, to what. */
+  message: string;
+  /** What to do. */
+  hint: string | null;
+}
+
+/** Every route: its method and its path. */
+export const routes = {
+  server: { method: "GET", path: "/api/v1/server" },
+  teams: { method: "GET", path: "/api/v1/teams" },
+  team: { method: "GET", path: "/api/v1/teams/{team}" },
+  timeline: { method: "GET", path: "/api/v1/teams/{team}/timeline" },
+  task: { method: "GET", path: "/api/v1/teams/{team}/tasks/{task}" },
+  messages: { method: "GET", path: "/api/v1/teams/{team}/messages" },
+  journal: { method: "GET", path: "/api/v1/teams/{team}/journal" },
+  log: { method: "GET", path: "/api/v1/teams/{team}/workers/{worker}/log" },
+  changes: { method: "GET", path: "/api/v1/teams/{team}/changes" },
+  diff: { method: "GET", path: "/api/v1/teams/{team}/changes/{branch}" },
+  zombies: { method: "GET", path: "/api/v1/zombies" },
+  events: { method: "GET", path: "/api/v1/events" },
+  send: { method: "POST", path: "/api/v1/teams/{team}/messages" },
+  stop: { method: "POST", path: "/api/v1/teams/{team}/workers/{worker}/stop" },
+  drain: { method: "POST", path: "/api/v1/teams/{team}/drain" },
+  approval: { method: "POST", path: "/api/v1/teams/{team}/approval" },
+  reap: { method: "POST", path: "/api/v1/zombies/reap" },
+  openapi: { method: "GET", path: "/api/v1/openapi.json" },
+  metrics: { method: "GET", path: "/metrics" },
+} as const;
