@@ -132,9 +132,35 @@ fn answer(context: &Context, at: &At, answered: Answer) -> Result {
     }
     // Somebody hosts it: they are told.
     if story.decision.is_none() {
-        tell(context, &team, &gate, &answered)?;
+        tell(context, &team, &gate, &answered, "terminal")?;
     }
     wait(context, &team, &gate, seen)
+}
+
+/// An answer that is not given at a terminal. Whoever gives it has seen this opening of the gate and this commit. Where
+/// no host waits, one is begun that judges the answer. Its place in the journal.
+pub fn from_elsewhere(
+    context: &Context,
+    team: &TeamName,
+    seen: (&str, &str),
+    answered: &Answer,
+    via: &str,
+) -> Result<u64> {
+    trust::must_be_a_person(context, "deciding at the gate")?;
+    let (story, _) = read(context.read()?, team)?;
+    let gate = gate(team, &story)?;
+    if (gate.id.as_str(), gate.commit.as_str()) != seen || story.decision.is_some() {
+        return Err(CommandError::new(
+            ErrorKind::Conflict,
+            "the gate is not what it was when you looked",
+        )
+        .hint("look at it again before you decide"));
+    }
+    let place = tell(context, team, &gate, answered, via)?;
+    if run::seat(context, team)?.is_some() {
+        run::begin_detached(context, team)?;
+    }
+    Ok(place)
 }
 
 /// Where the run is, by its journal.
@@ -196,16 +222,21 @@ fn check_commit(context: &Context, gate: &Gate, named: Option<&str>) -> Result {
     }
 }
 
-fn tell(context: &Context, team: &TeamName, gate: &Gate, answered: &Answer) -> Result {
+fn tell(
+    context: &Context,
+    team: &TeamName,
+    gate: &Gate,
+    answered: &Answer,
+    via: &str,
+) -> Result<u64> {
     let mut event = NewEvent::new("approval.answered", "user")
         .with("gate", &gate.id)
         .with("commit", &gate.commit)
-        .with("via", "terminal");
+        .with("via", via);
     if let Value::Object(fields) = json!(answered) {
         event.data.extend(fields);
     }
-    context.store()?.record(team, event)?;
-    Ok(())
+    Ok(context.store()?.record(team, event)?)
 }
 
 /// Waits for the host to judge the answer, and for what comes of it.

@@ -1,6 +1,7 @@
 //! A run that goes on without a terminal.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -17,8 +18,22 @@ use crate::error::{CommandError, ErrorKind, Result};
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Starts the host of a run that exists, and returns once it has said in the journal that it is there.
+/// Starts the host of a run that exists, and says how to follow it.
 pub fn start(context: &Context, team: &TeamName) -> Result {
+    let (pid, log) = begin(context, team)?;
+    context.out.answer(
+        || json!({ "team": team, "pid": pid, "log": log.display().to_string() }),
+        || {
+            format!(
+                "team {team} works as process {pid}; `teamster status --team {team} --watch` shows how far it is, \
+                 `teamster journal --team {team} --follow` all that happens\n"
+            )
+        },
+    )
+}
+
+/// Starts the host of a run that exists, and returns once it has said in the journal that it is there.
+pub fn begin(context: &Context, team: &TeamName) -> Result<(u32, PathBuf)> {
     let project = worker::project(context, team)?;
     let before = context.read()?.position(team)?;
     let mut logs = Dir::open_or_create_root(&project)?;
@@ -62,13 +77,5 @@ pub fn start(context: &Context, team: &TeamName) -> Result {
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-    context.out.answer(
-        || json!({ "team": team, "pid": pid, "log": log.display().to_string() }),
-        || {
-            format!(
-                "team {team} works as process {pid}; `teamster status --team {team} --watch` shows how far it is, \
-                 `teamster journal --team {team} --follow` all that happens\n"
-            )
-        },
-    )
+    Ok((pid, log))
 }

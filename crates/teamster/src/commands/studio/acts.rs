@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use teamster_claude::zombies;
+use teamster_run::story::Answer;
 use teamster_studio::api::{
-    Answered, ApprovalAnswer, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish, Stopping,
-    WorkerEnd, Zombie, Zombies,
+    Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,
+    Stopping, WorkerEnd, Zombie, Zombies,
 };
 use teamster_studio::{Hands, Refused};
 use teamster_types::{TaskId, TeamName, WorkerName};
@@ -14,7 +15,7 @@ use teamster_workers::shutdown::{End, How};
 use super::{changes, log};
 use crate::commands::shutdown::{Asked, end_workers};
 use crate::commands::worker::{Named, WorkerArg};
-use crate::commands::{message, zombies as left_over};
+use crate::commands::{gate, message, zombies as left_over};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::output::Output;
@@ -113,14 +114,24 @@ impl Hands for Acts {
         stop(&context()?, team, None, &wish)
     }
 
-    fn answer(&self, team: &TeamName, _answer: &ApprovalAnswer) -> Result<Answered, Refused> {
-        // Before anything else: a team that is not there has no gate.
-        context()?.read()?.team(team).map_err(CommandError::from)?;
-        Err(Refused {
-            kind: "conflict",
-            message: format!("team {team} has no run that waits for an answer"),
-            hint: Some("a gate opens when a run has done and verified its work".to_owned()),
-        })
+    fn answer(&self, team: &TeamName, given: &ApprovalAnswer) -> Result<Answered, Refused> {
+        let context = context()?;
+        let answer = match given.answer {
+            ApprovalWord::Approve => Answer::Approve,
+            ApprovalWord::Reject => Answer::Reject {
+                rollback: given.rollback,
+                text: given.text.clone(),
+            },
+            ApprovalWord::Revise if given.text.trim().is_empty() => {
+                return Err(CommandError::usage("what is to be changed?").into());
+            }
+            ApprovalWord::Revise => Answer::Revise {
+                text: given.text.clone(),
+            },
+        };
+        let seen = (given.gate.as_str(), given.commit.as_str());
+        let seq = gate::from_elsewhere(&context, team, seen, &answer, "studio")?;
+        Ok(Answered { seq })
     }
 
     fn zombies(&self) -> Result<Zombies, Refused> {
