@@ -35,6 +35,7 @@ fn hosts_one_check() {
         team: &"fix-auth".parse().unwrap(),
         folder: &folder,
         limit: Duration::from_millis(limit),
+        launch: &teamster_fs::random_hex(),
     };
     let check = Check::new(std::env::var(COMMAND).unwrap(), "--verify");
     let place = Place {
@@ -320,6 +321,7 @@ fn a_check_that_cannot_be_started_has_no_verdict() {
         team: &"fix-auth".parse().unwrap(),
         folder: &folder,
         limit: LONG,
+        launch: &teamster_fs::random_hex(),
     };
     let place = Place {
         on: "base",
