@@ -38,6 +38,13 @@ fn what_still_fails_after_three_rounds_ends_the_run_and_keeps_the_work() {
     );
     assert_eq!(shop.state_file(".party/session.json")["phase"], "FAILED");
     assert!(shop.report().contains("omc-team/shop/integration"));
+    // Whoever allows one round more gets one round more.
+    let more = ["run", "--resume", "shop", "--max-fix", "4"];
+    let ran = shop.run(&more).exits(11);
+    assert!(ran.stderr.contains("4 rounds"), "{}", ran.stderr);
+    assert_eq!(shop.tasks().len() - 1, 4);
+    assert_eq!(shop.state_file(".party/session.json")["phase"], "FAILED");
+    assert_eq!(shop.of_user(), before);
 }
 
 #[test]

@@ -17,6 +17,33 @@ use crate::kit::TestProject;
 
 const MARK: &str = "TEAMSTER_TEST_MARK";
 
+/// Set for a process that has one test to itself.
+const ALONE: &str = "TEAMSTER_TEST_ALONE";
+
+/// Whether this process has the test to itself. If not, one that has is waited for.
+///
+/// Whoever starts a leader is for a moment inside the kernel's group of that launch, and what other tests of the same
+/// process start in that moment would be taken for the leader's, and end with it.
+fn is_alone() -> bool {
+    let thread = std::thread::current();
+    // Tests that run one after the other are in the main thread, and disturb nobody.
+    let Some(name) = thread.name().filter(|name| name.contains("::")) else {
+        return true;
+    };
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let ran = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{words}");
+    assert!(words.contains("1 passed"), "{words}");
+    false
+}
+
 /// A folder for a leader, and the time it has.
 struct Desk {
     project: TestProject,
@@ -91,6 +118,7 @@ impl Desk {
             exported: &exported,
             path: std::ffi::OsStr::new("/nowhere"),
             teamster: Path::new(env!("CARGO_BIN_EXE_teamster")),
+            launch: &teamster_fs::random_hex(),
         };
         lead(&job, stop, hear)
     }
@@ -120,6 +148,9 @@ fn subjects(led: &Led) -> Vec<&str> {
 
 #[test]
 fn a_script_says_a_plan_and_what_it_cost() {
+    if !is_alone() {
+        return;
+    }
     let desk = Desk::new();
     let script = desk.script(
         "steps = [\n  { usage = { input = 10, output = 5, cost_usd = 0.25 } },\n  { say = '''I looked around. The plan:\n\n```json\n\
@@ -144,6 +175,9 @@ fn a_script_says_a_plan_and_what_it_cost() {
 
 #[test]
 fn it_is_asked_once_more_with_its_answer_and_what_was_wrong() {
+    if !is_alone() {
+        return;
+    }
     let desk = Desk::new();
     let led = desk
         .lead(&command(
@@ -166,6 +200,9 @@ fn it_is_asked_once_more_with_its_answer_and_what_was_wrong() {
 
 #[test]
 fn two_bad_answers_are_an_error_that_shows_them() {
+    if !is_alone() {
+        return;
+    }
     let desk = Desk::new();
     let error = desk
         .lead(&command(
@@ -186,6 +223,9 @@ fn two_bad_answers_are_an_error_that_shows_them() {
 
 #[test]
 fn one_that_fails_is_asked_again_and_then_given_up() {
+    if !is_alone() {
+        return;
+    }
     let desk = Desk::new();
     let error = desk
         .lead(&command("cat > prompt; echo x >> asked; echo '{\"tasks\":[{\"id\":1,\"subject\":\"go\"}]}'; echo no model >&2; exit 3"))
@@ -210,6 +250,9 @@ fn one_that_fails_is_asked_again_and_then_given_up() {
 
 #[test]
 fn it_runs_as_an_agent_of_ours_and_its_temp_folder_goes_with_it() {
+    if !is_alone() {
+        return;
+    }
     let desk = Desk::new();
     desk.lead(&command(
         "cat > /dev/null; { pwd; echo $TEAMSTER_WORKER; echo $TEAMSTER_TEAM; echo ${#TEAMSTER_LAUNCH}; echo $TMPDIR; } > seen; \
@@ -231,6 +274,9 @@ fn it_runs_as_an_agent_of_ours_and_its_temp_folder_goes_with_it() {
 
 #[test]
 fn without_a_folder_it_gets_one_that_goes_with_it() {
+    if !is_alone() {
+        return;
+    }
     let mut desk = Desk::new();
     desk.is_in_project = false;
     let note = desk.folder().join("seen");
@@ -246,6 +292,9 @@ fn without_a_folder_it_gets_one_that_goes_with_it() {
 
 #[test]
 fn a_silent_one_is_ended_with_all_it_started() {
+    if !is_alone() {
+        return;
+    }
     let mut desk = Desk::new();
     desk.rules.idle = Duration::from_millis(400);
     let began = Instant::now();
@@ -273,6 +322,9 @@ fn a_silent_one_is_ended_with_all_it_started() {
 
 #[test]
 fn it_can_be_stopped_and_nobody_else_is() {
+    if !is_alone() {
+        return;
+    }
     let desk = Desk::new();
     let script = desk.script(
         "steps = [\n  { run = \"setsid sleep 600 > /dev/null 2>&1 &\" },\n  { say = \"hm\" },\n  { hang = true },\n]\n",
@@ -305,6 +357,9 @@ fn it_can_be_stopped_and_nobody_else_is() {
 
 #[test]
 fn a_thousand_tasks_are_taken_whole() {
+    if !is_alone() {
+        return;
+    }
     let desk = Desk::new();
     let tasks: Vec<String> = (0..1_000)
         .map(|id| {

@@ -183,3 +183,24 @@ fn a_detached_run_goes_on_without_its_terminal_and_one_project_has_one_run() {
     shop.has_drafts();
     shop.is_quiet();
 }
+
+#[test]
+fn whoever_was_asked_to_stop_by_a_killed_host_is_replaced_by_the_next() {
+    let shop = Shop::in_use();
+    let mut host = begin(&shop, WAITING);
+    signal(&host, "-INT");
+    shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
+    host.kill().unwrap();
+    host.wait().unwrap();
+    let mut next = shop.call(&["run", "--resume", "shop"]).spawn();
+    shop.until("the next host", || {
+        !shop.events_of("run.resumed").is_empty()
+    });
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    assert_eq!(exit_code(&shop, &mut next), Some(0));
+    assert_eq!(shop.stage(), "complete");
+    assert_eq!(shop.events_of("task.completed").len(), 2);
+    assert_eq!(shop.git(&["show", "main:t-2.txt"]), "2");
+    shop.has_drafts();
+    shop.is_quiet();
+}

@@ -159,3 +159,31 @@ fn a_run_none_of_whose_workers_can_be_started_fails_and_says_why() {
     assert_eq!(shop.of_user(), before);
     shop.is_quiet();
 }
+
+#[test]
+fn a_run_whose_worker_has_died_too_often_ends() {
+    let shop = Shop::in_use();
+    let before = shop.of_user();
+    let script = "[[step]]\ndo = \"run\"\ncommand = \"touch ROOT/begun; sleep 600\"\n";
+    let mut host = shop.scripted_run(script, &[]).spawn();
+    shop.until("the work", || shop.aside().join("begun").exists());
+    let folder = ".omc/state/team-bridge/shop";
+    let beat_file = format!("{folder}/worker-1.heartbeat.json");
+    let mut beat = shop.state_file(&beat_file);
+    host.kill().unwrap();
+    host.wait().unwrap();
+    crate::workers::kill_9(&beat["pid"]);
+    // It has been started as often as anybody is, and is silent for a minute.
+    let launch_file = format!("{folder}/worker-1.launch.json");
+    let mut launch = shop.state_file(&launch_file);
+    launch["restarts"] = 3.into();
+    let then = crate::kit::now().as_millis() - 60_000;
+    beat["lastPollAt"] = serde_json::json!(teamster_types::Time::from_millis(then));
+    launch["startedAt"] = serde_json::json!(teamster_types::Time::from_millis(then - 1_000));
+    shop.project.write(&launch_file, &launch.to_string());
+    shop.project.write(&beat_file, &beat.to_string());
+    let ran = shop.run(&["run", "--resume", "shop"]).exits(14);
+    assert!(ran.stdout.contains("ended too often"), "{}", ran.stdout);
+    assert_eq!(shop.of_user(), before);
+    shop.is_quiet();
+}

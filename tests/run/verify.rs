@@ -38,6 +38,7 @@ fn hosts_one_check() {
         team: &"fix-auth".parse().unwrap(),
         folder: elsewhere.as_ref().unwrap_or(&folder),
         limit: Duration::from_millis(limit),
+        launch: &teamster_fs::random_hex(),
     };
     let check = Check::new(std::env::var(COMMAND).unwrap(), "--verify");
     let place = Place {

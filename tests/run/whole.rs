@@ -203,3 +203,48 @@ fn the_state_files_say_what_the_journal_says() {
     );
     shop.is_quiet();
 }
+
+#[test]
+fn a_program_reads_every_event_once_and_then_what_it_came_to() {
+    let shop = Shop::in_use();
+    let script = "[[step]]\ndo = \"edit\"\npath = \"news.txt\"\ncontent = \"mended\\n\"\n";
+    let more = [
+        "--json",
+        "--tmux",
+        "--requirements",
+        "--approve",
+        "auto",
+        "--verify",
+        "true",
+    ];
+    let ran = shop.scripted_run(script, &more).run().succeeds();
+    let lines: Vec<serde_json::Value> = ran
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let seqs: Vec<u64> = lines
+        .iter()
+        .filter_map(|line| line["seq"].as_u64())
+        .collect();
+    let all: Vec<u64> = (1..=shop.events().len() as u64).collect();
+    assert_eq!(seqs, all);
+    let stages: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["type"] == "run.stage")
+        .map(|line| line["data"]["to"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        stages,
+        ["plan", "requirements", "execute", "verify", "approval"]
+    );
+    let last = lines.last().unwrap();
+    assert_eq!(last["type"], "result");
+    assert_eq!(
+        (&last["outcome"], &last["exitCode"]),
+        (&"complete".into(), &0.into())
+    );
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "mended");
+    shop.is_quiet();
+    shop.has_drafts();
+}

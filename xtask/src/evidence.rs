@@ -32,6 +32,8 @@ struct Sizes {
     cases: usize,
     /// How long a worker's long task takes.
     long_task: Duration,
+    /// The host of a run is killed at every so many events.
+    kills_every: usize,
 }
 
 const NIGHTLY: Sizes = Sizes {
@@ -41,6 +43,7 @@ const NIGHTLY: Sizes = Sizes {
     histories: 10_000,
     cases: 5_000,
     long_task: Duration::from_secs(180),
+    kills_every: 1,
 };
 
 const QUICK: Sizes = Sizes {
@@ -50,10 +53,11 @@ const QUICK: Sizes = Sizes {
     histories: 100,
     cases: 50,
     long_task: Duration::from_secs(20),
+    kills_every: 10,
 };
 
 /// The sections, by their names on the command line.
-const SECTIONS: [&str; 5] = ["races", "kills", "errors", "suites", "workers"];
+const SECTIONS: [&str; 6] = ["races", "kills", "errors", "suites", "workers", "run"];
 
 /// Runs everything and writes the document, or prints some sections; an error when any guarantee was broken.
 pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
@@ -91,6 +95,9 @@ pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
     if wants("workers") {
         report.long_task(&product, sizes)?;
         report.runaway(&product)?;
+    }
+    if wants("run") {
+        report.killed_hosts(sizes);
     }
     let _ = writeln!(
         report.text,
@@ -212,7 +219,24 @@ impl Report {
             histories: sizes.histories,
             cases: sizes.cases,
         };
-        match suites::run(sizes) {
+        self.figures(suites::run(sizes));
+        let _ = writeln!(self.text, "Took {}.", minutes(start.elapsed()));
+    }
+
+    fn killed_hosts(&mut self, sizes: Sizes) {
+        self.heading(
+            "SIGKILL of the host at every event of a run",
+            "A whole run of scripted workers: a dependency, a conflict that is resolved, a check that fails on the merged \
+             work and is fixed, the gate, the landing. Its host dies as soon as the journal has got the N-th event, \
+             another takes the run up, and what comes out is compared with a run that nobody disturbed.",
+        );
+        let start = Instant::now();
+        self.figures(suites::kill_hosts(sizes.kills_every));
+        let _ = writeln!(self.text, "Took {}.", minutes(start.elapsed()));
+    }
+
+    fn figures(&mut self, told: Result<Vec<suites::Figures>>) {
+        match told {
             Ok(all) => {
                 for figures in all {
                     let _ = writeln!(self.text, "`{}`:\n", figures.test);
@@ -228,7 +252,6 @@ impl Report {
                 self.failures.push(format!("{error:#}"));
             }
         }
-        let _ = writeln!(self.text, "Took {}.", minutes(start.elapsed()));
     }
 
     fn long_task(&mut self, product: &Product, sizes: Sizes) -> Result<()> {

@@ -21,9 +21,29 @@ pub(crate) struct Sizes {
 }
 
 /// Runs the suites of the store and returns their figures.
+pub(crate) fn run(sizes: Sizes) -> Result<Vec<Figures>> {
+    let (histories, cases) = (sizes.histories.to_string(), sizes.cases.to_string());
+    suite(
+        "store::",
+        &[
+            ("TEAMSTER_HISTORIES", &histories),
+            ("TEAMSTER_CASES", &cases),
+        ],
+    )
+}
+
+/// Kills the host of a whole run at every so many events of it, and returns the figures.
+pub(crate) fn kill_hosts(every: usize) -> Result<Vec<Figures>> {
+    suite(
+        "run::kills",
+        &[("TEAMSTER_KILLS_EVERY", &every.to_string())],
+    )
+}
+
+/// Runs the tests of this name and returns what they told.
 ///
 /// They are built for speed but with the fail-points that a release does not have.
-pub(crate) fn run(sizes: Sizes) -> Result<Vec<Figures>> {
+fn suite(name: &str, variables: &[(&str, &str)]) -> Result<Vec<Figures>> {
     let mut command = cargo([
         "test",
         "--quiet",
@@ -34,19 +54,13 @@ pub(crate) fn run(sizes: Sizes) -> Result<Vec<Figures>> {
         "--test",
         "runner",
         "--",
-        "store::",
+        name,
         "--show-output",
     ]);
-    command
-        .env("TEAMSTER_HISTORIES", sizes.histories.to_string())
-        .env("TEAMSTER_CASES", sizes.cases.to_string());
+    command.envs(variables.iter().copied());
     let answer = Answer::of(&mut command)?;
     if !answer.status.success() {
-        bail!(
-            "the suites of the store failed:\n{}\n{}",
-            answer.stdout,
-            answer.stderr
-        );
+        bail!("{name} failed:\n{}\n{}", answer.stdout, answer.stderr);
     }
     Ok(figures(&answer.stdout))
 }

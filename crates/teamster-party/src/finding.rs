@@ -104,7 +104,8 @@ impl Party {
             return Ok(found);
         };
         for entry in folder.entries()? {
-            if entry.name.ends_with(".md")
+            let name = std::path::Path::new(&entry.name);
+            if name.extension().is_some_and(|kind| kind == "md")
                 && let Ok(Some((bytes, _))) = folder.read(&entry.name)
             {
                 let text = String::from_utf8_lossy(&bytes);

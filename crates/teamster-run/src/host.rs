@@ -25,8 +25,10 @@ use std::time::{Duration, Instant};
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError, Lock, Waited, layout};
+use teamster_isolate::GRACE;
 use teamster_isolate::git::{GitError, Integration, Repo};
 use teamster_isolate::tmux::Tmux;
+use teamster_isolate::tree::Tree;
 use teamster_store::{Store, StoreError};
 use teamster_types::TeamName;
 use teamster_types::event::NewEvent;
@@ -48,11 +50,12 @@ const PAGE: usize = 1_000;
 
 /// Asks an agent for a plan.
 pub trait Plans {
-    /// The plan of the leader that the order names, or why there is none.
+    /// The plan of the leader that the order names, or why there is none. Whatever is started carries `launch`.
     fn plan(
         &mut self,
         order: &Order,
         folder: &Path,
+        launch: &str,
         desk: &mut dyn Desk,
     ) -> Result<crate::plan::Plan, String>;
 }
@@ -293,6 +296,7 @@ impl<'a> Host<'a> {
 
     /// Says in the journal that there is a host now, and makes the place where work comes together.
     fn begin(&mut self) -> Result<()> {
+        self.end_what_was_under_way();
         let kind = if self.story.begun.is_some() {
             "run.resumed"
         } else {
@@ -333,6 +337,15 @@ impl<'a> Host<'a> {
             self.enter(Stage::Plan, "the run begins")?;
         }
         Ok(())
+    }
+
+    /// Ends a check or a leader that a killed host has left behind: it would write into what is ours now.
+    fn end_what_was_under_way(&mut self) {
+        if let Some(launch) = &self.story.under_way
+            && let Err(error) = Tree::of_launch(self.parts.machine, launch, None).end(GRACE)
+        {
+            self.parts.desk.say(&error.to_string());
+        }
     }
 
     /// Reads what was journalled before we came. Of a run that has not begun, everything is news.

@@ -66,6 +66,8 @@ pub struct LeaderJob<'a> {
     pub path: &'a OsStr,
     /// Our own program.
     pub teamster: &'a Path,
+    /// What everything that it starts carries: by this it is found should we be killed.
+    pub launch: &'a str,
 }
 
 /// A plan of a leader.
@@ -218,6 +220,7 @@ fn asking<'a>(job: &'a LeaderJob<'_>, prompt: &'a str) -> Ask<'a> {
         exported: job.exported,
         path: job.path,
         teamster: job.teamster,
+        launch: job.launch,
     }
 }
 

@@ -137,6 +137,8 @@ pub struct Story {
     pub finished: Option<Finished>,
     /// What was used.
     pub spent: Costs,
+    /// The launch of a check or a leader that was begun, and of whose end nothing is known.
+    pub under_way: Option<String>,
     /// Conflicts that were met: the task, the files, and whether that was the last time.
     pub conflicts: Vec<(TaskId, Vec<String>, bool)>,
 }
@@ -145,6 +147,13 @@ impl Story {
     /// Takes one event further. What is not about the run changes nothing.
     pub fn apply(&mut self, event: &Event) {
         let text = |key: &str| event.data.get(key).and_then(Value::as_str).unwrap_or("");
+        match event.kind.as_str() {
+            "verify.started" | "run.asked" => self.under_way = Some(text("launch").to_owned()),
+            "verify.passed" | "verify.failed" | "verify.flaky" | "run.plan" | "run.finished" => {
+                self.under_way = None;
+            }
+            _ => {}
+        }
         match event.kind.as_str() {
             "run.started" | "run.resumed" => self.hosted(event),
             "run.ordered" => self.ordered(event),

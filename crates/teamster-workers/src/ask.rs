@@ -48,6 +48,8 @@ pub struct Ask<'a> {
     pub path: &'a OsStr,
     /// Our own program.
     pub teamster: &'a Path,
+    /// What everything that it starts carries: by this it is found should we be killed.
+    pub launch: &'a str,
 }
 
 /// What came of it.
@@ -81,10 +83,9 @@ pub fn ask(
     stop: &dyn Fn() -> bool,
     hear: &mut dyn FnMut(&AgentEvent),
 ) -> Result<Asked, NotStarted> {
-    let number = teamster_fs::random_hex();
-    let temp = temp::make(&number);
-    let asked = with_temp(ask, &number, temp.as_deref(), stop, hear);
-    temp::remove(&number);
+    let temp = temp::make(ask.launch);
+    let asked = with_temp(ask, ask.launch, temp.as_deref(), stop, hear);
+    temp::remove(ask.launch);
     asked
 }
 

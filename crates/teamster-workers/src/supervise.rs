@@ -125,6 +125,12 @@ impl<'a> Supervisor<'a> {
         self.in_doubt
     }
 
+    /// Whether somebody is to be started anew and only waits for their time.
+    pub fn will_restart(&self) -> bool {
+        let mut known = self.known.values();
+        known.any(|state| state.next.is_some() && !state.given_up)
+    }
+
     /// Looks at everyone once, and does what is to be done.
     pub fn look(&mut self) -> Result<Vec<Found>, StoreError> {
         let mut found = Vec::new();

@@ -112,11 +112,13 @@ impl Host<'_> {
     /// Runs one check and records what it says; false when somebody did not want to wait for its end.
     fn check(&mut self, on: &str, commit: &str, number: usize, check: &Check) -> Result<bool> {
         let round = self.story.round;
+        let launch = teamster_fs::random_hex();
         self.record(
             NewEvent::new("verify.started", HOST)
                 .with("on", on)
                 .with("commit", commit)
                 .with("command", &check.command)
+                .with("launch", &launch)
                 .with("round", round),
         )?;
         self.project();
@@ -130,6 +132,7 @@ impl Host<'_> {
             team: &self.team,
             folder: &folder,
             limit: self.parts.check_limit,
+            launch: &launch,
         };
         let place = Place { on, round, number };
         let desk = std::cell::RefCell::new(&mut *self.parts.desk);

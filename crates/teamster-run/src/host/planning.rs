@@ -86,10 +86,13 @@ impl Host<'_> {
                     Some(integration) => integration.work_folder(),
                     None => self.parts.folder.to_owned(),
                 };
-                let made = self
-                    .parts
-                    .leader
-                    .plan(&self.order, &folder, self.parts.desk);
+                let launch = teamster_fs::random_hex();
+                let asked = NewEvent::new("run.asked", HOST)
+                    .with("leader", &self.order.leader)
+                    .with("launch", &launch);
+                self.record(asked).map_err(|error| error.to_string())?;
+                let desk = &mut *self.parts.desk;
+                let made = self.parts.leader.plan(&self.order, &folder, &launch, desk);
                 if let Some(integration) = &self.integration {
                     // A leader plans; what it wrote meanwhile is nobody's work.
                     let _ = integration.clear_after_checks();

@@ -4,8 +4,10 @@
 use std::time::{Duration, Instant};
 
 use teamster_types::flow::{Outcome, Stage};
-use teamster_types::heartbeat::WorkerStatus;
+use teamster_types::health::Verdict;
+use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::{Status, Task};
+use teamster_workers::dead;
 use teamster_workers::record::{self, Backend, Wanted};
 use teamster_workers::shutdown::{How, Shutdown};
 use teamster_workers::supervise::Found;
@@ -72,6 +74,7 @@ impl Host<'_> {
     fn start_crew(&mut self) -> Result<()> {
         let mut why_not = Vec::new();
         let mut there = 0;
+        let mut leaving = false;
         for hand in self.order.members.clone() {
             if self.parts.desk.wish() > Wish::GoOn {
                 return Ok(());
@@ -79,6 +82,8 @@ impl Host<'_> {
             let known = record::read(self.parts.project, &self.team, &hand.name)?;
             if known.is_some() {
                 there += 1;
+                // An earlier host has asked it to stop: once it is gone, another takes its place.
+                leaving |= !self.parts.store.signals(&self.team, &hand.name)?.is_empty();
                 continue;
             }
             // A signal for an earlier one of this name is not for the next.
@@ -94,7 +99,7 @@ impl Host<'_> {
             self.read()?;
             self.show()?;
         }
-        self.crew_is_up = true;
+        self.crew_is_up = !leaving;
         if there == 0 {
             let why = why_not.join("; ");
             self.finish(Outcome::Failed, "failed", exit::FAILED, &why)?;
@@ -134,12 +139,16 @@ impl Host<'_> {
     fn nobody_left(&mut self, open: &[&Task]) -> Result<Option<String>> {
         let is_worked_on = open.iter().any(|task| task.status() == Status::InProgress);
         let (beats, _) = self.parts.store.heartbeats(&self.team)?;
+        // The heartbeat of one who died too often stays, and says nothing for ever.
+        let is_well = |beat: &Heartbeat| {
+            let found = dead::assess(self.parts.store, Some(beat), None, &self.parts.limits);
+            !matches!(found.verdict, Verdict::Dead | Verdict::Quarantined)
+        };
         let can_work = self.order.members.iter().any(|hand| {
-            beats.iter().any(|beat| {
-                beat.worker_name == hand.name && beat.status != WorkerStatus::Quarantined
-            })
+            let mut beats = beats.iter();
+            beats.any(|beat| beat.worker_name == hand.name && is_well(beat))
         });
-        if can_work || is_worked_on {
+        if can_work || is_worked_on || self.supervisor.will_restart() {
             self.alone_since = None;
             return Ok(None);
         }

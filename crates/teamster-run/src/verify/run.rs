@@ -44,6 +44,8 @@ pub struct Verifier<'a> {
     pub folder: &'a Path,
     /// How long one run of a check may take.
     pub limit: Duration,
+    /// What everything that it starts carries: by this it is found should we be killed.
+    pub launch: &'a str,
 }
 
 /// Which check of a run it is. This names its log.
@@ -132,7 +134,6 @@ impl Verifier<'_> {
         output: &mut Output<'_>,
         stopped: &dyn Fn() -> bool,
     ) -> Result<Once, NotRun> {
-        let number = teamster_fs::random_hex();
         let unset: Vec<_> = std::env::vars_os()
             .map(|(name, _)| name)
             .filter(|name| environment::is_withheld(name))
@@ -144,7 +145,7 @@ impl Verifier<'_> {
             folder: self.folder,
             set: &environment::given(),
             unset: &unset,
-            number: &number,
+            number: self.launch,
             has_input: false,
         };
         let (say, said) = channel();
@@ -161,7 +162,7 @@ impl Verifier<'_> {
         drop(say);
         let mut watch = Watch {
             machine: self.machine,
-            tree: Tree::of_launch(self.machine, &number, Some(running.id())),
+            tree: Tree::of_launch(self.machine, self.launch, Some(running.id())),
             known: BTreeMap::new(),
             running: &running,
             said,

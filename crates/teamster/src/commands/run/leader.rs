@@ -18,6 +18,7 @@ use teamster_workers::usage::used;
 use crate::commands::worker;
 use crate::context::Context;
 use crate::env_vars;
+use crate::trust::{self, Unknown};
 
 /// The longest README that is looked at.
 const README: usize = 64 * 1024;
@@ -30,7 +31,13 @@ pub struct Leader<'a> {
 }
 
 impl Plans for Leader<'_> {
-    fn plan(&mut self, order: &Order, folder: &Path, desk: &mut dyn Desk) -> Result<Plan, String> {
+    fn plan(
+        &mut self,
+        order: &Order,
+        folder: &Path,
+        launch: &str,
+        desk: &mut dyn Desk,
+    ) -> Result<Plan, String> {
         let project = worker::project(self.context, &self.team)
             .map_err(|error| error.message().to_owned())?;
         let settings =
@@ -38,6 +45,19 @@ impl Plans for Leader<'_> {
         let provider = settings
             .provider(&order.leader)
             .map_err(|error| error.message().to_owned())?;
+        // Whoever began the run was asked; but what was read then need not be what is read now.
+        let wants = trust::Plan {
+            provider: &provider,
+            has_worktree: false,
+        };
+        trust::require(
+            self.context,
+            &settings.layout,
+            &settings.config,
+            &wants,
+            Unknown::Refuse,
+        )
+        .map_err(|error| error.message().to_owned())?;
         let members: Vec<CastMember> = order.members.iter().map(CastMember::from).collect();
         let overview = self.overview(order, folder);
         let path = env_vars::get(env_vars::PATH).unwrap_or_default();
@@ -58,6 +78,7 @@ impl Plans for Leader<'_> {
             exported: &[],
             path: &path,
             teamster: &teamster,
+            launch,
         };
         desk.say(&format!("{} plans", provider.name));
         let desk = std::cell::RefCell::new(desk);
