@@ -286,7 +286,8 @@ fn the_help_of_the_whole_is_a_map() {
               Print version
 
     Examples:
-      teamster team create fix-login --members worker-1,worker-2
+      teamster demo
+      teamster run 3:claude "fix all type errors"   # with agents
       teamster task create --subject "Fix the login form"
       teamster status
 
