@@ -10,7 +10,7 @@ use crate::kit::TestProject;
 /// No demo takes longer, on a busy machine either.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Where `git` and `sh` are found, and nothing else of interest.
+/// What git says in a folder.
 fn git(folder: &Path, args: &[&str]) -> String {
     let output = std::process::Command::new("git")
         .arg("-C")
@@ -202,6 +202,8 @@ fn a_demo_for_programs_is_one_object_a_line_and_tells_where_the_report_is() {
                 .into_iter()
                 .chain([folder.as_os_str()]),
         )
+        // A machine with nothing but git and a shell.
+        .without_env("HOME")
         .run()
         .succeeds();
     let said: Vec<Value> = ran

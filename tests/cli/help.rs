@@ -103,7 +103,8 @@ fn every_command_has_examples_that_work() {
                 .concat()
                 .join(" ");
             assert!(example.contains(&name), "{words:?}: {example}");
-            assert!(example.len() <= 78, "too long for a terminal: {example}");
+            let typed = example.split("   # ").next().unwrap();
+            assert!(typed.len() <= 78, "too long for a terminal: {example}");
             all.push(example);
         }
     }
@@ -124,6 +125,12 @@ for name in worker-1 worker-1.kept-1; do
   git worktree add --quiet -b omc-team/fix-auth/$name .omc/worktrees/fix-auth/$name
 done";
 
+/// What those of `teamster run` need: a repository, with something that mends it.
+const RUNS: &str = "set -e
+git init --quiet .
+git add Makefile
+git -c user.name=n -c user.email=e commit --quiet -m Begin";
+
 /// An example ends with 0, unless a comment behind it says otherwise.
 fn try_example(example: &str) {
     let (project, token, message) = prepared();
@@ -136,6 +143,10 @@ fn try_example(example: &str) {
     if example.contains("teamster worktree ") {
         project.shell(WORKTREES).run().succeeds();
     }
+    if example.contains("teamster run ") {
+        project.write("Makefile", "fix:\n\techo mended > mended\n");
+        project.shell(RUNS).run().succeeds();
+    }
     let needs_workers = ["teamster worker ", "teamster shutdown"]
         .iter()
         .any(|words| example.contains(words));
@@ -143,8 +154,22 @@ fn try_example(example: &str) {
     let (line, comment) = example.split_once("   # ").unwrap_or((example, ""));
     match comment {
         "in a terminal" => {
-            // Here is none, and nobody is in a pane.
-            call(line).run().exits(3);
+            // Here is none, nobody is in a pane, and no run waits at a gate.
+            let is_gate = !line.contains("teamster worker ");
+            call(line).run().exits(if is_gate { 4 } else { 3 });
+            return;
+        }
+        "with an agent" | "with agents" => {
+            // Whoever runs this may have some: they are not to be found, let alone started.
+            let path = project.home().join("bin");
+            let only = format!(
+                "mkdir {0} && ln -s \"$(command -v git)\" {0}/git",
+                path.display()
+            );
+            call(&only).run().succeeds();
+            let line = line.replacen("teamster", env!("CARGO_BIN_EXE_teamster"), 1);
+            let ran = call(&line).env("PATH", &path).run().fails(6);
+            assert!(ran.stderr.contains("agent"), "{}", ran.stderr);
             return;
         }
         "until told" => {
@@ -221,6 +246,11 @@ fn the_help_of_the_whole_is_a_map() {
       status       Show how far the teams of this project are and what needs a person
       team         Make, show and remove teams
       task         Make, claim, finish and show tasks
+      run          Run a team on a task: plan it, do it, merge it, verify it, ask you
+      demo         Watch a team at work, without a key or a network
+      approve      Take the work of a run that waits at the gate: it lands on your branch
+      reject       Do not take the work of a run that waits at the gate
+      revise       Have the work of a run that waits at the gate changed first
       plan         Look at plans: files with tasks that wait for each other
       message      Send, read and follow messages
       worker       Start, watch and stop workers
@@ -256,7 +286,8 @@ fn the_help_of_the_whole_is_a_map() {
               Print version
 
     Examples:
-      teamster team create fix-login --members worker-1,worker-2
+      teamster demo
+      teamster run 3:claude "fix all type errors"   # with agents
       teamster task create --subject "Fix the login form"
       teamster status
 

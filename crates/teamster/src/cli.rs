@@ -18,7 +18,8 @@ use crate::{env_vars, exit_codes};
 
 const EXAMPLES: &str = "\
 Examples:
-  teamster team create fix-login --members worker-1,worker-2
+  teamster demo
+  teamster run 3:claude \"fix all type errors\"   # with agents
   teamster task create --subject \"Fix the login form\"
   teamster status";
 

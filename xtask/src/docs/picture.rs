@@ -93,7 +93,7 @@ fn svg(lines: &[String]) -> String {
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
          <title>teamster demo, a real run</title>\n\
-         <!-- drawn by `cargo xtask docs --picture` -->\n\
+         <desc>drawn by `cargo xtask docs --picture`</desc>\n\
          <rect width=\"{width}\" height=\"{height}\" rx=\"10\" fill=\"#161b22\"/>\n\
          <g font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, monospace\" font-size=\"14\" fill=\"#d0d7de\">\n"
     );
