@@ -244,6 +244,9 @@ fn the_help_of_the_whole_is_a_map() {
 
     Commands:
       status       Show how far the teams of this project are and what needs a person
+      top          Watch a team on the terminal: workers, tasks, messages, timeline, log
+      studio       Show every team live on a page of this machine
+      replay       Show a run again from its journal alone
       team         Make, show and remove teams
       task         Make, claim, finish and show tasks
       run          Run a team on a task: plan it, do it, merge it, verify it, ask you

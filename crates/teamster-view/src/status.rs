@@ -12,7 +12,7 @@ use teamster_types::{TeamName, Time};
 
 use crate::gate::open_gate;
 use crate::messages;
-use crate::model::run_now;
+use crate::model::{RunNow, run_now};
 use crate::workers::{self, WorkerRow, Workers};
 
 /// A team as `status` shows it.
@@ -26,6 +26,9 @@ pub struct TeamStatus {
     pub kind: Option<Kind>,
     /// The stage of its run; `None` while it has no run.
     pub stage: Option<String>,
+    /// Where the run stands, for whoever wants more than its stage.
+    #[serde(skip)]
+    pub run: RunNow,
     /// How far it is.
     pub progress: Progress,
     /// Its workers.
@@ -91,6 +94,7 @@ pub fn of_team(
 ) -> Result<TeamStatus> {
     let (progress, broken) = read.progress(team)?;
     let workers = workers::list(read, team, config, limits)?;
+    let run = run_now(read, team)?;
     let mut problems = with_workers(&broken, &workers);
     problems.extend(at_gate(read, team)?);
     problems.extend(unread(read, team)?);
@@ -98,7 +102,8 @@ pub fn of_team(
         name: team.as_str().to_owned(),
         project: config.project().map(str::to_owned),
         kind: Some(config.kind()),
-        stage: run_now(read, team)?.stage,
+        stage: run.stage.clone(),
+        run,
         progress,
         workers: workers.rows,
         problems,
@@ -125,6 +130,7 @@ fn empty(name: &str) -> TeamStatus {
         project: None,
         kind: None,
         stage: None,
+        run: RunNow::default(),
         progress: Progress::default(),
         workers: Vec::new(),
         problems: Vec::new(),
