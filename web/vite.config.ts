@@ -1,0 +1,44 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  base: "./",
+  plugins: [svelte({ compilerOptions: { runes: true } })],
+  build: {
+    target: "es2022",
+    // `light-dark()` stays as it is written: every browser of these versions has it.
+    cssTarget: ["chrome123", "firefox121", "safari17.5"],
+    // The polyfill would be an inline script, which the page's policy refuses.
+    modulePreload: false,
+    assetsInlineLimit: 0,
+    cssCodeSplit: false,
+    reportCompressedSize: true,
+    rollupOptions: {
+      output: {
+        // Names without a hash: the server embeds the files by name and tells browsers by ETag what is new.
+        entryFileNames: "assets/studio.js",
+        chunkFileNames: "assets/[name].js",
+        assetFileNames: "assets/studio[extname]",
+      },
+    },
+  },
+  test: {
+    projects: [
+      {
+        extends: true,
+        test: { name: "unit", include: ["test/**/*.test.ts"], environment: "node" },
+      },
+      {
+        extends: true,
+        test: {
+          name: "e2e",
+          include: ["e2e/**/*.test.ts"],
+          environment: "node",
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 180_000,
+        },
+      },
+    ],
+  },
+});
