@@ -276,6 +276,9 @@ pub const TRUST: &str = "trust.json";
 /// and who changes that holds this.
 pub const TRUST_LOCK: &str = ".trust.lock";
 
+/// What Studio remembers, beside the user's settings: the key of browsers, and recent projects.
+pub const STUDIO: &str = "studio.json";
+
 /// Claude Code's own folder of one agent, in [`agent_folders`].
 pub const AGENT_CLAUDE: &str = "claude";
 

@@ -25,6 +25,7 @@ pub mod clock;
 pub mod conformance;
 mod error;
 mod file;
+mod folders;
 mod listen;
 mod memory;
 pub mod rebuild;
@@ -36,6 +37,7 @@ mod watch;
 pub use clock::{Clock, SystemClock};
 pub use error::{Kind, Result, StoreError};
 pub use file::{FileStore, Settings, client_sessions, keep_journal};
+pub use folders::Folders;
 pub use listen::{Heard, Listen, Pulse};
 pub use memory::MemStore;
 pub use store::{

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     completions, config, doctor, flow, hook, install, journal, man, message, party, plan, plugin,
-    shutdown, state_file, status, task, team, trust, uninstall, worker, worktree, zombies,
+    shutdown, state_file, status, studio, task, team, trust, uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -37,6 +37,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Status(status::Status),
+    Studio(studio::Studio),
     Team(team::Team),
     Task(task::Task),
     Plan(plan::Plan),
@@ -104,6 +105,7 @@ fn dispatch(cli: Cli) -> Result {
         Command::Doctor(command) => command.run(out),
         Command::Config(command) => command.run(&Context::find(out)?),
         Command::Status(command) => command.run(&Context::find_checked(out)?),
+        Command::Studio(command) => command.run(&Context::find_checked(out)?),
         Command::Team(command) => command.run(&Context::find_checked(out)?),
         Command::Task(command) => command.run(&Context::find_checked(out)?),
         Command::Message(command) => command.run(&Context::find_checked(out)?),

@@ -102,6 +102,11 @@ impl CommandError {
         self
     }
 
+    /// The word for its kind in `--json`.
+    pub fn kind_word(&self) -> &'static str {
+        self.kind.word()
+    }
+
     /// What happened.
     pub fn message(&self) -> &str {
         &self.message

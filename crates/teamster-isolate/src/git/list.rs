@@ -287,7 +287,7 @@ fn beneath(repo: &Repo, names: &[&str]) -> Result<Option<Dir>, GitError> {
 }
 
 /// The branches whose names begin with `prefix`, which ends with a slash.
-fn branches(repo: &Repo, prefix: &str) -> Result<Vec<String>, GitError> {
+pub(super) fn branches(repo: &Repo, prefix: &str) -> Result<Vec<String>, GitError> {
     let text = repo
         .call()
         .args(["for-each-ref", "--format=%(refname:lstrip=2)", "--"])

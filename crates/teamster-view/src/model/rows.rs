@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use teamster_types::graph::State;
+use teamster_types::graph::{Blocker, State, standing};
 use teamster_types::health::Verdict;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
@@ -161,6 +161,12 @@ impl Worker {
 }
 
 impl TaskRow {
+    /// A task of which only itself is known, not those that it waits for.
+    pub fn plain(task: &Task) -> Self {
+        let standing = standing(task, Time::from_millis(0), |_| Blocker::Open);
+        Self::of(task, standing.state, standing.reason)
+    }
+
     /// A task that was judged, without its place in the graph and its times.
     pub(crate) fn of(task: &Task, state: State, reason: String) -> Self {
         Self {

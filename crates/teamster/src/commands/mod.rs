@@ -16,6 +16,7 @@ pub mod plugin;
 pub mod shutdown;
 pub mod state_file;
 pub mod status;
+pub mod studio;
 pub mod task;
 pub mod team;
 pub mod trust;

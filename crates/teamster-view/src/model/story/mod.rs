@@ -94,6 +94,11 @@ impl Story {
         self.seq
     }
 
+    /// One task, as the journal tells it.
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.tasks.get(id)
+    }
+
     /// The time of the last event.
     pub fn last(&self) -> Option<Time> {
         self.last
@@ -113,7 +118,7 @@ impl Story {
         self.ticks.put(event.seq, event.ts);
         self.tasks.apply(event);
         match event.kind.split_once('.').unwrap_or((&event.kind, "")) {
-            ("task", what) => self.task(what, event),
+            ("task", what) => self.task_changed(what, event),
             ("team", what) => self.team(what, event),
             ("message", "sent") => self.message(event),
             ("usage", _) => {
@@ -144,7 +149,7 @@ impl Story {
         }
     }
 
-    fn task(&mut self, what: &str, event: &Event) {
+    fn task_changed(&mut self, what: &str, event: &Event) {
         let Some(id) = &event.task_id else { return };
         let task = self.tasks.get(id);
         let subject = task.map(Task::subject).unwrap_or_default();

@@ -18,6 +18,7 @@ use teamster_types::{TeamName, WorkerName};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::shown::{line, moment};
+pub use send::deliver;
 
 /// Send, read and follow messages
 #[derive(Args, Debug)]

@@ -99,24 +99,48 @@ impl Logs {
     }
 }
 
+/// One line of a log, for people.
+pub struct Said {
+    /// When; empty when the line does not say.
+    pub ts: String,
+    /// Who; empty when the line does not say.
+    pub from: String,
+    /// What.
+    pub text: String,
+}
+
+/// Reads one line of a log.
+pub fn said(line: &str) -> Said {
+    let Ok(entry) = serde_json::from_str::<Value>(line) else {
+        return Said {
+            ts: String::new(),
+            from: String::new(),
+            text: line.to_owned(),
+        };
+    };
+    let word = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = match entry.get("event") {
+        Some(event) => event
+            .get("teamster")
+            .and_then(Value::as_str)
+            .map_or_else(|| event.to_string(), str::to_owned),
+        None => word("text").to_owned(),
+    };
+    Said {
+        ts: word("ts").to_owned(),
+        from: word("from").to_owned(),
+        text,
+    }
+}
+
 fn show(context: &Context, line: &str) -> Result {
     if context.out.is_json() {
         return context.out.write(&format!("{line}\n"));
     }
-    let said = serde_json::from_str::<Value>(line).ok();
-    let text = match &said {
-        Some(entry) => {
-            let word = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-            let what = match entry.get("event") {
-                Some(event) => event
-                    .get("teamster")
-                    .and_then(Value::as_str)
-                    .map_or_else(|| event.to_string(), str::to_owned),
-                None => word("text").to_owned(),
-            };
-            format!("{} {:8} {}", word("ts"), word("from"), viewed_line(&what))
-        }
-        None => viewed_line(line),
+    let said = said(line);
+    let text = match said.ts.as_str() {
+        "" if said.from.is_empty() => viewed_line(&said.text),
+        ts => format!("{ts} {:8} {}", said.from, viewed_line(&said.text)),
     };
     let width = if context.out.is_screen() {
         WIDTH
@@ -126,7 +150,8 @@ fn show(context: &Context, line: &str) -> Result {
     context.out.write(&format!("{}\n", fit(&text, width)))
 }
 
-fn folder(named: &Named) -> Result<Option<Dir>> {
+/// The folder of a worker's logs; `None` when it has none.
+pub fn folder(named: &Named) -> Result<Option<Dir>> {
     let Some(project) = Dir::open_root(&named.project)? else {
         return Ok(None);
     };
@@ -144,17 +169,20 @@ fn folder(named: &Named) -> Result<Option<Dir>> {
 
 /// The task whose log was written last.
 fn latest(folder: &Dir) -> Result<Option<TaskId>> {
-    let mut found: Option<(i64, TaskId)> = None;
+    Ok(tasks(folder)?.into_iter().next())
+}
+
+/// The tasks that there is a log of, the one that was written last first.
+pub fn tasks(folder: &Dir) -> Result<Vec<TaskId>> {
+    let mut found: Vec<(i64, TaskId)> = Vec::new();
     for entry in folder.entries()? {
         let task = entry.name.strip_suffix(".jsonl");
         if let Some(Ok(task)) = task.map(str::parse::<TaskId>)
             && let Some(stamp) = folder.stamp(&entry.name)?
-            && found
-                .as_ref()
-                .is_none_or(|(time, _)| stamp.modified > *time)
         {
-            found = Some((stamp.modified, task));
+            found.push((stamp.modified, task));
         }
     }
-    Ok(found.map(|(_, task)| task))
+    found.sort_by(|one, other| other.0.cmp(&one.0));
+    Ok(found.into_iter().map(|(_, task)| task).collect())
 }

@@ -4,7 +4,7 @@ mod answer;
 mod attach;
 mod bridge;
 mod list;
-mod logs;
+pub(super) mod logs;
 mod place;
 mod restart;
 mod resume;
@@ -19,7 +19,7 @@ use clap::{Args, Subcommand};
 use crate::context::Context;
 use crate::error::Result;
 pub(super) use list::table;
-pub(super) use wanted::{project, tmux};
+pub(super) use wanted::{Named, WorkerArg, project, tmux};
 
 /// Start, watch and stop workers
 #[derive(Args, Debug)]

@@ -16,6 +16,8 @@ use teamster_store::{Clock, SystemClock};
 
 use crate::context::Context;
 use crate::error::Result;
+pub use reap::remove;
+pub use scan::find;
 
 /// Find and remove what is over but still there
 #[derive(Args, Debug)]

@@ -30,9 +30,14 @@ pub struct Scan {
     ttl: Duration,
 }
 
+/// What is over but still there.
+pub fn find(context: &Context, ttl: Duration) -> Result<Vec<zombies::Zombie>> {
+    Ok(zombies::scan(&look(context, &Machine::read(), ttl)?)?)
+}
+
 impl Scan {
     pub fn run(self, context: &Context) -> Result {
-        let found = zombies::scan(&look(context, &Machine::read(), self.ttl)?)?;
+        let found = find(context, self.ttl)?;
         context.out.answer(
             || redacted(json!({ "zombies": found })),
             || words::list(&found, context.out.has_colour()),

@@ -1,0 +1,114 @@
+//! What a branch of a team changed, for people to look at.
+
+use teamster_types::TeamName;
+
+use super::error::GitError;
+use super::list::branches;
+use super::names::{CommitId, head_ref, team_branch};
+use super::repo::Repo;
+
+/// Files that are named at most.
+const MOST_FILES: usize = 2_000;
+/// What a program of the repository's could do to a diff is switched off.
+const PLAIN: [&str; 5] = [
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--no-renames",
+    "--ignore-submodules=none",
+];
+
+/// The tip of a branch of a team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tip {
+    /// A worker's name, `integration`, or a name that was kept.
+    pub name: String,
+    /// The branch.
+    pub branch: String,
+    /// Its commit.
+    pub commit: CommitId,
+}
+
+/// How many lines of a file came and went; `None` when it is no text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The file.
+    pub path: String,
+    /// Lines that came.
+    pub added: Option<u64>,
+    /// Lines that went.
+    pub removed: Option<u64>,
+}
+
+/// The branches of a team, by name.
+pub fn tips(repo: &Repo, team: &TeamName) -> Result<Vec<Tip>, GitError> {
+    let prefix = team_branch(team, "");
+    let mut found = Vec::new();
+    for branch in branches(repo, &prefix)? {
+        let name = branch.strip_prefix(&prefix).map(str::to_owned);
+        if let (Some(name), Some(commit)) = (name, repo.resolve(&head_ref(&branch))?) {
+            found.push(Tip {
+                name,
+                branch,
+                commit,
+            });
+        }
+    }
+    Ok(found)
+}
+
+impl Repo {
+    /// The last commit that two have in common; `None` when there is none.
+    pub fn fork_point(
+        &self,
+        one: &CommitId,
+        other: &CommitId,
+    ) -> Result<Option<CommitId>, GitError> {
+        self.call()
+            .arg("merge-base")
+            .args([one.as_str(), other.as_str()])
+            .commit_if_any()
+    }
+
+    /// The files that differ between two commits.
+    pub fn counted(&self, base: &CommitId, commit: &CommitId) -> Result<Vec<Count>, GitError> {
+        let bytes = self
+            .call()
+            .args(["diff", "--numstat", "-z"])
+            .args(PLAIN)
+            .args([base.as_str(), commit.as_str(), "--"])
+            .bytes()?;
+        let lines = bytes
+            .split(|byte| *byte == 0)
+            .filter(|line| !line.is_empty());
+        Ok(lines
+            .filter_map(|line| {
+                let line = String::from_utf8_lossy(line);
+                let mut parts = line.splitn(3, '\t');
+                let (added, removed) = (parts.next()?, parts.next()?);
+                Some(Count {
+                    path: parts.next()?.to_owned(),
+                    added: added.parse().ok(),
+                    removed: removed.parse().ok(),
+                })
+            })
+            .take(MOST_FILES)
+            .collect())
+    }
+
+    /// The difference between two commits as text, of all files or of one.
+    pub fn diff(
+        &self,
+        base: &CommitId,
+        commit: &CommitId,
+        path: Option<&str>,
+    ) -> Result<Vec<u8>, GitError> {
+        let path = path.map(|path| format!(":(literal,top){path}"));
+        self.call()
+            .arg("diff")
+            .args(PLAIN)
+            .args([base.as_str(), commit.as_str(), "--"])
+            .args(path)
+            .bytes()
+    }
+}

@@ -1,0 +1,155 @@
+//! The door that every request and every answer passes.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{Response, StatusCode};
+use axum::middleware::Next;
+
+use super::Studio;
+use crate::guard::{Ruling, cookie_name, rule};
+use crate::hands::Refused;
+use crate::shown::fit_to_see;
+
+/// Nothing but what this server itself sends: no script or style in a page's text, no other place, no frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
+                      connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// How long a browser keeps the key.
+const A_MONTH: u32 = 30 * 24 * 60 * 60;
+
+/// Lets a request in or not, and gives every answer its headers.
+pub(super) async fn pass(
+    State(studio): State<Arc<Studio>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let ruling = rule(
+        request.method(),
+        request.uri(),
+        request.headers(),
+        &studio.keys,
+        studio.port,
+    );
+    let is_api = request.uri().path().starts_with("/api/");
+    let mut answer = match ruling {
+        Ruling::Enter => next.run(request).await,
+        Ruling::Welcome { key, led_here } => welcome(&key, led_here, studio.port),
+        Ruling::Refuse(status, words) if is_api => {
+            let refused = Refused {
+                kind: "refused",
+                message: words.to_owned(),
+                hint: None,
+            };
+            json(status, &refused.body())
+        }
+        Ruling::Refuse(status, words) => text(status, "text/plain; charset=utf-8", words),
+    };
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+    ] {
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    answer
+        .headers_mut()
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// The cookie in exchange for the token, and the way to the page without the token in the address.
+fn welcome(key: &str, led_here: bool, port: u16) -> Response<Body> {
+    let cookie = format!(
+        "{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={A_MONTH}",
+        cookie_name(port)
+    );
+    let mut answer = if led_here {
+        // The cookie is not sent along with a redirection that another page began; this page begins one of its own.
+        let page = "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url=/\"><title>teamster</title>";
+        text(StatusCode::OK, "text/html; charset=utf-8", page)
+    } else {
+        let mut answer = text(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
+        answer
+            .headers_mut()
+            .insert(LOCATION, HeaderValue::from_static("/"));
+        answer
+    };
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        answer.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    answer
+}
+
+/// An answer as JSON, fit to be seen.
+pub(super) fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
+    text(status, "application/json", fit_to_see(value))
+}
+
+/// An answer as it is.
+pub(super) fn text(
+    status: StatusCode,
+    kind: &'static str,
+    body: impl Into<Body>,
+) -> Response<Body> {
+    let mut answer = Response::new(body.into());
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+/// Why something was not done.
+pub(super) fn refused(refused: &Refused) -> Response<Body> {
+    let status = match refused.kind {
+        "usage" => StatusCode::BAD_REQUEST,
+        "refused" => StatusCode::FORBIDDEN,
+        "not_found" => StatusCode::NOT_FOUND,
+        "conflict" | "nothing" => StatusCode::CONFLICT,
+        "unreachable" => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    json(status, &refused.body())
+}
+
+/// What `work` answers, made on a thread that may wait for files and processes.
+pub(super) async fn answered<T, F>(work: F) -> Response<Body>
+where
+    T: serde::Serialize + Send + 'static,
+    F: FnOnce() -> Result<T, Refused> + Send + 'static,
+{
+    let done = tokio::task::spawn_blocking(move || match work() {
+        Ok(answer) => json(StatusCode::OK, &answer),
+        Err(error) => refused(&error),
+    });
+    done.await.unwrap_or_else(|_| {
+        refused(&Refused {
+            kind: "failed",
+            message: "the answer could not be made".to_owned(),
+            hint: None,
+        })
+    })
+}
+
+/// A route that nobody answers.
+pub(super) async fn not_built() -> Response<Body> {
+    text(StatusCode::NOT_IMPLEMENTED, "text/plain; charset=utf-8", "")
+}

@@ -1,0 +1,70 @@
+//! Texts made fit to be seen: whatever leaves for a page or a screen passes through here.
+
+use serde::Serialize;
+use serde_json::Value;
+use teamster_types::redact::{clean, redact_json};
+
+/// The longest text that is passed on as a part of an answer, in characters. More is asked for by its own route.
+const LONGEST: usize = 64 * 1024;
+
+/// The value as JSON: secrets redacted, nothing in it that would drive a terminal or deceive the eye.
+pub fn to_json(value: &impl Serialize) -> Value {
+    let mut value = serde_json::to_value(value).unwrap_or_default();
+    redact_json(&mut value);
+    clean_all(&mut value);
+    value
+}
+
+/// The same as a text.
+pub fn fit_to_see(value: &impl Serialize) -> String {
+    to_json(value).to_string()
+}
+
+fn clean_all(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let std::borrow::Cow::Owned(shown) = clean(text, LONGEST) {
+                *text = shown;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(clean_all),
+        Value::Object(entries) => {
+            let is_odd = |key: &String| matches!(clean(key, 256), std::borrow::Cow::Owned(_));
+            if entries.keys().any(is_odd) {
+                let all = std::mem::take(entries);
+                entries.extend(
+                    all.into_iter()
+                        .map(|(key, value)| (clean(&key, 256).into_owned(), value)),
+                );
+            }
+            entries.values_mut().for_each(clean_all);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_deceives_or_tells_a_secret_gets_through() {
+        let secret = format!("sk-ant-api03-{}", "a1B2".repeat(24));
+        let shown = fit_to_see(&json!({
+            "na\u{202e}me": "a\u{1b}[31mb\u{202e}c<img src=x onerror=alert(1)>",
+            "list": [format!("key {secret}"), "two\nlines"],
+            "long": "x".repeat(1_000_000),
+        }));
+        assert!(!shown.contains('\u{1b}') && !shown.contains("\\u001b"));
+        assert!(!shown.contains('\u{202e}'));
+        assert!(!shown.contains(&secret));
+        assert!(
+            shown.contains("<img src=x onerror=alert(1)>"),
+            "text stays text"
+        );
+        assert!(shown.contains("two\\nlines"));
+        assert!(shown.len() < 100_000, "{}", shown.len());
+    }
+}

@@ -1,0 +1,305 @@
+//! One team that somebody looks at, kept current by a thread of its own.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use teamster_store::{Change, Kind, Read, Result, Watch};
+use teamster_types::TeamName;
+use teamster_types::health::Limits;
+use teamster_view::model::{LiveTeam, PAGE, Story, TeamView, Timeline};
+
+use super::subscriber::{Subscriber, message};
+use crate::api::{Gone, Hello};
+
+/// Ages change without an event; so often is looked without one.
+const TICK: Duration = Duration::from_secs(2);
+/// Views are made at most so often. Events of the journal do not wait for them.
+const BETWEEN_VIEWS: Duration = Duration::from_millis(40);
+/// A connection that nothing is sent on looks dead to some proxies and browsers.
+const QUIET: Duration = Duration::from_secs(15);
+/// How long a first view waits for the journal to be read.
+const FIRST_READ: Duration = Duration::from_millis(300);
+/// Stories of earlier moments that are kept in mind, for going back in time quickly.
+const MOST_MARKERS: usize = 24;
+
+/// One team that somebody looks at.
+pub struct Desk {
+    team: TeamName,
+    read: Arc<dyn Read>,
+    inner: Mutex<Inner>,
+    ended: AtomicBool,
+    /// When somebody last asked, in milliseconds since the desk was opened.
+    asked: AtomicU64,
+    opened: Instant,
+}
+
+struct Inner {
+    live: LiveTeam,
+    /// The last event that was sent to subscribers.
+    sent: u64,
+    subscribers: Vec<Subscriber>,
+    spoke: Instant,
+    markers: Vec<Story>,
+    every: u64,
+}
+
+impl Desk {
+    /// Looks at a team and goes on looking.
+    pub fn open(read: Arc<dyn Read>, team: &TeamName, limits: &Limits) -> Result<Arc<Self>> {
+        let live = LiveTeam::open(&*read, team, limits)?;
+        let sent = live.last();
+        let watch = read.watch(team, sent)?;
+        let desk = Arc::new(Self {
+            team: team.clone(),
+            read,
+            inner: Mutex::new(Inner {
+                live,
+                sent,
+                subscribers: Vec::new(),
+                spoke: Instant::now(),
+                markers: Vec::new(),
+                every: PAGE as u64,
+            }),
+            ended: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            opened: Instant::now(),
+        });
+        let until = Instant::now() + FIRST_READ;
+        while Instant::now() < until && desk.read_on() {}
+        let looking = desk.clone();
+        std::thread::Builder::new()
+            .name(format!("desk {team}"))
+            .spawn(move || looking.look(watch))
+            .map_err(|error| {
+                teamster_store::StoreError::new(Kind::Failed, format!("no thread: {error}"))
+            })?;
+        Ok(desk)
+    }
+
+    /// Whether it looks no more, because the team is gone or nobody asked for long.
+    pub fn is_closed(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Ends it.
+    pub fn close(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// For how long nobody has asked; nothing while somebody listens.
+    pub fn idle(&self) -> Duration {
+        if !self.lock().subscribers.is_empty() {
+            return Duration::ZERO;
+        }
+        let asked = Duration::from_millis(self.asked.load(Ordering::Relaxed));
+        self.opened.elapsed().saturating_sub(asked)
+    }
+
+    /// How many clients listen.
+    pub fn listeners(&self) -> usize {
+        self.lock().subscribers.len()
+    }
+
+    /// The team as it is now.
+    pub fn view(&self) -> TeamView {
+        self.lock_for_answer().live.view().clone()
+    }
+
+    /// The team at a past moment, from the journal alone.
+    pub fn view_at(&self, seq: u64) -> Result<TeamView> {
+        Ok(self.story_at(seq)?.view())
+    }
+
+    /// What happened when, up to now.
+    pub fn timeline(&self) -> Timeline {
+        self.lock_for_answer().live.story().timeline()
+    }
+
+    /// What the journal tells up to a position.
+    pub fn story_at(&self, seq: u64) -> Result<Story> {
+        let nearest = {
+            let inner = self.lock_for_answer();
+            let now = inner.live.story();
+            let markers = inner.markers.iter().chain([now]);
+            markers
+                .filter(|story| story.seq() <= seq)
+                .max_by_key(|story| story.seq())
+                .cloned()
+        };
+        let mut story = nearest.unwrap_or_else(|| Story::of(self.team.as_str()));
+        story.tell_up_to(&*self.read, &self.team, seq)?;
+        Ok(story)
+    }
+
+    /// What the journal tells now.
+    pub fn story(&self) -> Story {
+        self.lock_for_answer().live.story().clone()
+    }
+
+    /// Lets a client listen: first the events after `after`, each once, then the view, then what comes. Returns when the
+    /// client is up to date or gone, so it is called on a thread of its own.
+    pub fn subscribe(&self, subscriber: Subscriber, after: Option<u64>) -> Result<()> {
+        let hello = Hello {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            team: Some(self.team.as_str().to_owned()),
+        };
+        if !subscriber.give(message("hello", None, &hello)) {
+            return Ok(());
+        }
+        let mut next = after.map(|after| after + 1);
+        loop {
+            {
+                let mut inner = self.lock_for_answer();
+                let wanted = next.unwrap_or(inner.sent + 1);
+                // The rest fits, so the client can join without a gap and without a double.
+                let missing = usize::try_from((inner.sent + 1).saturating_sub(wanted));
+                let missing = missing.unwrap_or(usize::MAX);
+                if missing == 0 && subscriber.has_room(1) {
+                    subscriber.offer(&message("view", None, inner.live.view()));
+                    inner.subscribers.push(subscriber);
+                    return Ok(());
+                }
+            }
+            if subscriber.is_gone() || self.is_closed() {
+                return Ok(());
+            }
+            let Some(from) = next else { continue };
+            let up_to = self.lock().sent;
+            let page = self.read.events(&self.team, from, PAGE)?;
+            let events = page.events.iter().filter(|event| event.seq <= up_to);
+            let mut reached = from;
+            for event in events {
+                if !subscriber.give(message("journal", Some(event.seq), event)) {
+                    return Ok(());
+                }
+                reached = event.seq + 1;
+            }
+            // Positions that cannot be read are passed over: waiting for them would be for ever.
+            next = Some(if reached == from { up_to + 1 } else { reached });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_for_answer(&self) -> MutexGuard<'_, Inner> {
+        let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.asked.store(now, Ordering::Relaxed);
+        self.lock()
+    }
+
+    /// Reads a part of a long journal; whether there is more.
+    fn read_on(&self) -> bool {
+        let mut inner = self.lock();
+        if inner.live.is_read() {
+            return false;
+        }
+        if let Ok(Some(patch)) = inner.live.read_on(&*self.read) {
+            inner.tell_all(&message("patch", None, &patch));
+        }
+        inner.mark();
+        !inner.live.is_read()
+    }
+
+    fn look(&self, mut watch: Box<dyn Watch>) {
+        let mut gathered: Vec<Change> = Vec::new();
+        let mut viewed = Instant::now();
+        while !self.is_closed() {
+            let more = self.read_on();
+            let patience = if more {
+                Duration::ZERO
+            } else if gathered.is_empty() {
+                TICK
+            } else {
+                BETWEEN_VIEWS.saturating_sub(viewed.elapsed())
+            };
+            let changes = match watch.wait(patience) {
+                Ok(changes) => changes,
+                Err(error) if error.kind == Kind::NotFound => return self.is_gone(),
+                Err(_) => {
+                    std::thread::sleep(TICK);
+                    continue;
+                }
+            };
+            self.send_events(&changes);
+            gathered.extend(changes);
+            let is_due = viewed.elapsed() >= BETWEEN_VIEWS;
+            if (!gathered.is_empty() && is_due) || viewed.elapsed() >= TICK {
+                if !self.update(&std::mem::take(&mut gathered)) {
+                    return self.is_gone();
+                }
+                viewed = Instant::now();
+            }
+        }
+    }
+
+    /// Events go out at once, before anything is made of them.
+    fn send_events(&self, changes: &[Change]) {
+        let mut inner = self.lock();
+        for change in changes {
+            if let Change::Event(event) = change
+                && event.seq > inner.sent
+            {
+                if !inner.subscribers.is_empty() {
+                    inner.tell_all(&message("journal", Some(event.seq), event));
+                }
+                inner.sent = event.seq;
+            }
+        }
+    }
+
+    /// Takes changes into the view; `false` when the team is gone.
+    fn update(&self, changes: &[Change]) -> bool {
+        let mut inner = self.lock();
+        match inner.live.apply(&*self.read, changes) {
+            Ok(Some(patch)) => inner.tell_all(&message("patch", None, &patch)),
+            Ok(None) if inner.spoke.elapsed() >= QUIET => {
+                inner.tell_all(&Bytes::from_static(b": still here\n\n"));
+            }
+            Ok(None) => {}
+            Err(error) => return error.kind != Kind::NotFound,
+        }
+        inner.mark();
+        true
+    }
+
+    fn is_gone(&self) {
+        let gone = Gone {
+            message: format!("team {} is not there any more", self.team),
+        };
+        let mut inner = self.lock();
+        inner.tell_all(&message("gone", None, &gone));
+        inner.subscribers.clear();
+        self.close();
+    }
+}
+
+impl Inner {
+    fn tell_all(&mut self, event: &Bytes) {
+        self.spoke = Instant::now();
+        self.subscribers
+            .retain(|subscriber| subscriber.offer(event));
+    }
+
+    /// Keeps the story of this moment in mind, if the last one that was kept is far enough back. When there are too many,
+    /// every other one goes.
+    fn mark(&mut self) {
+        let now = self.live.story();
+        let last = self.markers.last().map_or(0, Story::seq);
+        if now.seq() < last + self.every {
+            return;
+        }
+        self.markers.push(now.clone());
+        if self.markers.len() > MOST_MARKERS {
+            let mut place = 0;
+            self.markers.retain(|_| {
+                place += 1;
+                place % 2 == 0
+            });
+            self.every *= 2;
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! All teams in short, and the desks of those that somebody looks at.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use teamster_fs::layout::{self, Layout};
+use teamster_store::{Folders, Read, StoreError, TeamEntry};
+use teamster_types::TeamName;
+use teamster_types::health::Limits;
+use teamster_view::model::{Overview, Sessions, TeamRow, TeamView, Viewed};
+
+use super::desk::Desk;
+use super::subscriber::{Subscriber, message};
+use crate::api::{Gone, Hello};
+use crate::hands::Refused;
+
+/// How often everything is looked at without being told: ages change, and a notice may be missed.
+const TICK: Duration = Duration::from_secs(2);
+/// Teams that live are looked at every tick; the others this often.
+const RARELY: Duration = Duration::from_secs(30);
+/// Changes are gathered for so long before they are looked at.
+const GATHER: Duration = Duration::from_millis(20);
+/// A desk that nobody asked for so long is closed.
+const IDLE: Duration = Duration::from_secs(120);
+/// Streams that only say that they are still there say so this often.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// With what it is looked.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where things are.
+    pub layout: Layout,
+    /// When a worker is called what.
+    pub limits: Limits,
+    /// Projects that are watched whether a team works on them or not.
+    pub projects: Vec<PathBuf>,
+}
+
+/// All teams in short, and the desks of those that somebody looks at.
+pub struct Hub {
+    read: Arc<dyn Read>,
+    settings: Settings,
+    desks: Mutex<HashMap<TeamName, Arc<Desk>>>,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Default)]
+struct Shown {
+    overview: Overview,
+    subscribers: Vec<Subscriber>,
+    /// Clients that listen to one session, with what they were last shown.
+    sessions: Vec<(String, Subscriber, Option<TeamView>)>,
+}
+
+impl Hub {
+    /// Looks for the first time, and goes on looking.
+    pub fn open(read: Arc<dyn Read>, settings: Settings) -> Result<Arc<Self>, StoreError> {
+        let hub = Arc::new(Self {
+            read,
+            settings,
+            desks: Mutex::default(),
+            shown: Mutex::default(),
+        });
+        let mut looking = Looking::new(hub.clone());
+        looking.look(None)?;
+        std::thread::Builder::new()
+            .name("hub".to_owned())
+            .spawn(move || looking.go_on())
+            .map_err(|error| {
+                StoreError::new(teamster_store::Kind::Failed, format!("no thread: {error}"))
+            })?;
+        Ok(hub)
+    }
+
+    /// The store.
+    pub fn read(&self) -> &dyn Read {
+        &*self.read
+    }
+
+    /// All teams in short.
+    pub fn overview(&self) -> Overview {
+        self.lock().overview.clone()
+    }
+
+    /// How many clients listen, to everything and to each team.
+    pub fn listeners(&self) -> usize {
+        let shown = self.lock();
+        let own = shown.subscribers.len() + shown.sessions.len();
+        drop(shown);
+        let desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
+        own + desks.values().map(|desk| desk.listeners()).sum::<usize>()
+    }
+
+    /// The desk of a team, opened if it is not.
+    pub fn desk(&self, team: &TeamName) -> Result<Arc<Desk>, StoreError> {
+        {
+            let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
+            desks.retain(|_, desk| !desk.is_closed());
+            if let Some(desk) = desks.get(team) {
+                return Ok(desk.clone());
+            }
+        }
+        // Not under the lock: a long journal must not keep other teams waiting. Of two that were opened at once one goes.
+        let desk = Desk::open(self.read.clone(), team, &self.settings.limits)?;
+        let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = desks.entry(team.clone()).or_insert_with(|| desk.clone());
+        if !Arc::ptr_eq(known, &desk) {
+            desk.close();
+        }
+        Ok(known.clone())
+    }
+
+    /// A session that is known by its state file.
+    pub fn session(&self, key: &str) -> Result<TeamView, Refused> {
+        let now = self.read.now();
+        let projects = self.lock().overview.projects.clone();
+        projects
+            .iter()
+            .find_map(|project| {
+                Sessions::of(&self.settings.layout, Path::new(&project.path)).view(key, now)
+            })
+            .ok_or_else(|| Refused::not_found(format!("there is no session {key}")))
+    }
+
+    /// Lets a client listen to all teams in short.
+    pub fn subscribe(&self, subscriber: Subscriber) {
+        let mut shown = self.lock();
+        let hello = Hello {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            team: None,
+        };
+        subscriber.offer(&message("hello", None, &hello));
+        subscriber.offer(&message("overview", None, &shown.overview));
+        shown.subscribers.push(subscriber);
+    }
+
+    /// Lets a client listen to one session.
+    pub fn subscribe_to_session(&self, key: &str, subscriber: Subscriber) -> Result<(), Refused> {
+        let view = self.session(key)?;
+        let hello = Hello {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            team: Some(key.to_owned()),
+        };
+        let mut shown = self.lock();
+        subscriber.offer(&message("hello", None, &hello));
+        subscriber.offer(&message("view", None, &view));
+        shown
+            .sessions
+            .push((key.to_owned(), subscriber, Some(view)));
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close_idle_desks(&self) {
+        let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
+        desks.retain(|_, desk| {
+            if desk.idle() >= IDLE {
+                desk.close();
+            }
+            !desk.is_closed()
+        });
+    }
+
+    /// Sends what changed.
+    fn show(&self, overview: Overview) -> bool {
+        let mut shown = self.lock();
+        let is_new = shown.overview != overview;
+        if is_new {
+            let event = message("overview", None, &overview);
+            shown.overview = overview;
+            shown
+                .subscribers
+                .retain(|subscriber| subscriber.offer(&event));
+        }
+        is_new
+    }
+
+    /// Sends sessions that changed to those who listen to them. A state file is small, so the whole view is sent.
+    fn show_sessions(&self) {
+        let wanted: BTreeSet<String> = {
+            let shown = self.lock();
+            let keys = shown.sessions.iter().map(|(key, ..)| key.clone());
+            keys.collect()
+        };
+        for key in wanted {
+            let now = self.session(&key).ok();
+            let mut shown = self.lock();
+            shown.sessions.retain_mut(|(known, subscriber, before)| {
+                if *known != key || *before == now {
+                    return true;
+                }
+                before.clone_from(&now);
+                match &now {
+                    Some(view) => subscriber.offer(&message("view", None, view)),
+                    None => {
+                        let gone = Gone {
+                            message: "the session is not there any more".to_owned(),
+                        };
+                        subscriber.offer(&message("gone", None, &gone));
+                        false
+                    }
+                }
+            });
+        }
+    }
+
+    fn still_here(&self) {
+        let event = axum::body::Bytes::from_static(b": still here\n\n");
+        let mut shown = self.lock();
+        shown
+            .subscribers
+            .retain(|subscriber| subscriber.offer(&event));
+        shown
+            .sessions
+            .retain(|(_, subscriber, _)| subscriber.offer(&event));
+    }
+}
+
+/// What the thread of the hub knows.
+struct Looking {
+    hub: Arc<Hub>,
+    folders: Folders,
+    rows: BTreeMap<String, TeamRow>,
+    looked: HashMap<String, Instant>,
+    /// Which team or project a folder is about.
+    about: HashMap<PathBuf, About>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum About {
+    Everything,
+    Team(String),
+    Project,
+}
+
+impl Looking {
+    fn new(hub: Arc<Hub>) -> Self {
+        Self {
+            hub,
+            folders: Folders::new(),
+            rows: BTreeMap::new(),
+            looked: HashMap::new(),
+            about: HashMap::new(),
+        }
+    }
+
+    fn go_on(mut self) {
+        let mut spoke = Instant::now();
+        loop {
+            let mut touched = self.folders.wait(TICK);
+            if !touched.is_empty() {
+                std::thread::sleep(GATHER);
+                touched.extend(self.folders.wait(Duration::ZERO));
+            }
+            // A store that cannot be read now may be readable later; what was shown stays until then.
+            let _ = self.look((!touched.is_empty()).then_some(&touched));
+            self.hub.show_sessions();
+            self.hub.close_idle_desks();
+            if spoke.elapsed() >= QUIET {
+                self.hub.still_here();
+                spoke = Instant::now();
+            }
+        }
+    }
+
+    /// Looks at what was touched; without that, at everything whose age may have changed.
+    fn look(&mut self, touched: Option<&BTreeSet<PathBuf>>) -> Result<(), StoreError> {
+        let read = self.hub.read.clone();
+        let entries = read.teams()?;
+        let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        self.rows.retain(|name, _| names.contains(name.as_str()));
+        let dirty = touched.map(|touched| self.teams_of(touched));
+        for entry in &entries {
+            if !self.is_due(entry, dirty.as_ref()) {
+                continue;
+            }
+            if let Ok(row) = TeamRow::of_entry(&*read, entry, &self.hub.settings.limits) {
+                self.rows.insert(entry.name.clone(), row);
+                self.looked.insert(entry.name.clone(), Instant::now());
+            }
+        }
+        let projects = self.projects();
+        let now = read.now();
+        let mut rows: Vec<TeamRow> = self.rows.values().cloned().collect();
+        for (project, exists) in &projects {
+            if *exists {
+                let sessions = Sessions::of(&self.hub.settings.layout, Path::new(project));
+                rows.extend(sessions.rows(now));
+            }
+        }
+        self.hub.show(Overview::of(rows, &projects));
+        self.watch_folders(&entries, &projects);
+        Ok(())
+    }
+
+    fn teams_of(&self, touched: &BTreeSet<PathBuf>) -> BTreeSet<String> {
+        let mut teams = BTreeSet::new();
+        for path in touched {
+            let about = [Some(path.as_path()), path.parent()];
+            for folder in about.into_iter().flatten() {
+                if let Some(About::Team(team)) = self.about.get(folder) {
+                    teams.insert(team.clone());
+                }
+            }
+        }
+        teams
+    }
+
+    fn is_due(&self, entry: &TeamEntry, dirty: Option<&BTreeSet<String>>) -> bool {
+        let Some(row) = self.rows.get(&entry.name) else {
+            return true;
+        };
+        if dirty.is_some_and(|dirty| dirty.contains(&entry.name)) {
+            return true;
+        }
+        let looked = self.looked.get(&entry.name).map(Instant::elapsed);
+        let looked = looked.unwrap_or(Duration::MAX);
+        looked >= RARELY || (row.state == Viewed::Live && looked >= TICK)
+    }
+
+    /// Projects that are watched: those that were named, and those of teams.
+    fn projects(&self) -> Vec<(String, bool)> {
+        let named = self.hub.settings.projects.iter();
+        let named = named.map(|path| path.display().to_string());
+        let of_teams = self.rows.values().filter_map(|row| row.project.clone());
+        let all: BTreeSet<String> = named.chain(of_teams).collect();
+        all.into_iter()
+            .map(|path| {
+                let exists = Path::new(&path).is_dir();
+                (path, exists)
+            })
+            .collect()
+    }
+
+    fn watch_folders(&mut self, entries: &[TeamEntry], projects: &[(String, bool)]) {
+        let claude = &self.hub.settings.layout.claude;
+        let (teams, tasks) = (claude.join(layout::TEAMS), claude.join(layout::TASKS));
+        let mut about = HashMap::new();
+        about.insert(claude.clone(), About::Everything);
+        about.insert(teams.clone(), About::Everything);
+        for entry in entries {
+            let team = || About::Team(entry.name.clone());
+            // A folder was listed under this very name, so it is one name and no way out.
+            about.insert(teams.join(&entry.name), team());
+            about.insert(tasks.join(&entry.name), team());
+            if let (Ok(config), Ok(name)) = (&entry.config, entry.name.parse::<TeamName>())
+                && let Some(project) = config.project()
+            {
+                let folders = layout::heartbeat_folders(&name);
+                let folder = folders
+                    .iter()
+                    .fold(PathBuf::from(project), |path, name| path.join(name));
+                about.insert(folder, team());
+            }
+        }
+        for (project, exists) in projects {
+            if *exists {
+                let bkit = Path::new(project).join(layout::BKIT);
+                about.insert(PathBuf::from(project), About::Project);
+                about.insert(bkit.join(layout::STATE_SESSIONS), About::Project);
+                about.insert(bkit, About::Project);
+            }
+        }
+        let wanted: BTreeSet<PathBuf> = about.keys().cloned().collect();
+        self.folders.watch_only(&wanted);
+        self.about = about;
+    }
+}

@@ -1,0 +1,63 @@
+//! What Studio remembers from one start to the next: the key that browsers have in their cookies, and recent projects.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use teamster_fs::layout::{self, Layout};
+use teamster_fs::{Dir, Sync};
+use teamster_store::{Clock, SystemClock};
+use teamster_studio::keys::Keys;
+use teamster_types::Time;
+
+use crate::error::Result;
+
+/// Projects that are remembered, the most recent first.
+const MOST_PROJECTS: usize = 20;
+/// After this time browsers have to be let in anew.
+const KEY_LASTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Memory {
+    key: String,
+    key_made_at: Option<Time>,
+    projects: Vec<String>,
+}
+
+/// Puts these projects first; the key, and every project that is remembered and still there.
+pub(super) fn remember(layout: &Layout, named: &[PathBuf]) -> Result<(String, Vec<PathBuf>)> {
+    let folder = make(layout.user_folder())?;
+    let found = folder.read(layout::STUDIO)?;
+    // What cannot be understood is forgotten: nothing in it cannot be made anew.
+    let mut memory: Memory = found
+        .and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default();
+    let now = SystemClock.now();
+    let is_good = memory
+        .key_made_at
+        .is_some_and(|made| made <= now && now.since(made) < KEY_LASTS);
+    if !is_good || memory.key.len() != 64 {
+        memory.key = Keys::random();
+        memory.key_made_at = Some(now);
+    }
+    let named: Vec<String> = named
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    memory.projects.retain(|path| !named.contains(path));
+    memory.projects.splice(0..0, named);
+    memory.projects.truncate(MOST_PROJECTS);
+    let bytes = serde_json::to_vec_pretty(&memory).unwrap_or_default();
+    folder.replace(layout::STUDIO, &bytes, Sync::Durable)?;
+    let projects = memory.projects.iter().map(PathBuf::from);
+    Ok((memory.key, projects.filter(|path| path.is_dir()).collect()))
+}
+
+/// The user's settings may have no folder yet, nor the folder above it.
+fn make(folder: &Path) -> Result<Dir> {
+    if let Some(above) = folder.parent() {
+        Dir::open_or_create_root(above)?;
+    }
+    Ok(Dir::open_or_create_root(folder)?)
+}
