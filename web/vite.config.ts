@@ -15,10 +15,10 @@ export default defineConfig({
     reportCompressedSize: true,
     rollupOptions: {
       output: {
-        // Names without a hash: the server embeds the files by name and tells browsers by ETag what is new.
-        entryFileNames: "assets/studio.js",
-        chunkFileNames: "assets/[name].js",
-        assetFileNames: "assets/studio[extname]",
+        // The hash of what is in them: the server lets browsers keep them for good.
+        entryFileNames: "assets/studio-[hash].js",
+        chunkFileNames: "assets/[name]-[hash].js",
+        assetFileNames: "assets/studio-[hash][extname]",
       },
     },
   },

@@ -142,21 +142,6 @@ describe("a stream that comes back", () => {
     expect(waitAfter(1, 0, 3_000)).toBe(3_000);
   });
 
-  test("a connection that says nothing for long is given up", async () => {
-    const script = new Script([]);
-    script.world.fetch = (_, init) => {
-      script.asked.push("x");
-      return new Promise((_resolve, reject) => {
-        init.signal?.addEventListener("abort", () => reject(new Error("aborted")));
-      });
-    };
-    const stream = script.start();
-    await script.settle();
-    await script.retry();
-    expect(script.states).toEqual(["connecting", "waiting"]);
-    stream.close();
-  });
-
   test("does not ask again when the server refuses it", async () => {
     const script = new Script([403]);
     script.start();

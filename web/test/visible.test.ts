@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { oneLine, visible } from "../src/lib/visible";
-import { pieces, rowsOf, ROWS_OF_A_LINE } from "../src/lib/wrap";
+import { fitted, pieces, rowsOf, ROWS_OF_A_LINE } from "../src/lib/wrap";
 
 describe("text of agents", () => {
   test("escape sequences are shown, not done", () => {
-    expect(visible("\u001b[31mred\u001b[0m\u0007")).toBe("␛[31mred␛[0m␇");
+    expect(visible("\u001b[31mred\u001b[0m\u0007")).toBe("⟨ESC⟩[31mred⟨ESC⟩[0m⟨BEL⟩");
     expect(visible("\u009b2J")).toBe("⟨U+009B⟩2J");
   });
 
@@ -26,7 +26,7 @@ describe("text of agents", () => {
     for (const text of ["<img onerror=alert(1)>", "한국어와 English", "👩‍💻 ok", "שלום", "a\tb\nc"]) {
       expect(visible(text)).toBe(text);
     }
-    expect(visible("a\r\nb\rc")).toBe("a\nb␍c");
+    expect(visible("a\r\nb\rc")).toBe("a\nb⟨CR⟩c");
   });
 
   test("one line is short and on one line", () => {
@@ -35,6 +35,12 @@ describe("text of agents", () => {
     expect(oneLine("abc\u202e", 4).endsWith("…")).toBe(true);
     expect(oneLine("12345", 5)).toBe("12345");
   });
+});
+
+test("what fits is whole, what does not says so", () => {
+  expect(fitted("abcdef", 6)).toBe("abcdef");
+  expect(fitted("abcdefg", 6)).toBe("abcde…");
+  expect(fitted("한국어입니다", 6)).toBe("한국…");
 });
 
 describe("rows of a log", () => {

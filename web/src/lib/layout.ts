@@ -34,7 +34,7 @@ export interface Layout {
 }
 
 /** Sizes. */
-export const BOX = { width: 190, height: 46, gapX: 64, gapY: 14 };
+export const BOX = { width: 180, height: 46, gapX: 48, gapY: 14 };
 const MARGIN = 24;
 const SWEEPS = 6;
 /** More lines than these get no places of their own: the order would cost more than it helps. */

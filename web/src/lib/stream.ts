@@ -27,8 +27,6 @@ export interface Listener {
 
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 10_000;
-/** The server sends something at least every 15 seconds; silence for longer is a dead connection. */
-const SILENCE = 45_000;
 
 /** How long to wait after so many failures in a row: doubled each time, and spread, so that pages do not come at once. */
 export function waitAfter(failures: number, random: number, asked: number | null = null): number {
@@ -85,15 +83,9 @@ export class Stream {
     this.#stop = stop;
     this.listener.connection("connecting", 0);
     const parser = new Parser();
-    let quiet: (() => void) | null = null;
-    const heard = () => {
-      quiet?.();
-      quiet = this.world.later(() => stop.abort(), SILENCE);
-    };
     try {
       const headers: Record<string, string> = { accept: "text/event-stream" };
       if (this.lastId !== null) headers["last-event-id"] = this.lastId;
-      heard();
       const answer = await this.world.fetch(this.url, { headers, signal: stop.signal, cache: "no-store" });
       if (!answer.ok || !answer.body) {
         if ([401, 403, 404].includes(answer.status)) {
@@ -108,13 +100,10 @@ export class Stream {
       for (;;) {
         const { done, value } = await reader.read();
         if (done || this.#closed) break;
-        heard();
         for (const sent of parser.push(decoder.decode(value, { stream: true }))) this.#take(sent);
       }
     } catch {
       // Whatever it was, the answer is the same: come back later, and go on at the last id.
-    } finally {
-      (quiet as (() => void) | null)?.();
     }
     if (this.#closed) return;
     this.#failures += 1;

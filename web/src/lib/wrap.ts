@@ -1,6 +1,6 @@
 // Lines of a log as rows of one height, so that a list of any length can be shown by its visible part alone.
 
-import { visible } from "./visible";
+import { oneLine, visible } from "./visible";
 
 /** One row on the screen. */
 export interface Row {
@@ -76,4 +76,12 @@ export function rowsOf(line: number, text: string, columns: number, limit = ROWS
   const last = rows[rows.length - 1];
   if (last && rest > 0) last.hidden = rest;
   return rows;
+}
+
+/** The beginning of a text that fits into so many columns on one line. */
+export function fitted(text: string, columns: number): string {
+  const line = oneLine(text, columns * 2 + 2);
+  const whole = pieces(line, columns, 1);
+  if (whole.used >= line.length) return line;
+  return `${pieces(line, Math.max(1, columns - 1), 1).rows[0] ?? ""}…`;
 }

@@ -271,7 +271,7 @@ export const en = {
   "approval.plan": "Plan",
   "approval.checks": "Verification",
   "approval.noChecks": "Nothing was run to verify the work.",
-  "approval.base": "already on the base",
+  "approval.base": "on the base",
   "approval.notCharged": "failed on the base already",
   "approval.merges": "Merges and conflicts",
   "approval.noMerges": "Nothing was merged yet.",
