@@ -24,6 +24,7 @@ mod isolate;
 mod kit;
 mod party;
 mod store;
+mod studio;
 mod workers;
 mod zombies;
 

@@ -248,6 +248,17 @@ impl Call {
         quiet.spawn().unwrap()
     }
 
+    /// The same; what it prints goes to a file.
+    pub fn spawn_into(mut self, file: std::fs::File) -> std::process::Child {
+        let errors = file.try_clone().unwrap();
+        self.command.stdout(file).stderr(errors).spawn().unwrap()
+    }
+
+    /// The command itself, for whoever gives it a terminal.
+    pub fn command(self) -> Command {
+        self.command
+    }
+
     /// Begins it without waiting for its end.
     pub fn follow(mut self) -> Follower {
         let child = self.command.stdout(Stdio::piped()).spawn();

@@ -36,7 +36,7 @@ mod watch;
 
 pub use clock::{Clock, SystemClock};
 pub use error::{Kind, Result, StoreError};
-pub use file::{FileStore, Settings, client_sessions, keep_journal};
+pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
 pub use folders::Folders;
 pub use listen::{Heard, Listen, Pulse};
 pub use memory::MemStore;

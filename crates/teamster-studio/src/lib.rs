@@ -21,6 +21,7 @@ mod hands;
 pub mod keys;
 pub mod server;
 mod shown;
+pub mod top;
 pub mod watch;
 
 pub use hands::{Hands, Refused};

@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     completions, config, doctor, flow, hook, install, journal, man, message, party, plan, plugin,
-    shutdown, state_file, status, studio, task, team, trust, uninstall, worker, worktree, zombies,
+    replay, shutdown, state_file, status, studio, task, team, top, trust, uninstall, worker,
+    worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -37,7 +38,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Status(status::Status),
+    Top(top::Top),
     Studio(studio::Studio),
+    Replay(replay::Replay),
     Team(team::Team),
     Task(task::Task),
     Plan(plan::Plan),
@@ -105,6 +108,8 @@ fn dispatch(cli: Cli) -> Result {
         Command::Doctor(command) => command.run(out),
         Command::Config(command) => command.run(&Context::find(out)?),
         Command::Status(command) => command.run(&Context::find_checked(out)?),
+        Command::Top(command) => command.run(&Context::find_checked(out)?),
+        Command::Replay(command) => command.run(&Context::find_checked(out)?),
         Command::Studio(command) => command.run(&Context::find_checked(out)?),
         Command::Team(command) => command.run(&Context::find_checked(out)?),
         Command::Task(command) => command.run(&Context::find_checked(out)?),

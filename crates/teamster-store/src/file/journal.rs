@@ -382,6 +382,47 @@ pub(super) fn read(team: &Dir, from: u64, limit: usize) -> Result<JournalPage> {
     Ok(page)
 }
 
+/// Every event of a journal in a folder, in order, until `tell` says that it is enough; the lines that are no events.
+/// Under the journal's own name its full segments belong to it, under any other name it is one file. Long texts come
+/// from the blobs beside it.
+pub fn each_event(
+    folder: &Dir,
+    name: &str,
+    tell: &mut dyn FnMut(Event) -> bool,
+) -> Result<Vec<Damaged>> {
+    let names = if name == layout::JOURNAL {
+        files(folder)?
+    } else {
+        vec![name.to_owned()]
+    };
+    let mut damaged = Vec::new();
+    for name in names {
+        let mut offset = 0;
+        loop {
+            let (lines, behind) = lines_from(folder, &name, offset)?;
+            if behind == offset {
+                break;
+            }
+            for (at, bytes) in lines {
+                match serde_json::from_slice::<Event>(&bytes) {
+                    Ok(mut event) => {
+                        inflate(folder, &mut event)?;
+                        if !tell(event) {
+                            return Ok(damaged);
+                        }
+                    }
+                    Err(error) => damaged.push(Damaged {
+                        file: format!("{name} at byte {at}"),
+                        error: error.to_string(),
+                    }),
+                }
+            }
+            offset = behind;
+        }
+    }
+    Ok(damaged)
+}
+
 fn first_seq(team: &Dir, name: &str) -> Result<Option<u64>> {
     Ok(seq_after(team, name, 0)?.map(|(_, seq)| seq))
 }

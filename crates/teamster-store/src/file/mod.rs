@@ -52,6 +52,7 @@ use crate::error::{Result, StoreError};
 use crate::store::DeletedTeam;
 use crate::txn::{Backend, Txn};
 use held::Held;
+pub use journal::each_event;
 pub use native::client_sessions;
 pub use team::keep_journal;
 use txn::FileTxn;

@@ -223,7 +223,7 @@ impl<'a> Sink<'a> {
 }
 
 /// `17  2026-02-07 12:00:00  task.claimed  worker-1  task 3  pending → in_progress …`
-fn line(event: &Event, colour: bool) -> String {
+pub fn line(event: &Event, colour: bool) -> String {
     let mut parts = vec![
         format!("{:>6}", event.seq),
         moment(event.ts),

@@ -99,6 +99,11 @@ impl Story {
         self.tasks.get(id)
     }
 
+    /// Every task, as the journal tells it.
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter()
+    }
+
     /// The time of the last event.
     pub fn last(&self) -> Option<Time> {
         self.last

@@ -12,7 +12,6 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 use teamster_workers::shutdown::{End, How};
 
 use super::{changes, log};
-use crate::cli::TeamArg;
 use crate::commands::shutdown::{Asked, end_workers};
 use crate::commands::worker::{Named, WorkerArg};
 use crate::commands::{message, zombies as left_over};
@@ -45,13 +44,7 @@ fn context() -> Result<Context, Refused> {
 
 /// A worker of a team, or an error that names those there are.
 pub(super) fn named(context: &Context, team: &TeamName, worker: &str) -> Result<Named, Refused> {
-    let wanted = WorkerArg {
-        name: worker.to_owned(),
-        team: TeamArg {
-            team: Some(team.as_str().to_owned()),
-        },
-    };
-    Ok(wanted.find(context)?)
+    Ok(WorkerArg::of(team, worker).find(context)?)
 }
 
 fn stop(

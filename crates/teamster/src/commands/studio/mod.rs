@@ -14,15 +14,24 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use teamster_store::{Clock, FileStore, SystemClock};
+use teamster_studio::api::Log;
 use teamster_studio::keys::Keys;
 use teamster_studio::server::{self, Studio as Server};
 use teamster_studio::watch::{Hub, Settings};
+use teamster_types::TeamName;
 
+use super::worker::WorkerArg;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, ErrorKind, Result};
 use crate::trust;
 use acts::Acts;
+
+/// The latest log of a worker.
+pub fn log_of(context: &Context, team: &TeamName, worker: &str) -> Result<Log> {
+    let named = WorkerArg::of(team, worker).find(context)?;
+    log::read(&named, None, 0)
+}
 
 /// Where Studio listens unless told otherwise: a bookmark stays good.
 const PORT: u16 = 7433;

@@ -37,6 +37,16 @@ pub struct Named {
 }
 
 impl WorkerArg {
+    /// A worker that was not named on the command line.
+    pub fn of(team: &TeamName, worker: &str) -> Self {
+        Self {
+            name: worker.to_owned(),
+            team: TeamArg {
+                team: Some(team.as_str().to_owned()),
+            },
+        }
+    }
+
     /// Who is meant; an error when the team has no such worker.
     pub fn find(&self, context: &Context) -> Result<Named> {
         let team = context.team(self.team.team.as_deref())?;

@@ -1,0 +1,239 @@
+//! The parts of a frame.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Paragraph, Widget};
+use teamster_types::graph::State;
+use teamster_types::health::Verdict;
+use teamster_view::model::{Lane, SpanEnd, TaskRow, Worker};
+
+use super::frame::Scene;
+use super::words;
+
+fn block(title: &str) -> Block<'_> {
+    Block::new().borders(Borders::TOP).title(title.to_owned())
+}
+
+/// As many lines as fit, with those around the selected one.
+fn window(selected: usize, count: usize, height: u16) -> std::ops::Range<usize> {
+    let height = usize::from(height);
+    let first = selected.saturating_sub(height.saturating_sub(1));
+    first..count.min(first + height)
+}
+
+pub(super) fn roster(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+    let workers = &scene.view.workers;
+    let title = format!(" workers ({}) ", workers.len());
+    let block = block(&title);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    if workers.is_empty() {
+        Paragraph::new("none; `teamster worker start` starts one").render(inner, buffer);
+        return;
+    }
+    let shown = window(scene.worker, workers.len(), inner.height);
+    let lines: Vec<Line<'_>> = workers[shown.clone()]
+        .iter()
+        .zip(shown)
+        .map(|(worker, place)| worker_line(scene, worker, place == scene.worker))
+        .collect();
+    Paragraph::new(lines).render(inner, buffer);
+}
+
+fn worker_line<'a>(scene: &Scene, worker: &Worker, is_selected: bool) -> Line<'a> {
+    let mark = if is_selected { ">" } else { " " };
+    let does = match (&worker.current_task_id, &worker.current_task) {
+        (Some(id), Some(task)) => format!("{id} {}", words::line(task)),
+        (Some(id), None) => format!("task {id}"),
+        (None, Some(task)) => words::line(task),
+        (None, None) => worker.status.clone().unwrap_or_default(),
+    };
+    let since = words::ago(scene.now, worker.last_event_at.or(worker.last_poll_at));
+    let line = vec![
+        Span::raw(format!("{mark}{:<12} ", words::line(&worker.name))),
+        Span::styled(
+            format!("{:<11} ", worker.verdict.as_str()),
+            Style::new().fg(colour_of(worker.verdict)),
+        ),
+        Span::raw(format!("{since:>4} {does}")),
+    ];
+    let style = if is_selected {
+        Style::new().add_modifier(Modifier::BOLD)
+    } else {
+        Style::new()
+    };
+    Line::from(line).style(style)
+}
+
+fn colour_of(verdict: Verdict) -> Color {
+    match verdict {
+        Verdict::Healthy => Color::Green,
+        Verdict::AtRisk | Verdict::Silent => Color::Yellow,
+        Verdict::Quarantined | Verdict::Hung | Verdict::Dead => Color::Red,
+        Verdict::Unknown => Color::Reset,
+    }
+}
+
+pub(super) fn tasks(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+    let tasks = &scene.view.tasks;
+    let title = format!(" tasks ({}) ", tasks.len());
+    let block = block(&title);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    if tasks.is_empty() {
+        Paragraph::new("none; `teamster task create` makes one").render(inner, buffer);
+        return;
+    }
+    // What is being done comes first, then what can be, then the rest: a long list is cut.
+    let mut order: Vec<&TaskRow> = tasks.iter().collect();
+    order.sort_by_key(|task| rank(task.state));
+    let first = scene.first_task.min(tasks.len().saturating_sub(1));
+    let lines: Vec<Line<'_>> = order[first..]
+        .iter()
+        .take(usize::from(inner.height))
+        .map(|task| task_line(task))
+        .collect();
+    Paragraph::new(lines).render(inner, buffer);
+}
+
+fn rank(state: State) -> u8 {
+    match state {
+        State::InProgress => 0,
+        State::Failed => 1,
+        State::Blocked => 2,
+        State::Claimable => 3,
+        State::Waiting => 4,
+        State::Completed => 5,
+    }
+}
+
+fn task_line<'a>(task: &TaskRow) -> Line<'a> {
+    let colour = match task.state {
+        State::InProgress => Color::Cyan,
+        State::Failed | State::Blocked => Color::Red,
+        State::Completed => Color::Green,
+        State::Claimable | State::Waiting => Color::Reset,
+    };
+    let mark = if task.critical { "*" } else { " " };
+    Line::from(vec![
+        Span::raw(format!("{mark}{:>3} ", task.id.as_str())),
+        Span::styled(
+            format!("{:<11} ", task.state.as_str()),
+            Style::new().fg(colour),
+        ),
+        Span::raw(words::line(&task.subject)),
+    ])
+}
+
+/// A line for each worker: what it did when, from the first event to now.
+pub(super) fn strip(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+    let timeline = &scene.timeline;
+    let from = words::ago(scene.now, timeline.from);
+    let title = if from.is_empty() {
+        " timeline ".to_owned()
+    } else {
+        format!(" timeline, {from} ")
+    };
+    let block = block(&title);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let selected = scene.view.workers.get(scene.worker);
+    let place = timeline
+        .lanes
+        .iter()
+        .position(|lane| selected.is_some_and(|worker| worker.name == lane.worker));
+    let shown = window(place.unwrap_or(0), timeline.lanes.len(), inner.height);
+    let lines: Vec<Line<'_>> = timeline.lanes[shown]
+        .iter()
+        .map(|lane| lane_line(scene, lane, usize::from(inner.width)))
+        .collect();
+    Paragraph::new(lines).render(inner, buffer);
+}
+
+fn lane_line<'a>(scene: &Scene, lane: &Lane, width: usize) -> Line<'a> {
+    const NAME: usize = 13;
+    let cells = width.saturating_sub(NAME).max(1);
+    let from = scene.timeline.from.unwrap_or(scene.now).as_millis();
+    let to = scene.now.as_millis().max(from + 1);
+    let place = |at: i64| -> usize {
+        let share = (at - from)
+            .max(0)
+            .saturating_mul(i64::try_from(cells).unwrap_or(1))
+            / (to - from);
+        usize::try_from(share).unwrap_or(0).min(cells - 1)
+    };
+    let mut drawn = vec!['·'; cells];
+    for span in &lane.spans {
+        let end = span.to.unwrap_or(scene.now).as_millis();
+        let letter = match span.end {
+            SpanEnd::Open => '▶',
+            SpanEnd::Completed => '█',
+            SpanEnd::Failed => 'x',
+            SpanEnd::Released | SpanEnd::Requeued => '░',
+        };
+        for cell in &mut drawn[place(span.from.as_millis())..=place(end)] {
+            *cell = letter;
+        }
+    }
+    for mark in &lane.marks {
+        if matches!(mark.what.as_str(), "worker.dead" | "worker.hung") {
+            drawn[place(mark.at.as_millis())] = '†';
+        }
+    }
+    let name: String = words::line(&lane.worker).chars().take(NAME - 1).collect();
+    let drawn: String = drawn.into_iter().collect();
+    Line::from(format!("{name:<NAME$}{drawn}"))
+}
+
+pub(super) fn messages(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+    let title = format!(" messages ({}) ", scene.view.message_count);
+    let block = block(&title);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let messages = &scene.view.messages;
+    let first = messages.len().saturating_sub(usize::from(inner.height));
+    let lines: Vec<Line<'_>> = messages[first..]
+        .iter()
+        .map(|message| {
+            Line::from(format!(
+                "{} → {}: {}",
+                words::line(&message.from),
+                words::line(&message.to),
+                words::line(&message.content)
+            ))
+        })
+        .collect();
+    Paragraph::new(lines).render(inner, buffer);
+}
+
+pub(super) fn log(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+    let selected = scene.view.workers.get(scene.worker);
+    let title = selected.map_or_else(
+        || " log ".to_owned(),
+        |worker| format!(" log of {} ", words::line(&worker.name)),
+    );
+    let block = block(&title);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    if scene.log.is_empty()
+        && let Some(worker) = selected
+    {
+        // Without a log, why the worker is called what it is called says most.
+        lines.extend(
+            worker
+                .evidence
+                .iter()
+                .map(|words| Line::from(words::line(words))),
+        );
+    }
+    let first = scene.log.len().saturating_sub(usize::from(inner.height));
+    lines.extend(
+        scene.log[first..]
+            .iter()
+            .map(|line| Line::from(words::line(&line.text))),
+    );
+    Paragraph::new(lines).render(inner, buffer);
+}

@@ -1,0 +1,69 @@
+//! Texts on a screen.
+
+use teamster_types::redact::{clean, redact};
+use teamster_types::time::say_span;
+use teamster_types::{Time, progress::Progress};
+use teamster_view::model::Spent;
+
+/// No text on a screen is longer.
+const LONGEST: usize = 500;
+
+/// A text of somebody else's on one line: redacted, without what would drive a terminal or deceive the eye.
+pub(super) fn line(text: &str) -> String {
+    // Only as much as can be seen is looked at: a line may have a megabyte.
+    let cut: String = text.chars().take(LONGEST * 4).collect();
+    let shown = redact(&cut);
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    clean(&words.join(" "), LONGEST).into_owned()
+}
+
+/// `3 of 10 tasks, 2 in progress, 1 failed`.
+pub(super) fn progress(progress: &Progress) -> String {
+    if progress.total_tasks == 0 {
+        return "no tasks".to_owned();
+    }
+    let mut text = format!(
+        "{} of {} tasks",
+        progress.completed_tasks, progress.total_tasks
+    );
+    for (count, word) in [
+        (progress.in_progress_tasks, "at work"),
+        (progress.failed_tasks, "failed"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {word}"));
+        }
+    }
+    text
+}
+
+/// `12.3k tokens  $1.20`; nothing when nothing was told.
+pub(super) fn spent(spent: &Spent) -> String {
+    if spent.reports == 0 {
+        return String::new();
+    }
+    let mut text = format!("{} tokens", thousands(spent.tokens));
+    if let Some(cost) = spent.cost_usd {
+        let least = if spent.at_least { "≥" } else { "" };
+        text.push_str(&format!("  {least}${cost:.2}"));
+    }
+    text
+}
+
+/// `950`, `12.3k`, `4.5M`.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "three digits are shown; nobody counts on the rest"
+)]
+pub(super) fn thousands(count: u64) -> String {
+    match count {
+        0..=999 => count.to_string(),
+        1_000..=999_999 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}
+
+/// How long ago; nothing when that is not known.
+pub(super) fn ago(now: Time, then: Option<Time>) -> String {
+    then.map_or_else(String::new, |then| say_span(now.since(then)))
+}

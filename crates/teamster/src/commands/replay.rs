@@ -1,0 +1,307 @@
+//! `teamster replay`
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::{Value, json};
+use teamster_fs::{Dir, layout};
+use teamster_store::{Damaged, Read};
+use teamster_studio::top::{Key, Scene, Screen, once};
+use teamster_types::event::Event;
+use teamster_types::{TeamName, Time};
+use teamster_view::model::{PAGE, Story};
+
+use super::journal::line;
+use super::top::no_screen;
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+use crate::shown::redacted;
+
+const SMALL: (u16, u16) = (80, 24);
+/// Nothing is waited for longer, however long nothing happened.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How much faster it goes unless told otherwise.
+const SPEED: f64 = 10.0;
+const KEYS: &str = "q quit  space wait/go on  → next event  ↑↓ worker";
+
+/// Show a run again from its journal alone
+///
+/// A journal is that of a team that is there, of one that was removed and kept its report, or any file of that kind.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster replay fix-auth --to 3
+  teamster replay fix-auth --to 5 --json
+  teamster replay ~/.claude/teams/fix-auth/events.jsonl --speed 1000")]
+pub struct Replay {
+    /// A team, or a journal
+    #[arg(value_name = "TEAM|FILE")]
+    what: String,
+    /// Show the team as it was right after this event
+    #[arg(long, value_name = "SEQ", conflicts_with_all = ["step", "speed"])]
+    to: Option<u64>,
+    /// Go on when a key is pressed
+    #[arg(long)]
+    step: bool,
+    /// How many times faster than it was [default: 10]
+    #[arg(long, value_name = "N", conflicts_with = "step", value_parser = speed)]
+    speed: Option<f64>,
+}
+
+fn speed(text: &str) -> std::result::Result<f64, String> {
+    let number = text.parse().ok();
+    number
+        .filter(|speed: &f64| speed.is_finite() && *speed > 0.0)
+        .ok_or_else(|| "expected a number above 0".to_owned())
+}
+
+impl Replay {
+    pub fn run(self, context: &Context) -> Result {
+        let source = Source::find(context, &self.what)?;
+        if let Some(to) = self.to {
+            return show_at(context, &source, to);
+        }
+        if context.out.is_screen() {
+            return self.play(&source);
+        }
+        if self.step {
+            return Err(
+                CommandError::usage("--step needs a terminal to press keys on")
+                    .hint("`--to SEQ` shows one moment"),
+            );
+        }
+        if self.speed.is_none() {
+            return show_at(context, &source, u64::MAX);
+        }
+        self.print(context, &source)
+    }
+
+    /// Without a screen: every event in its time, then the end.
+    fn print(&self, context: &Context, source: &Source<'_>) -> Result {
+        let mut before: Option<Time> = None;
+        let mut wrong = Ok(());
+        source.each(&mut |event| {
+            self.pause(before.replace(event.ts), event.ts);
+            wrong = if context.out.is_json() {
+                context.out.object(&redacted(json!(event)))
+            } else {
+                let text = line(&event, context.out.has_colour());
+                context.out.write(&format!("{text}\n"))
+            };
+            wrong.is_ok()
+        })?;
+        wrong
+    }
+
+    fn wait_between(&self, before: Option<Time>, now: Time) -> Duration {
+        let gap = before.map_or(Duration::ZERO, |before| now.since(before));
+        gap.div_f64(self.speed.unwrap_or(SPEED)).min(LONGEST_PAUSE)
+    }
+
+    fn pause(&self, before: Option<Time>, now: Time) {
+        std::thread::sleep(self.wait_between(before, now));
+    }
+
+    fn play(&self, source: &Source<'_>) -> Result {
+        let mut screen = Screen::take().map_err(no_screen)?;
+        let mut story = Story::default();
+        let mut worker = 0;
+        let mut waits = self.step;
+        let mut wrong = Ok(());
+        let mut ended = false;
+        source.each(&mut |event| {
+            let until = Instant::now() + self.wait_between(story.last(), event.ts);
+            story.apply(&event);
+            match shown(
+                &mut screen,
+                &story,
+                &mut worker,
+                &mut waits,
+                until,
+                &event.kind,
+            ) {
+                Ok(goes_on) => {
+                    ended = !goes_on;
+                    goes_on
+                }
+                Err(error) => {
+                    wrong = Err(error);
+                    false
+                }
+            }
+        })?;
+        wrong?;
+        // The end stays until somebody has seen it.
+        while !ended {
+            let mut stays = true;
+            let forever = Instant::now() + LONGEST_PAUSE;
+            ended = !shown(
+                &mut screen,
+                &story,
+                &mut worker,
+                &mut stays,
+                forever,
+                "the end",
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Shows one moment until its time is over, or a key ends it; `false` when the person has seen enough.
+fn shown(
+    screen: &mut Screen,
+    story: &Story,
+    worker: &mut usize,
+    waits: &mut bool,
+    until: Instant,
+    what: &str,
+) -> Result<bool> {
+    loop {
+        let scene = Scene {
+            worker: *worker,
+            keys: format!("{KEYS}  {what}"),
+            ..scene_of(story)
+        };
+        screen.draw(&scene).map_err(no_screen)?;
+        let left = until.saturating_duration_since(Instant::now());
+        let patience = if *waits {
+            LONGEST_PAUSE
+        } else {
+            left.max(Duration::from_millis(1))
+        };
+        match screen.key(patience).map_err(no_screen)? {
+            Some(Key::Quit) => return Ok(false),
+            Some(Key::Right) => return Ok(true),
+            Some(Key::Space) => *waits = !*waits,
+            Some(Key::Up) => *worker = worker.saturating_sub(1),
+            Some(Key::Down) => {
+                *worker = (*worker + 1).min(scene.view.workers.len().saturating_sub(1));
+            }
+            Some(_) => {}
+            None if !*waits && Instant::now() >= until => return Ok(true),
+            None => {}
+        }
+    }
+}
+
+fn scene_of(story: &Story) -> Scene {
+    let view = story.view();
+    Scene {
+        now: view.at.unwrap_or(Time::from_millis(0)),
+        view,
+        timeline: story.timeline(),
+        place: (1, 1),
+        worker: 0,
+        first_task: 0,
+        log: Vec::new(),
+        keys: String::new(),
+    }
+}
+
+/// One moment: a frame, or everything as JSON.
+fn show_at(context: &Context, source: &Source<'_>, to: u64) -> Result {
+    let mut story = Story::default();
+    let damaged = source.each(&mut |event| {
+        if event.seq > to {
+            return false;
+        }
+        story.apply(&event);
+        true
+    })?;
+    if story.seq() == 0 {
+        return Err(CommandError::not_found("the journal has no such event")
+            .hint("`teamster journal` shows the events"));
+    }
+    context.out.answer(
+        || {
+            let tasks = story.tasks().map(|task| Value::Object(task.public()));
+            redacted(json!({
+                "view": story.view(),
+                "timeline": story.timeline(),
+                "tasks": tasks.collect::<Vec<_>>(),
+                "problems": damaged,
+            }))
+        },
+        || once(&scene_of(&story), SMALL.0, SMALL.1),
+    )
+}
+
+/// Where the events come from.
+enum Source<'a> {
+    /// A team that is there.
+    Team(&'a dyn Read, TeamName),
+    /// A file, with its blobs beside it.
+    File(Dir, String),
+}
+
+impl<'a> Source<'a> {
+    fn find(context: &'a Context, what: &str) -> Result<Self> {
+        let team = what.parse::<TeamName>().ok();
+        if let Some(team) = team {
+            let read = context.read()?;
+            if read.team(&team).is_ok() {
+                return Ok(Self::Team(read, team));
+            }
+            if let Some(kept) = kept(context, &team)? {
+                return Ok(kept);
+            }
+        }
+        let path = context.absolute(Path::new(what));
+        let missing = || {
+            CommandError::not_found(format!("there is no team and no journal {what:?}")).hint(
+                "`teamster team list` shows the teams; removed ones kept theirs in .omc/reports/TEAM/events.jsonl",
+            )
+        };
+        let path = path.canonicalize().map_err(|_| missing())?;
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(missing());
+        };
+        let name = name.to_string_lossy().into_owned();
+        if path.is_dir() {
+            let dir = Dir::open_root(&path)?.ok_or_else(missing)?;
+            return Ok(Self::File(dir, layout::JOURNAL.to_owned()));
+        }
+        let dir = Dir::open_root(folder)?.ok_or_else(missing)?;
+        Ok(Self::File(dir, name))
+    }
+
+    fn each(&self, tell: &mut dyn FnMut(Event) -> bool) -> Result<Vec<Damaged>> {
+        match self {
+            Self::File(dir, name) => Ok(teamster_store::each_event(dir, name, tell)?),
+            Self::Team(read, team) => {
+                let mut damaged = Vec::new();
+                let mut from = 1;
+                loop {
+                    let page = read.events(team, from, PAGE)?;
+                    damaged.extend(page.damaged);
+                    let Some(last) = page.events.last() else {
+                        return Ok(damaged);
+                    };
+                    from = last.seq + 1;
+                    for event in page.events {
+                        if !tell(event) {
+                            return Ok(damaged);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The journal that a removed team left in this project.
+fn kept(context: &Context, team: &TeamName) -> Result<Option<Source<'static>>> {
+    let Some(mut dir) = Dir::open_root(&context.layout.project)? else {
+        return Ok(None);
+    };
+    for name in layout::report_folders(team) {
+        match dir.child(name)? {
+            Some(child) => dir = child,
+            None => return Ok(None),
+        }
+    }
+    let is_there = dir.stamp(layout::JOURNAL)?.is_some();
+    Ok(is_there.then(|| Source::File(dir, layout::JOURNAL.to_owned())))
+}

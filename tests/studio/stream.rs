@@ -1,0 +1,155 @@
+//! Changes as they happen: each once, in order, over a restart of the server too.
+
+use std::time::Duration;
+
+use super::Studio;
+use super::http::Events;
+use crate::kit::TestProject;
+
+fn listen(studio: &Studio, after: Option<u64>, query: &str) -> Events {
+    let path = format!("/api/v1/events?team=fix-auth{query}");
+    let mut request = studio.request("GET", &path).bearer(&studio.bearer);
+    if let Some(after) = after {
+        request = request.header("Last-Event-ID", &after.to_string());
+    }
+    request.listen()
+}
+
+#[test]
+fn a_stream_begins_with_what_was_missed_then_shows_everything_then_goes_on() {
+    let project = TestProject::with_team();
+    for number in 0..3 {
+        project.task(&format!("Task {number}"), &[]);
+    }
+    let studio = Studio::start(&project);
+    let mut events = listen(&studio, None, "&after=2");
+    let hello = events.next().unwrap();
+    assert_eq!(hello.name, "hello");
+    assert_eq!(hello.data["team"], "fix-auth");
+    for seq in [3, 4] {
+        let event = events.next().unwrap();
+        assert_eq!((event.name.as_str(), event.id), ("journal", Some(seq)));
+        assert_eq!(event.data["type"], "task.created");
+    }
+    let view = events.next().unwrap();
+    assert_eq!(view.name, "view");
+    assert_eq!(view.data["seq"], 4);
+    assert_eq!(view.data["tasks"].as_array().unwrap().len(), 3);
+    let token = project.claim("worker-1", "1");
+    let claimed = events.next_of("journal");
+    assert_eq!(claimed.id, Some(5));
+    let is_at_work = |event: &super::http::Event| {
+        let tasks = event.data["tasks"].as_array();
+        tasks.is_some_and(|tasks| tasks.iter().any(|task| task["state"] == "in_progress"))
+    };
+    while !is_at_work(&events.next_of("patch")) {}
+    project
+        .run(["task", "complete", "1", "--token", &token])
+        .succeeds();
+    assert_eq!(events.next_of("journal").data["type"], "task.completed");
+    loop {
+        let patch = events.next_of("patch");
+        if patch.data["progress"]["completedTasks"] == 1 {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again_sends_every_event_once() {
+    let project = TestProject::with_team();
+    let studio = Studio::start(&project);
+    let key = studio.bearer.clone();
+    let mut seen: Vec<u64> = Vec::new();
+    let mut events = listen(&studio, None, "&after=0");
+    for number in 0..5 {
+        project.task(&format!("Before {number}"), &[]);
+    }
+    while seen.last() != Some(&4) {
+        seen.extend(events.next_of("journal").id);
+    }
+    let port = studio.kill();
+    for number in 0..5 {
+        project.task(&format!("Meanwhile {number}"), &[]);
+    }
+    let studio = Studio::start_on(&project, port, &[]);
+    assert_eq!(studio.bearer, key, "the browser's cookie is still good");
+    let mut events = listen(&studio, seen.last().copied(), "&after=0");
+    for number in 0..5 {
+        project.task(&format!("After {number}"), &[]);
+    }
+    while seen.last() != Some(&16) {
+        seen.extend(events.next_of("journal").id);
+    }
+    let all: Vec<u64> = (1..=16).collect();
+    assert_eq!(seen, all);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_and_misses_nothing() {
+    let project = TestProject::with_team();
+    let studio = Studio::start(&project);
+    let store = project.store(Duration::ZERO);
+    let team = "fix-auth".parse().unwrap();
+    let mut slow = listen(&studio, None, "&after=0");
+    assert_eq!(slow.next().unwrap().name, "hello");
+    // More than fits on the way: the queue, and the buffers of both ends of the connection.
+    let text = "long words ".repeat(400);
+    let mut last = 0;
+    for _ in 0..6_000 {
+        use teamster_store::Store;
+        let event =
+            teamster_types::event::NewEvent::new("agent.event", "worker-1").with("text", &text);
+        last = store.record(&team, event).unwrap();
+    }
+    let mut seen = Vec::new();
+    let mut cut = 0;
+    let mut events = slow;
+    while seen.last() != Some(&last) {
+        match events.next() {
+            Some(event) if event.name == "journal" => seen.extend(event.id),
+            Some(event) if event.name == "lagging" => cut += 1,
+            Some(_) => {}
+            None => events = listen(&studio, seen.last().copied(), ""),
+        }
+    }
+    let all: Vec<u64> = (1..=last).collect();
+    assert!(seen == all, "{} of {}", seen.len(), all.len());
+    assert!(cut > 0, "nobody was told");
+}
+
+#[test]
+fn all_teams_are_told_in_short_whenever_one_changes() {
+    let project = TestProject::with_team();
+    let studio = Studio::start(&project);
+    let request = studio.request("GET", "/api/v1/events");
+    let mut events = request.bearer(&studio.bearer).listen();
+    assert_eq!(events.next().unwrap().name, "hello");
+    let overview = events.next().unwrap();
+    assert_eq!(overview.name, "overview");
+    assert_eq!(overview.data["teams"][0]["key"], "fix-auth");
+    project.task("Fix it", &[]);
+    while events.next_of("overview").data["teams"][0]["progress"]["totalTasks"] != 1 {}
+    project.run(["team", "create", "other"]).succeeds();
+    while events.next_of("overview").data["teams"]
+        .as_array()
+        .unwrap()
+        .len()
+        != 2
+    {}
+}
+
+#[test]
+fn a_team_that_goes_away_ends_its_stream_in_words() {
+    let project = TestProject::with_team();
+    let studio = Studio::start(&project);
+    let mut events = listen(&studio, None, "");
+    events.next_of("view");
+    project
+        .run(["team", "delete", "fix-auth", "--force"])
+        .succeeds();
+    let gone = events.next_of("gone");
+    assert!(gone.data["message"].as_str().unwrap().contains("fix-auth"));
+    assert!(events.next().is_none());
+    assert_eq!(studio.get("/api/v1/teams/fix-auth").status, 404);
+}
