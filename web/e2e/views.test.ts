@@ -191,7 +191,7 @@ describe("everyone can use it", () => {
       for (const view of ["#/", ...VIEWS, "#/zombies", `#/team/${TEAM}/graph?task=3`, `#/team/${TEAM}/team?card=ada`]) {
         await show(view, one.page);
         await one.page.locator("main h1, main h2").first().waitFor();
-        await one.page.waitForLoadState("networkidle").catch(() => undefined);
+        await one.page.locator("main").getByText("Loading…").waitFor({ state: "detached" });
         await one.page.evaluate(AXE);
         const { violations } = await one.page.evaluate(async () => {
           const axe = (globalThis as unknown as { axe: { run: (what: Document, how: object) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> } }).axe;

@@ -81,6 +81,8 @@ export const en = {
   "team.noWorkers.text": "A worker takes tasks by itself. Start one:",
   "team.noTasks": "No tasks yet",
   "team.noTasks.text": "Add one, or import a plan:",
+  "team.onlyCounts": "No list of tasks",
+  "team.onlyCounts.text": "This team is known from a state file, which tells how many tasks there are, not which.",
   "team.noTasksMatch": "No task matches. Clear the filter to see all {count}.",
   "team.noMessages": "No messages yet",
   "team.noMessages.text": "What workers and the lead write to each other appears here. You can write, too.",

@@ -83,6 +83,8 @@ export const ko: Record<Key, string> = {
   "team.noWorkers.text": "작업자는 스스로 작업을 가져갑니다. 하나 시작해 보세요:",
   "team.noTasks": "아직 작업이 없습니다",
   "team.noTasks.text": "작업을 추가하거나 계획을 가져오세요:",
+  "team.onlyCounts": "작업 목록 없음",
+  "team.onlyCounts.text": "이 팀은 상태 파일로만 알려져 있으며, 상태 파일에는 작업의 수만 있습니다.",
   "team.noTasksMatch": "일치하는 작업이 없습니다. 검색어를 지우면 {count}개가 모두 보입니다.",
   "team.noMessages": "아직 메시지가 없습니다",
   "team.noMessages.text": "작업자와 리더가 주고받는 글이 여기에 나타납니다. 직접 쓸 수도 있습니다.",
