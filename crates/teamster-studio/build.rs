@@ -18,10 +18,11 @@ fn main() -> std::io::Result<()> {
     files.sort();
     let mut text = String::from("pub(super) static FILES: &[(&str, &[u8])] = &[\n");
     for file in files {
+        let path = file.display().to_string();
         let name = file.strip_prefix(&built).unwrap_or(&file).display();
         let _ = writeln!(
             text,
-            "    ({:?}, include_bytes!({file:?})),",
+            "    ({:?}, include_bytes!({path:?})),",
             format!("/{name}")
         );
     }

@@ -28,7 +28,7 @@ fn a_message_from_the_page_arrives_as_one_from_the_command_line() {
         (
             json!({ "to": "worker-1", "text": "x".repeat(70_000) }),
             403,
-            "64 KiB",
+            "the limit is 65536",
         ),
     ] {
         let answer = studio.post(path, &body);

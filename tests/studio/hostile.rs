@@ -60,7 +60,7 @@ fn escapes_bidi_and_html_in_names_tasks_messages_and_logs_are_shown_as_text() {
         .clone()
         .find(|row| row["kind"] == "state-file")
         .unwrap();
-    let session = format!("/api/v1/teams/{}", session["key"].as_str().unwrap());
+    let session = format!("/api/v1/teams/{}", session["id"].as_str().unwrap());
     for path in [
         "/api/v1/teams",
         "/api/v1/teams/fix-auth",
@@ -120,13 +120,13 @@ fn lines_of_a_megabyte_are_cut_and_break_nothing() {
     let studio = Studio::start(&project);
     let teams = studio.get("/api/v1/teams").text();
     assert!(teams.len() < 200_000, "{}", teams.len());
-    let log = studio
+    let shown = studio
         .get("/api/v1/teams/fix-auth/workers/worker-1/log")
         .text();
     assert!(
-        log.len() < 400_000 && log.contains("short"),
+        shown.len() < 400_000 && shown.contains("short"),
         "{}",
-        log.len()
+        shown.len()
     );
     let frame = project.run(["top", "--once"]).succeeds().stdout;
     assert_eq!(frame.lines().count(), 24);

@@ -1,5 +1,6 @@
 //! A small client that says exactly what it is told to say.
 
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
@@ -74,14 +75,14 @@ impl Request {
         stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         if let Some(host) = &self.host {
-            text.push_str(&format!("Host: {host}\r\n"));
+            let _ = write!(text, "Host: {host}\r\n");
         }
         for (name, value) in &self.headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(text, "{name}: {value}\r\n");
         }
         let body = self.body.clone().unwrap_or_default();
         if self.body.is_some() || self.method != "GET" {
-            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+            let _ = write!(text, "Content-Length: {}\r\n", body.len());
         }
         text.push_str("\r\n");
         text.push_str(&body);

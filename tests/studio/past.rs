@@ -70,7 +70,7 @@ fn a_journal_is_replayed_from_a_file_and_from_what_a_removed_team_left() {
     let of_copy = project.run(["replay", "copy.jsonl", "--to", "5", "--json"]);
     assert_eq!(of_copy.succeeds().json(), of_team);
     std::fs::remove_dir_all(project.folder().join(".omc/state")).unwrap();
-    project.run(["task", "release", "2"]).succeeds();
+    project.run(["task", "release", "2", "--force"]).succeeds();
     project
         .run(["team", "delete", "fix-auth", "--force"])
         .succeeds();

@@ -59,7 +59,7 @@ fn a_file_alone_is_shown_live_stale_ended_or_inactive() {
         assert_eq!(row["state"], word, "{row}");
         assert_eq!(row["kind"], "state-file");
         assert_eq!(row["progress"]["completedTasks"], 1);
-        let key = row["key"].as_str().unwrap();
+        let key = row["id"].as_str().unwrap();
         let view = studio.json(&format!("/api/v1/teams/{key}"));
         assert_eq!(view["state"], word);
         assert_eq!(view["workers"][0]["name"], "ann");
@@ -79,7 +79,7 @@ fn a_change_of_a_file_is_told_at_once_and_not_at_the_next_poll() {
     write(&project, &state(true, now(), "crew"));
     let studio = Studio::start(&project);
     let rows = studio.json("/api/v1/teams");
-    let key = rows["teams"][0]["key"].as_str().unwrap().to_owned();
+    let key = rows["teams"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/events?team={key}");
     let mut events = studio.request("GET", &path).bearer(&studio.bearer).listen();
     assert_eq!(events.next_of("view").data["name"], "crew");

@@ -127,7 +127,7 @@ fn all_teams_are_told_in_short_whenever_one_changes() {
     assert_eq!(events.next().unwrap().name, "hello");
     let overview = events.next().unwrap();
     assert_eq!(overview.name, "overview");
-    assert_eq!(overview.data["teams"][0]["key"], "fix-auth");
+    assert_eq!(overview.data["teams"][0]["id"], "fix-auth");
     project.task("Fix it", &[]);
     while events.next_of("overview").data["teams"][0]["progress"]["totalTasks"] != 1 {}
     project.run(["team", "create", "other"]).succeeds();

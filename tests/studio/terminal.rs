@@ -190,3 +190,21 @@ fn a_replay_plays_to_its_end_and_waits_there() {
     terminal.press("q");
     terminal.ends();
 }
+
+#[test]
+fn top_shows_a_session_that_is_known_by_its_state_file_only() {
+    let project = TestProject::new();
+    project
+        .run(["state-file", "init", "--team", "crew", "--feature", "login"])
+        .succeeds();
+    project.run(["state-file", "add", "ann"]).succeeds();
+    let frame = project.run(["top", "--once"]).succeeds().stdout;
+    assert!(frame.starts_with("crew  live"), "{frame}");
+    assert!(frame.contains(">ann          healthy"), "{frame}");
+    let mut terminal = Terminal::start(&project, &["top"]);
+    terminal.wait_for("workers (1)");
+    project.run(["state-file", "add", "ben"]).succeeds();
+    terminal.wait_for("workers (2)");
+    terminal.press("q");
+    terminal.ends();
+}

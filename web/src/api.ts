@@ -24,7 +24,7 @@ export interface Overview {
 /** One team, as the list of teams shows it. */
 export interface TeamRow {
   /** Its name in the API. */
-  key: string;
+  id: string;
   /** Its own name. A foreign program may have chosen any. */
   name: string;
   /** Whose team. */
@@ -90,7 +90,7 @@ export interface Project {
 /** One team, now or at a past moment. */
 export interface TeamView {
   /** Its name in the API. */
-  key: string;
+  id: string;
   /** Its own name. A foreign program may have chosen any. */
   name: string;
   /** Whose team; `null` when its registry cannot be read. */

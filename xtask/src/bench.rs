@@ -7,6 +7,7 @@ mod commands;
 mod hooks;
 mod recipe;
 mod store;
+mod studio;
 mod table;
 mod workers;
 
@@ -51,6 +52,12 @@ struct Size {
     idle: usize,
     /// and for how long they are watched.
     idle_time: Duration,
+    /// Events of the team that Studio shows,
+    studio_events: usize,
+    /// of one with a long journal,
+    studio_long: usize,
+    /// and changes that are watched on their way to the page.
+    studio_changes: usize,
 }
 
 const FULL: Size = Size {
@@ -68,6 +75,9 @@ const FULL: Size = Size {
     crew_tasks: 500,
     idle: 100,
     idle_time: Duration::from_secs(60),
+    studio_events: 100_000,
+    studio_long: 1_000_000,
+    studio_changes: 2_000,
 };
 
 const QUICK: Size = Size {
@@ -85,16 +95,20 @@ const QUICK: Size = Size {
     crew_tasks: 60,
     idle: 10,
     idle_time: Duration::from_secs(15),
+    studio_events: 20_000,
+    studio_long: 50_000,
+    studio_changes: 300,
 };
 
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
 /// The rows, in groups that can be measured alone.
-const GROUPS: [Group; 4] = [
+const GROUPS: [Group; 5] = [
     ("hooks", hooks::measure),
     ("commands", commands::measure),
     ("store", store::measure),
     ("workers", workers::measure),
+    ("studio", studio::measure),
 ];
 
 /// Measures all rows, or those of some groups, and prints them; a full run writes them down.

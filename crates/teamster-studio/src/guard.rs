@@ -32,6 +32,8 @@ pub enum Ruling {
         /// Whether another page led here. Then the cookie would not be sent along with a redirection.
         led_here: bool,
     },
+    /// The browser has the key already, and a token in its address that is worth nothing any more: it goes on without.
+    GoOn,
     /// It is refused.
     Refuse(StatusCode, &'static str),
 }
@@ -58,8 +60,10 @@ pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: 
     }
     let site = headers.get_all("sec-fetch-site").iter();
     let site: Vec<&[u8]> = site.map(axum::http::HeaderValue::as_bytes).collect();
+    let mut has_token = false;
     if method == Method::GET && uri.path() == "/" {
         let token = uri.query().and_then(|query| parameter(query, "token"));
+        has_token = token.is_some();
         if let Some(key) = token.and_then(|token| keys.exchange(token)) {
             let led_here = site
                 .iter()
@@ -109,7 +113,11 @@ pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: 
             );
         }
     }
-    Ruling::Enter
+    if has_token {
+        Ruling::GoOn
+    } else {
+        Ruling::Enter
+    }
 }
 
 /// A header that is there exactly once.

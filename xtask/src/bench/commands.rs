@@ -127,7 +127,7 @@ fn large_team(place: &Place, size: Size) -> Result<FileStore> {
     Ok(store)
 }
 
-fn beat_all(store: &FileStore, size: Size) -> Result<()> {
+pub(super) fn beat_all(store: &FileStore, size: Size) -> Result<()> {
     let machine = Machine::read();
     let me = machine.me();
     for number in 1..=size.workers {

@@ -155,7 +155,7 @@ fn cpu(crew: &Crew<'_>) -> Result<Duration> {
 }
 
 /// The line of a process's status file that begins so, in kB.
-fn status_kilobytes(pid: u32, field: &str) -> Result<f64> {
+pub(super) fn status_kilobytes(pid: u32, field: &str) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("the bridge {pid} is not there any more"))?;
     text.lines()

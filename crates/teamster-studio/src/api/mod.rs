@@ -10,7 +10,7 @@ pub use routes::{Describe, Method, Parameter, ROUTES, Route};
 pub use types::*;
 pub use typescript::typescript;
 
-/// Where the OpenAPI document lies, in the project.
+/// Where the `OpenAPI` document lies, in the project.
 pub const OPENAPI_FILE: &str = "docs/openapi.json";
 /// Where the page's types lie, in the project.
 pub const TYPESCRIPT_FILE: &str = "web/src/api.ts";

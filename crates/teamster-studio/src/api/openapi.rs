@@ -1,4 +1,4 @@
-//! The OpenAPI document.
+//! The `OpenAPI` document.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::routes::{Describe, ROUTES, Route, STREAMED};
 use super::types::Refusal;
 
-/// The OpenAPI document of `/api/v1`.
+/// The `OpenAPI` document of `/api/v1`.
 pub fn openapi() -> Value {
     let mut generator = generator();
     let mut paths = Map::new();

@@ -18,7 +18,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The word in an OpenAPI document.
+    /// The word in an `OpenAPI` document.
     pub fn word(self) -> &'static str {
         match self {
             Self::Get => "get",

@@ -1,4 +1,4 @@
-//! The page's types, written from the same descriptions as the OpenAPI document.
+//! The page's types, written from the same descriptions as the `OpenAPI` document.
 
 use std::fmt::Write as _;
 

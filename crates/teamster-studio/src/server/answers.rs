@@ -66,7 +66,7 @@ pub(super) async fn team(
 }
 
 fn view(studio: &Studio, key: &str, at: Option<u64>) -> Result<TeamView, Refused> {
-    if Sessions::is_key(key) {
+    if Sessions::is_id(key) {
         return studio.hub.session(key);
     }
     let desk = studio.hub.desk(&named(key)?)?;
@@ -91,7 +91,7 @@ pub(super) async fn timeline(
     Query(moment): Query<At>,
 ) -> Response<Body> {
     answered(move || {
-        if Sessions::is_key(&key) {
+        if Sessions::is_id(&key) {
             studio.hub.session(&key)?;
             return Ok(Timeline::default());
         }
@@ -185,7 +185,7 @@ pub(super) async fn messages(
 ) -> Response<Body> {
     answered(move || {
         let limit = page.limit.unwrap_or(50).clamp(1, 500);
-        if Sessions::is_key(&key) {
+        if Sessions::is_id(&key) {
             let messages = studio.hub.session(&key)?.messages;
             return Ok(Messages {
                 messages,
@@ -253,7 +253,7 @@ pub(super) async fn journal(
 /// The team of the store that a part of an address names.
 pub(super) fn named(key: &str) -> Result<TeamName, Refused> {
     key.parse().map_err(|_| {
-        Refused::not_found(if Sessions::is_key(key) {
+        Refused::not_found(if Sessions::is_id(key) {
             "a session that is known by its state file has nothing of this kind"
         } else {
             "there is no such team"

@@ -40,6 +40,7 @@ pub(super) async fn pass(
     let mut answer = match ruling {
         Ruling::Enter => next.run(request).await,
         Ruling::Welcome { key, led_here } => welcome(&key, led_here, studio.port),
+        Ruling::GoOn => to_the_page(),
         Ruling::Refuse(status, words) if is_api => {
             let refused = Refused {
                 kind: "refused",
@@ -86,15 +87,19 @@ fn welcome(key: &str, led_here: bool, port: u16) -> Response<Body> {
         let page = "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url=/\"><title>teamster</title>";
         text(StatusCode::OK, "text/html; charset=utf-8", page)
     } else {
-        let mut answer = text(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
-        answer
-            .headers_mut()
-            .insert(LOCATION, HeaderValue::from_static("/"));
-        answer
+        to_the_page()
     };
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         answer.headers_mut().insert(SET_COOKIE, cookie);
     }
+    answer
+}
+
+fn to_the_page() -> Response<Body> {
+    let mut answer = text(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
+    answer
+        .headers_mut()
+        .insert(LOCATION, HeaderValue::from_static("/"));
     answer
 }
 

@@ -1,7 +1,7 @@
 //! Figures for Prometheus, from the same model.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -34,18 +34,13 @@ fn figures(studio: &Studio) -> String {
     for state in [Viewed::Live, Viewed::Stale, Viewed::Ended] {
         let count = overview.teams.iter().filter(|row| row.state == state);
         let labels = [("state", state.as_str())];
-        page.gauge(
-            "teamster_teams",
-            "Teams by state",
-            &labels,
-            count.count() as f64,
-        );
+        page.gauge("teamster_teams", "Teams by state", &labels, count.count());
     }
     page.gauge(
         "teamster_studio_streams",
         "Clients that listen to the stream of events",
         &[],
-        studio.hub.listeners() as f64,
+        studio.hub.listeners(),
     );
     for row in &overview.teams {
         let counts = [
@@ -55,22 +50,22 @@ fn figures(studio: &Studio) -> String {
             ("failed", row.progress.failed_tasks),
         ];
         for (status, count) in counts {
-            let labels = [("team", row.key.as_str()), ("status", status)];
-            page.gauge("teamster_tasks", "Tasks by status", &labels, count as f64);
+            let labels = [("team", row.id.as_str()), ("status", status)];
+            page.gauge("teamster_tasks", "Tasks by status", &labels, count);
         }
-        let labels = [("team", row.key.as_str())];
+        let labels = [("team", row.id.as_str())];
         page.gauge(
             "teamster_problems",
             "Things that need a person",
             &labels,
-            row.problems as f64,
+            row.problems,
         );
     }
     let live = overview
         .teams
         .iter()
         .filter(|row| row.state == Viewed::Live);
-    let live = live.filter_map(|row| row.key.parse().ok()).take(MOST_TEAMS);
+    let live = live.filter_map(|row| row.id.parse().ok()).take(MOST_TEAMS);
     for team in live {
         if let Ok(desk) = studio.hub.desk(&team) {
             of_team(&mut page, &desk.view());
@@ -80,19 +75,19 @@ fn figures(studio: &Studio) -> String {
 }
 
 fn of_team(page: &mut Page, view: &TeamView) {
-    let labels = [("team", view.key.as_str())];
+    let labels = [("team", view.id.as_str())];
     page.gauge(
         "teamster_journal_position",
         "The last position of the journal",
         &labels,
-        view.seq as f64,
+        view.seq,
     );
     let spent = &view.cost.total;
     page.gauge(
         "teamster_tokens",
         "Tokens that agents used",
         &labels,
-        spent.tokens as f64,
+        spent.tokens,
     );
     if let Some(cost) = spent.cost_usd {
         page.gauge(
@@ -107,13 +102,8 @@ fn of_team(page: &mut Page, view: &TeamView) {
         *verdicts.entry(worker.verdict.as_str()).or_default() += 1;
     }
     for (verdict, count) in verdicts {
-        let labels = [("team", view.key.as_str()), ("verdict", verdict)];
-        page.gauge(
-            "teamster_workers",
-            "Workers by verdict",
-            &labels,
-            count as f64,
-        );
+        let labels = [("team", view.id.as_str()), ("verdict", verdict)];
+        page.gauge("teamster_workers", "Workers by verdict", &labels, count);
     }
 }
 
@@ -129,7 +119,7 @@ impl Page {
         name: &'static str,
         help: &'static str,
         labels: &[(&str, &str)],
-        value: f64,
+        value: impl Display,
     ) {
         let (_, lines) = self.figures.entry(name).or_insert((help, String::new()));
         let labels: Vec<String> = labels

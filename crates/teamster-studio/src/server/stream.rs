@@ -36,7 +36,7 @@ pub(super) async fn events(
             studio.hub.subscribe(subscriber);
             Ok(())
         }
-        Some(key) if Sessions::is_key(&key) => studio.hub.subscribe_to_session(&key, subscriber),
+        Some(key) if Sessions::is_id(&key) => studio.hub.subscribe_to_session(&key, subscriber),
         Some(key) => {
             let opened = tokio::task::spawn_blocking(move || {
                 Ok::<_, Refused>(studio.hub.desk(&named(&key)?)?)

@@ -1,5 +1,7 @@
 //! One frame.
 
+use std::fmt::Write as _;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -92,21 +94,23 @@ impl Scene {
             second.push_str(&spent);
         }
         if !view.history.complete {
-            second.push_str(&format!(
+            let _ = write!(
+                second,
                 "  reading the journal: {} of {}",
                 view.history.read, view.history.last
-            ));
+            );
         }
         if let Some(problem) = view.problems.first() {
             let more = match view.problems.len() {
                 1 => String::new(),
                 count => format!(" (1 of {count})"),
             };
-            second.push_str(&format!(
+            let _ = write!(
+                second,
                 "  ! {}: {}{more}",
                 words::line(&problem.about),
                 words::line(&problem.error)
-            ));
+            );
         }
         Paragraph::new(vec![Line::from(first), Line::from(second)]).render(area, buffer);
     }

@@ -1,5 +1,7 @@
 //! Texts on a screen.
 
+use std::fmt::Write as _;
+
 use teamster_types::redact::{clean, redact};
 use teamster_types::time::say_span;
 use teamster_types::{Time, progress::Progress};
@@ -31,7 +33,7 @@ pub(super) fn progress(progress: &Progress) -> String {
         (progress.failed_tasks, "failed"),
     ] {
         if count > 0 {
-            text.push_str(&format!(", {count} {word}"));
+            let _ = write!(text, ", {count} {word}");
         }
     }
     text
@@ -45,7 +47,7 @@ pub(super) fn spent(spent: &Spent) -> String {
     let mut text = format!("{} tokens", thousands(spent.tokens));
     if let Some(cost) = spent.cost_usd {
         let least = if spent.at_least { "≥" } else { "" };
-        text.push_str(&format!("  {least}${cost:.2}"));
+        let _ = write!(text, "  {least}${cost:.2}");
     }
     text
 }

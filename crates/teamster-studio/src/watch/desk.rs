@@ -15,8 +15,10 @@ use crate::api::{Gone, Hello};
 
 /// Ages change without an event; so often is looked without one.
 const TICK: Duration = Duration::from_secs(2);
-/// Views are made at most so often. Events of the journal do not wait for them.
+/// Views are made at most so often, and never for more than a fifth of the time: those of a large team take longer.
+/// Events of the journal do not wait for them.
 const BETWEEN_VIEWS: Duration = Duration::from_millis(40);
+const TIMES_ITS_COST: u32 = 4;
 /// A connection that nothing is sent on looks dead to some proxies and browsers.
 const QUIET: Duration = Duration::from_secs(15);
 /// How long a first view waits for the journal to be read.
@@ -207,6 +209,7 @@ impl Desk {
     fn look(&self, mut watch: Box<dyn Watch>) {
         let mut gathered: Vec<Change> = Vec::new();
         let mut viewed = Instant::now();
+        let mut between = BETWEEN_VIEWS;
         while !self.is_closed() {
             let more = self.read_on();
             let patience = if more {
@@ -214,7 +217,7 @@ impl Desk {
             } else if gathered.is_empty() {
                 TICK
             } else {
-                BETWEEN_VIEWS.saturating_sub(viewed.elapsed())
+                between.saturating_sub(viewed.elapsed())
             };
             let changes = match watch.wait(patience) {
                 Ok(changes) => changes,
@@ -226,12 +229,14 @@ impl Desk {
             };
             self.send_events(&changes);
             gathered.extend(changes);
-            let is_due = viewed.elapsed() >= BETWEEN_VIEWS;
+            let is_due = viewed.elapsed() >= between;
             if (!gathered.is_empty() && is_due) || viewed.elapsed() >= TICK {
+                let begun = Instant::now();
                 if !self.update(&std::mem::take(&mut gathered)) {
                     return self.is_gone();
                 }
                 viewed = Instant::now();
+                between = BETWEEN_VIEWS.max((viewed - begun) * TIMES_ITS_COST);
             }
         }
     }

@@ -20,8 +20,11 @@ use crate::hands::Refused;
 const TICK: Duration = Duration::from_secs(2);
 /// Teams that live are looked at every tick; the others this often.
 const RARELY: Duration = Duration::from_secs(30);
+/// One team is looked at at most so often, and never for more than a fifth of the time: a large one takes longer.
+const BETWEEN: Duration = Duration::from_millis(50);
+const TIMES_ITS_COST: u32 = 4;
 /// Changes are gathered for so long before they are looked at.
-const GATHER: Duration = Duration::from_millis(20);
+const GATHER: Duration = Duration::from_millis(10);
 /// A desk that nobody asked for so long is closed.
 const IDLE: Duration = Duration::from_secs(120);
 /// Streams that only say that they are still there say so this often.
@@ -64,7 +67,7 @@ impl Hub {
             shown: Mutex::default(),
         });
         let mut looking = Looking::new(hub.clone());
-        looking.look(None)?;
+        looking.look()?;
         std::thread::Builder::new()
             .name("hub".to_owned())
             .spawn(move || looking.go_on())
@@ -195,16 +198,14 @@ impl Hub {
                     return true;
                 }
                 before.clone_from(&now);
-                match &now {
-                    Some(view) => subscriber.offer(&message("view", None, view)),
-                    None => {
-                        let gone = Gone {
-                            message: "the session is not there any more".to_owned(),
-                        };
-                        subscriber.offer(&message("gone", None, &gone));
-                        false
-                    }
+                if let Some(view) = &now {
+                    return subscriber.offer(&message("view", None, view));
                 }
+                let gone = Gone {
+                    message: "the session is not there any more".to_owned(),
+                };
+                subscriber.offer(&message("gone", None, &gone));
+                false
             });
         }
     }
@@ -226,7 +227,10 @@ struct Looking {
     hub: Arc<Hub>,
     folders: Folders,
     rows: BTreeMap<String, TeamRow>,
-    looked: HashMap<String, Instant>,
+    /// When a team was last looked at, and from when on it may be again.
+    looked: HashMap<String, (Instant, Instant)>,
+    /// Teams that were touched and are not looked at yet.
+    dirty: BTreeSet<String>,
     /// Which team or project a folder is about.
     about: HashMap<PathBuf, About>,
 }
@@ -245,6 +249,7 @@ impl Looking {
             folders: Folders::new(),
             rows: BTreeMap::new(),
             looked: HashMap::new(),
+            dirty: BTreeSet::new(),
             about: HashMap::new(),
         }
     }
@@ -252,13 +257,15 @@ impl Looking {
     fn go_on(mut self) {
         let mut spoke = Instant::now();
         loop {
-            let mut touched = self.folders.wait(TICK);
+            let patience = if self.dirty.is_empty() { TICK } else { BETWEEN };
+            let mut touched = self.folders.wait(patience);
             if !touched.is_empty() {
                 std::thread::sleep(GATHER);
                 touched.extend(self.folders.wait(Duration::ZERO));
             }
+            self.note(&touched);
             // A store that cannot be read now may be readable later; what was shown stays until then.
-            let _ = self.look((!touched.is_empty()).then_some(&touched));
+            let _ = self.look();
             self.hub.show_sessions();
             self.hub.close_idle_desks();
             if spoke.elapsed() >= QUIET {
@@ -268,21 +275,26 @@ impl Looking {
         }
     }
 
-    /// Looks at what was touched; without that, at everything whose age may have changed.
-    fn look(&mut self, touched: Option<&BTreeSet<PathBuf>>) -> Result<(), StoreError> {
+    /// Looks at what was touched, and at everything whose age may have changed.
+    fn look(&mut self) -> Result<(), StoreError> {
         let read = self.hub.read.clone();
         let entries = read.teams()?;
         let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
         self.rows.retain(|name, _| names.contains(name.as_str()));
-        let dirty = touched.map(|touched| self.teams_of(touched));
+        self.looked.retain(|name, _| names.contains(name.as_str()));
+        self.dirty.retain(|name| names.contains(name.as_str()));
         for entry in &entries {
-            if !self.is_due(entry, dirty.as_ref()) {
+            let begun = Instant::now();
+            if !self.is_due(entry, begun) {
                 continue;
             }
+            self.dirty.remove(&entry.name);
             if let Ok(row) = TeamRow::of_entry(&*read, entry, &self.hub.settings.limits) {
                 self.rows.insert(entry.name.clone(), row);
-                self.looked.insert(entry.name.clone(), Instant::now());
             }
+            let now = Instant::now();
+            let again = now + BETWEEN.max((now - begun) * TIMES_ITS_COST);
+            self.looked.insert(entry.name.clone(), (now, again));
         }
         let projects = self.projects();
         let now = read.now();
@@ -298,29 +310,28 @@ impl Looking {
         Ok(())
     }
 
-    fn teams_of(&self, touched: &BTreeSet<PathBuf>) -> BTreeSet<String> {
-        let mut teams = BTreeSet::new();
+    /// Notes the teams that were touched.
+    fn note(&mut self, touched: &BTreeSet<PathBuf>) {
         for path in touched {
             let about = [Some(path.as_path()), path.parent()];
             for folder in about.into_iter().flatten() {
                 if let Some(About::Team(team)) = self.about.get(folder) {
-                    teams.insert(team.clone());
+                    self.dirty.insert(team.clone());
                 }
             }
         }
-        teams
     }
 
-    fn is_due(&self, entry: &TeamEntry, dirty: Option<&BTreeSet<String>>) -> bool {
-        let Some(row) = self.rows.get(&entry.name) else {
+    fn is_due(&self, entry: &TeamEntry, now: Instant) -> bool {
+        let known = self.rows.get(&entry.name).zip(self.looked.get(&entry.name));
+        let Some((row, (looked, again))) = known else {
             return true;
         };
-        if dirty.is_some_and(|dirty| dirty.contains(&entry.name)) {
-            return true;
+        if self.dirty.contains(&entry.name) {
+            return now >= *again;
         }
-        let looked = self.looked.get(&entry.name).map(Instant::elapsed);
-        let looked = looked.unwrap_or(Duration::MAX);
-        looked >= RARELY || (row.state == Viewed::Live && looked >= TICK)
+        let since = now - *looked;
+        since >= RARELY || (row.state == Viewed::Live && since >= TICK)
     }
 
     /// Projects that are watched: those that were named, and those of teams.

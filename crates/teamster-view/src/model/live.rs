@@ -1,6 +1,6 @@
 //! One team as it is now, kept current.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use teamster_store::{Change, Damaged, Kind as ErrorKind, Read, Result, TeamEntry};
 use teamster_types::event::Event;
@@ -120,7 +120,7 @@ impl LiveTeam {
                 Change::Foreign => again = true,
             }
         }
-        if again || touched.len() > READ_ONE_BY_ONE || !self.read_tasks(read, touched)? {
+        if again || touched.len() > READ_ONE_BY_ONE || !self.read_tasks(read, touched) {
             let found = read.tasks(&self.team)?;
             self.tasks = by_id(found.tasks);
             self.broken = found.problems;
@@ -135,7 +135,7 @@ impl LiveTeam {
     }
 
     /// Reads these tasks anew. `false`: one cannot be understood, which is told when all are read again.
-    fn read_tasks(&mut self, read: &dyn Read, touched: BTreeSet<TaskId>) -> Result<bool> {
+    fn read_tasks(&mut self, read: &dyn Read, touched: BTreeSet<TaskId>) -> bool {
         for id in touched {
             match read.task(&self.team, &id) {
                 Ok(task) => {
@@ -144,10 +144,10 @@ impl LiveTeam {
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     self.tasks.remove(&id);
                 }
-                Err(_) => return Ok(false),
+                Err(_) => return false,
             }
         }
-        Ok(true)
+        true
     }
 
     fn update(&mut self, read: &dyn Read) -> Option<Patch> {
@@ -168,6 +168,7 @@ impl LiveTeam {
     fn look(&self, read: &dyn Read) -> TeamView {
         let tasks: Vec<Task> = self.tasks.values().cloned().collect();
         let critical = critical_path(&tasks);
+        let on_it: HashSet<&TaskId> = critical.iter().collect();
         let levels = levels(&tasks);
         let progress = Progress::of(&tasks);
         let rows = judge(read, &self.team, tasks)
@@ -176,14 +177,14 @@ impl LiveTeam {
                 let id = view.task().id();
                 let mut row = TaskRow::of(view.task(), view.state(), view.reason().to_owned());
                 row.level = levels.get(id).copied().unwrap_or(0);
-                row.critical = critical.contains(id);
+                row.critical = on_it.contains(id);
                 row
             })
             .collect();
         let mut problems = status::with_workers(&self.broken, &self.workers);
         problems.extend(self.unread.iter().cloned());
         let mut view = TeamView {
-            key: self.team.as_str().to_owned(),
+            id: self.team.as_str().to_owned(),
             name: self.team.as_str().to_owned(),
             kind: Some(kind(self.config.kind())),
             project: self.config.project().map(str::to_owned),

@@ -5,12 +5,14 @@
 //! [`Story::view`] shows a moment from the journal alone.
 //!
 //! The types of this module are the contract of `/api/v1`: their fields are written in the API's own words, and the
-//! page's TypeScript types and the OpenAPI document are made from them. Texts are passed on as they were written;
+//! page's TypeScript types and the `OpenAPI` document are made from them. Texts are passed on as they were written;
 //! whoever shows them cleans and redacts them.
 
 mod cost;
 mod graph;
 mod live;
+#[cfg(test)]
+mod live_tests;
 mod overview;
 mod patch;
 mod rows;

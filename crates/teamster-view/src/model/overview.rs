@@ -17,7 +17,7 @@ use crate::{status, teams};
 #[serde(rename_all = "camelCase")]
 pub struct TeamRow {
     /// Its name in the API.
-    pub key: String,
+    pub id: String,
     /// Its own name. A foreign program may have chosen any.
     pub name: String,
     /// Whose team.
@@ -87,7 +87,7 @@ impl TeamRow {
             now = run_now(read, team)?;
         }
         Ok(Self {
-            key: match team {
+            id: match team {
                 Some(team) => team.as_str().to_owned(),
                 None => format!("{ODD}{}", entry.name),
             },
@@ -114,17 +114,17 @@ impl Overview {
         let known: Vec<(String, String, Option<String>)> = teams
             .iter()
             .filter(|row| row.kind != Some(TeamKind::StateFile))
-            .map(|row| (row.name.clone(), row.key.clone(), row.project.clone()))
+            .map(|row| (row.name.clone(), row.id.clone(), row.project.clone()))
             .collect();
         for row in &mut teams {
             if row.kind == Some(TeamKind::StateFile) {
                 let same = known
                     .iter()
                     .find(|(name, _, project)| *name == row.name && *project == row.project);
-                row.same_as = same.map(|(_, key, _)| key.clone());
+                row.same_as = same.map(|(_, id, _)| id.clone());
             }
         }
-        teams.sort_by(|a, b| (a.state, &a.name, &a.key).cmp(&(b.state, &b.name, &b.key)));
+        teams.sort_by(|a, b| (a.state, &a.name, &a.id).cmp(&(b.state, &b.name, &b.id)));
         let projects = projects
             .iter()
             .map(|(path, exists)| {

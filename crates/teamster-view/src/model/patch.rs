@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use teamster_types::TaskId;
 use teamster_types::progress::Progress;
+use teamster_types::{TaskId, Time};
 
 use super::cost::Cost;
 use super::rows::{Message, TaskRow, Worker};
@@ -18,6 +18,9 @@ use crate::status::Problem;
 pub struct Patch {
     /// The position of the journal that the view shows now.
     pub seq: u64,
+    /// The moment of that event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
     /// Whether the team still does something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<Viewed>,
@@ -82,6 +85,7 @@ impl Patch {
         let newest = before.messages.last().map_or(0, |message| message.seq);
         let patch = Self {
             seq: after.seq,
+            at: changed(&before.at, &after.at).flatten(),
             state: changed(&before.state, &after.state),
             progress: changed(&before.progress, &after.progress),
             history: changed(&before.history, &after.history),

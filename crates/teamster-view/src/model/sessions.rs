@@ -34,8 +34,8 @@ impl Sessions {
     }
 
     /// Whether a name in the API is one of a session.
-    pub fn is_key(key: &str) -> bool {
-        key.starts_with(PREFIX)
+    pub fn is_id(id: &str) -> bool {
+        id.starts_with(PREFIX)
     }
 
     /// Every session of the project in short.
@@ -60,9 +60,9 @@ impl Sessions {
     }
 
     /// One session as a whole.
-    pub fn view(&self, key: &str, now: Time) -> Option<TeamView> {
+    pub fn view(&self, id: &str, now: Time) -> Option<TeamView> {
         let shown = self.shown();
-        let shown = shown.iter().find(|shown| self.key(&shown.state) == key)?;
+        let shown = shown.iter().find(|shown| self.id(&shown.state) == id)?;
         Some(self.whole(shown, now))
     }
 
@@ -70,13 +70,13 @@ impl Sessions {
         self.states.all().unwrap_or_default()
     }
 
-    fn key(&self, state: &AgentState) -> String {
-        key_of(&self.project, &state.session_id)
+    fn id(&self, state: &AgentState) -> String {
+        id_of(&self.project, &state.session_id)
     }
 
     fn empty_row(&self) -> TeamRow {
         TeamRow {
-            key: key_of(&self.project, ""),
+            id: id_of(&self.project, ""),
             name: String::new(),
             kind: Some(TeamKind::StateFile),
             project: Some(self.project.display().to_string()),
@@ -96,7 +96,7 @@ impl Sessions {
     fn row(&self, shown: &Shown, now: Time) -> TeamRow {
         let state = &shown.state;
         TeamRow {
-            key: self.key(state),
+            id: self.id(state),
             name: name_of(state),
             state: viewed(state.viewed(now)),
             stage: Some(state.pdca_phase.as_str().to_owned()),
@@ -109,7 +109,7 @@ impl Sessions {
 
     fn whole(&self, shown: &Shown, now: Time) -> TeamView {
         let state = &shown.state;
-        let key = self.key(state);
+        let id = self.id(state);
         let view = viewed(state.viewed(now));
         TeamView {
             name: name_of(state),
@@ -169,7 +169,7 @@ impl Sessions {
                 started_at: state.started_at.parse().ok(),
                 last_updated: state.updated(),
             }),
-            ..Story::of(&key).view()
+            ..Story::of(&id).view()
         }
     }
 }
@@ -196,7 +196,7 @@ fn name_of(state: &AgentState) -> String {
 }
 
 /// The same session has the same name, whichever of the files it is in.
-fn key_of(project: &Path, session: &str) -> String {
+fn id_of(project: &Path, session: &str) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let bytes = project.as_os_str().as_encoded_bytes();
     for byte in bytes.iter().chain(b"\0").chain(session.as_bytes()) {

@@ -87,7 +87,7 @@ pub struct Session {
 #[serde(rename_all = "camelCase")]
 pub struct TeamView {
     /// Its name in the API.
-    pub key: String,
+    pub id: String,
     /// Its own name. A foreign program may have chosen any.
     pub name: String,
     /// Whose team; `null` when its registry cannot be read.

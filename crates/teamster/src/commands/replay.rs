@@ -179,9 +179,8 @@ fn shown(
             Some(Key::Down) => {
                 *worker = (*worker + 1).min(scene.view.workers.len().saturating_sub(1));
             }
-            Some(_) => {}
             None if !*waits && Instant::now() >= until => return Ok(true),
-            None => {}
+            Some(_) | None => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use teamster_store::{Change, FileStore, Kind, Read, SystemClock};
 use teamster_studio::api::LogLine;
 use teamster_studio::top::{Key, Scene, Screen, once};
 use teamster_types::TeamName;
-use teamster_view::model::LiveTeam;
+use teamster_view::model::{LiveTeam, Sessions, TeamView, Timeline};
 
 use super::studio::log_of;
 use crate::context::Context;
@@ -44,15 +44,15 @@ pub struct Top {
 
 impl Top {
     pub fn run(self, context: &Context) -> Result {
-        let teams = self.teams(context)?;
+        let targets = self.targets(context)?;
         if self.once || !context.out.is_screen() {
-            return show_once(context, &teams[0]);
+            return show_once(context, &targets[0]);
         }
-        Watching::begin(context, teams)?.go_on()
+        Watching::begin(context, targets)?.go_on()
     }
 
-    /// The teams that can be looked at, the one that is meant first.
-    fn teams(&self, context: &Context) -> Result<Vec<TeamName>> {
+    /// What can be looked at, what is meant first.
+    fn targets(&self, context: &Context) -> Result<Vec<Target>> {
         let named = self.team.is_some() || crate::env_vars::get(crate::env_vars::TEAM).is_some();
         let of_project = context.project_teams()?;
         let mut teams: Vec<TeamName> = of_project
@@ -65,31 +65,131 @@ impl Top {
             teams.retain(|other| *other != team);
             teams.insert(0, team);
         }
-        if teams.is_empty() {
+        let sessions = Sessions::of(&context.layout, &context.layout.project);
+        let rows = sessions.rows(context.read()?.now());
+        // A file that cannot be understood has a row, and nothing to look at.
+        let sessions = rows.into_iter().filter(|row| row.problem.is_none());
+        let targets: Vec<Target> = teams
+            .into_iter()
+            .map(Target::Team)
+            .chain(sessions.map(|row| Target::Session(row.id)))
+            .collect();
+        if targets.is_empty() {
             return Err(CommandError::not_found(format!(
                 "no team works on {}",
                 context.layout.project.display()
             ))
             .hint("`teamster team create NAME` makes one; `teamster studio` shows those of other projects"));
         }
-        Ok(teams)
+        Ok(targets)
     }
 }
 
-fn show_once(context: &Context, team: &TeamName) -> Result {
-    let read = context.read()?;
-    let mut live = LiveTeam::open(read, team, &context.config.limits())?;
-    while !live.is_read() {
-        live.read_on(read)?;
+/// What can be looked at.
+enum Target {
+    /// A team of the store.
+    Team(TeamName),
+    /// A session that is known by its state file, by its name in the model.
+    Session(String),
+}
+
+/// What is looked at.
+enum Seen {
+    Team {
+        live: Box<LiveTeam>,
+        changes: Option<Receiver<Vec<Change>>>,
+    },
+    Session {
+        sessions: Sessions,
+        view: Box<TeamView>,
+    },
+}
+
+impl Seen {
+    /// Looks for the first time, at the whole journal too.
+    fn open(context: &Context, read: &dyn Read, target: &Target) -> Result<Self> {
+        match target {
+            Target::Team(team) => Ok(Self::Team {
+                live: Box::new(LiveTeam::open(read, team, &context.config.limits())?),
+                changes: None,
+            }),
+            Target::Session(id) => {
+                let sessions = Sessions::of(&context.layout, &context.layout.project);
+                let view = sessions.view(id, read.now());
+                let gone = || CommandError::not_found("the session is not there any more");
+                Ok(Self::Session {
+                    view: Box::new(view.ok_or_else(gone)?),
+                    sessions,
+                })
+            }
+        }
     }
+
+    fn view(&self) -> &TeamView {
+        match self {
+            Self::Team { live, .. } => live.view(),
+            Self::Session { view, .. } => view,
+        }
+    }
+
+    fn timeline(&self) -> Timeline {
+        match self {
+            Self::Team { live, .. } => live.story().timeline(),
+            Self::Session { .. } => Timeline::default(),
+        }
+    }
+
+    /// Reads the next part of a long journal; whether there was any.
+    fn read_on(&mut self, read: &dyn Read) -> Result<bool> {
+        match self {
+            Self::Team { live, .. } if !live.is_read() => {
+                live.read_on(read)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Takes in what changed; whether anything did. `aged`: time has passed, so ages have changed anyway.
+    fn take_in(&mut self, read: &dyn Read, aged: bool) -> Result<bool> {
+        match self {
+            Self::Team { live, changes } => {
+                let found: Vec<Change> = changes
+                    .iter()
+                    .flat_map(Receiver::try_iter)
+                    .flatten()
+                    .collect();
+                if found.is_empty() && !aged {
+                    return Ok(false);
+                }
+                live.apply(read, &found)?;
+                Ok(true)
+            }
+            Self::Session { sessions, view } => {
+                // A session that is gone stays on the screen as it last was.
+                let now = sessions.view(&view.id, read.now());
+                let is_new = now.as_ref().is_some_and(|now| *now != **view);
+                if let Some(now) = now {
+                    **view = now;
+                }
+                Ok(is_new)
+            }
+        }
+    }
+}
+
+fn show_once(context: &Context, target: &Target) -> Result {
+    let read = context.read()?;
+    let mut seen = Seen::open(context, read, target)?;
+    while seen.read_on(read)? {}
     let (width, height) = size(context);
     context.out.answer(
-        || redacted(json!({ "teams": [live.view()] })),
+        || redacted(json!({ "teams": [seen.view()] })),
         || {
             let scene = Scene {
-                log: log_lines(context, &live, 0),
+                log: log_lines(context, &seen, 0),
                 keys: String::new(),
-                ..scene(read, &live)
+                ..scene(read, &seen)
             };
             once(&scene, width, height)
         },
@@ -106,10 +206,10 @@ fn size(context: &Context) -> (u16, u16) {
     SMALL
 }
 
-fn scene(read: &dyn Read, live: &LiveTeam) -> Scene {
+fn scene(read: &dyn Read, seen: &Seen) -> Scene {
     Scene {
-        view: live.view().clone(),
-        timeline: live.story().timeline(),
+        view: seen.view().clone(),
+        timeline: seen.timeline(),
         now: read.now(),
         place: (1, 1),
         worker: 0,
@@ -120,9 +220,9 @@ fn scene(read: &dyn Read, live: &LiveTeam) -> Scene {
 }
 
 /// The end of what the selected worker's agent sent.
-fn log_lines(context: &Context, live: &LiveTeam, worker: usize) -> Vec<LogLine> {
-    let view = live.view();
-    let Some(worker) = view.workers.get(worker) else {
+fn log_lines(context: &Context, seen: &Seen, worker: usize) -> Vec<LogLine> {
+    let view = seen.view();
+    let (Seen::Team { .. }, Some(worker)) = (seen, view.workers.get(worker)) else {
         return Vec::new();
     };
     let log = view
@@ -139,30 +239,27 @@ fn log_lines(context: &Context, live: &LiveTeam, worker: usize) -> Vec<LogLine> 
 struct Watching<'a> {
     context: &'a Context,
     store: Arc<FileStore>,
-    teams: Vec<TeamName>,
+    targets: Vec<Target>,
     place: usize,
-    live: LiveTeam,
-    changes: Receiver<Vec<Change>>,
+    seen: Seen,
     worker: usize,
     first_task: usize,
     log: Vec<LogLine>,
 }
 
 impl<'a> Watching<'a> {
-    fn begin(context: &'a Context, teams: Vec<TeamName>) -> Result<Self> {
+    fn begin(context: &'a Context, targets: Vec<Target>) -> Result<Self> {
         context.check_home()?;
         let settings = context.config.store_settings();
         let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
         let store = Arc::new(store);
-        let live = LiveTeam::open(&*store, &teams[0], &context.config.limits())?;
-        let changes = follow(&store, &teams[0], live.last())?;
+        let seen = look_at(context, &store, &targets[0])?;
         Ok(Self {
             context,
             store,
-            teams,
+            targets,
             place: 0,
-            live,
-            changes,
+            seen,
             worker: 0,
             first_task: 0,
             log: Vec::new(),
@@ -174,19 +271,16 @@ impl<'a> Watching<'a> {
         let mut ticked: Option<Instant> = None;
         let mut draws = true;
         loop {
-            if ticked.is_none_or(|at| at.elapsed() >= TICK) {
-                self.live.apply(&*self.store, &[])?;
-                self.log = log_lines(self.context, &self.live, self.worker);
+            let aged = ticked.is_none_or(|at| at.elapsed() >= TICK);
+            if aged {
+                self.log = log_lines(self.context, &self.seen, self.worker);
                 ticked = Some(Instant::now());
                 draws = true;
             }
-            while !self.live.is_read() && ticked.is_some_and(|at| at.elapsed() < TICK) {
-                self.live.read_on(&*self.store)?;
-                draws = true;
-            }
-            let changes: Vec<Change> = self.changes.try_iter().flatten().collect();
-            if !changes.is_empty() {
-                self.live.apply(&*self.store, &changes)?;
+            draws |= self.seen.take_in(&*self.store, aged)?;
+            // A long journal is read between two looks, so that keys are heard.
+            let until = Instant::now() + BEAT;
+            while Instant::now() < until && self.seen.read_on(&*self.store)? {
                 draws = true;
             }
             if draws {
@@ -205,46 +299,53 @@ impl<'a> Watching<'a> {
 
     fn scene(&self) -> Scene {
         Scene {
-            place: (self.place + 1, self.teams.len()),
+            place: (self.place + 1, self.targets.len()),
             worker: self.worker,
             first_task: self.first_task,
             log: self.log.clone(),
-            ..scene(&*self.store, &self.live)
+            ..scene(&*self.store, &self.seen)
         }
     }
 
     fn typed(&mut self, key: Key) -> Result {
-        let count = self.teams.len();
+        let count = self.targets.len();
         match key {
             Key::Up => self.worker = self.worker.saturating_sub(1),
             Key::Down => {
-                let last = self.live.view().workers.len().saturating_sub(1);
+                let last = self.seen.view().workers.len().saturating_sub(1);
                 self.worker = (self.worker + 1).min(last);
             }
             Key::PageUp => self.first_task = self.first_task.saturating_sub(5),
             Key::PageDown => {
-                let last = self.live.view().tasks.len().saturating_sub(1);
+                let last = self.seen.view().tasks.len().saturating_sub(1);
                 self.first_task = (self.first_task + 5).min(last);
             }
-            Key::Left => self.look_at((self.place + count - 1) % count)?,
-            Key::Right => self.look_at((self.place + 1) % count)?,
+            Key::Left => self.turn_to((self.place + count - 1) % count)?,
+            Key::Right => self.turn_to((self.place + 1) % count)?,
             Key::Quit | Key::Space | Key::Other => {}
         }
         Ok(())
     }
 
-    fn look_at(&mut self, place: usize) -> Result {
+    fn turn_to(&mut self, place: usize) -> Result {
         if place == self.place {
             return Ok(());
         }
-        let team = &self.teams[place];
-        self.live = LiveTeam::open(&*self.store, team, &self.context.config.limits())?;
-        self.changes = follow(&self.store, team, self.live.last())?;
+        self.seen = look_at(self.context, &self.store, &self.targets[place])?;
         self.place = place;
         self.worker = 0;
         self.first_task = 0;
         Ok(())
     }
+}
+
+/// Looks at something and goes on hearing of it.
+fn look_at(context: &Context, store: &Arc<FileStore>, target: &Target) -> Result<Seen> {
+    let mut seen = Seen::open(context, &**store, target)?;
+    if let (Seen::Team { live, changes }, Target::Team(team)) = (&mut seen, target) {
+        *changes = Some(follow(store, team, live.last())?);
+    }
+    Ok(seen)
 }
 
 /// Changes of a team, heard by a thread of their own: whoever waits for keys cannot wait for files. The thread ends when

@@ -103,12 +103,10 @@ impl Crew {
     pub(super) fn task(&mut self, what: &str, id: &TaskId, subject: &str, event: &Event) {
         self.is_active(&event.actor, event);
         let end = match what {
-            "claimed" => SpanEnd::Released,
+            "claimed" | "released" | "deleted" => SpanEnd::Released,
             "completed" => SpanEnd::Completed,
             "failed" => SpanEnd::Failed,
-            "released" => SpanEnd::Released,
             "requeued" => SpanEnd::Requeued,
-            "deleted" => SpanEnd::Released,
             // A foreign program may have ended it without our words for it.
             "updated" if text(event, "to").is_some_and(|to| to != "in_progress") => {
                 match text(event, "to") {

@@ -242,7 +242,7 @@ impl Ticks {
     fn put(&mut self, seq: u64, at: Time) {
         self.last = Some(Tick { seq, at });
         let every = self.every.max(1);
-        if self.kept.is_empty() || seq % every == 0 {
+        if self.kept.is_empty() || seq.is_multiple_of(every) {
             self.kept.push(Tick { seq, at });
         }
         if self.kept.len() >= MOST_TICKS {
@@ -250,7 +250,7 @@ impl Ticks {
             let every = self.every;
             let first = self.kept.first().map(|tick| tick.seq);
             self.kept
-                .retain(|tick| Some(tick.seq) == first || tick.seq % every == 0);
+                .retain(|tick| Some(tick.seq) == first || tick.seq.is_multiple_of(every));
         }
     }
 

@@ -180,33 +180,28 @@ impl Runs {
 
     fn merge(&mut self, state: MergeState, event: &Event) {
         let commit = word(event, "commit");
-        let known = self.merges.iter_mut().rev().find(|merge| {
+        let place = self.merges.iter().rposition(|merge| {
             merge.commit == commit && (event.task_id.is_none() || merge.task_id == event.task_id)
         });
-        let merge = match known {
-            Some(merge) => merge,
-            None => {
-                self.merges.push(Merge {
-                    seq: event.seq,
-                    task_id: event.task_id.clone(),
-                    worker: None,
-                    commit,
-                    state,
-                    predicted: None,
-                    merge: None,
-                    files: Vec::new(),
-                    times: 0,
-                    is_final: false,
-                    fix_task: None,
-                    at: event.ts,
-                });
-                shorten(&mut self.merges);
-                let Some(newest) = self.merges.last_mut() else {
-                    return;
-                };
-                newest
-            }
-        };
+        if place.is_none() {
+            self.merges.push(Merge {
+                seq: event.seq,
+                task_id: event.task_id.clone(),
+                worker: None,
+                commit,
+                state,
+                predicted: None,
+                merge: None,
+                files: Vec::new(),
+                times: 0,
+                is_final: false,
+                fix_task: None,
+                at: event.ts,
+            });
+            shorten(&mut self.merges);
+        }
+        let newest = self.merges.len() - 1;
+        let merge = &mut self.merges[place.unwrap_or(newest)];
         merge.state = state;
         merge.at = event.ts;
         match state {

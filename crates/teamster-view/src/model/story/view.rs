@@ -1,6 +1,6 @@
 //! A moment, shown from the journal alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use teamster_types::graph::{critical_path, standings};
 use teamster_types::health::Verdict;
@@ -24,6 +24,7 @@ impl Story {
         let tasks: Vec<Task> = self.tasks.rest();
         let standings = standings(&tasks, now);
         let critical = critical_path(&tasks);
+        let on_it: HashSet<&TaskId> = critical.iter().collect();
         let levels = levels(&tasks);
         let rows: Vec<TaskRow> = tasks
             .iter()
@@ -31,7 +32,7 @@ impl Story {
             .map(|(task, standing)| {
                 let mut row = TaskRow::of(task, standing.state, standing.reason);
                 row.level = levels.get(task.id()).copied().unwrap_or(0);
-                row.critical = critical.contains(task.id());
+                row.critical = on_it.contains(task.id());
                 self.add_times(&mut row);
                 row
             })
@@ -39,7 +40,7 @@ impl Story {
         let progress = Progress::of(&tasks);
         let workers = self.workers(&tasks);
         TeamView {
-            key: self.team.clone(),
+            id: self.team.clone(),
             name: self.team.clone(),
             kind: Some(TeamKind::Teamster),
             project: self.project.clone(),

@@ -183,6 +183,6 @@ pub fn tasks(folder: &Dir) -> Result<Vec<TaskId>> {
             found.push((stamp.modified, task));
         }
     }
-    found.sort_by(|one, other| other.0.cmp(&one.0));
+    found.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
     Ok(found.into_iter().map(|(_, task)| task).collect())
 }

@@ -1,0 +1,175 @@
+//! A page that only puts patches in place sees what the server sees.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use teamster_store::clock::ManualClock;
+use teamster_store::{Change, ClaimRequest, MemStore, Outgoing, Read, Recipient, Store};
+use teamster_types::event::NewEvent;
+use teamster_types::health::Limits;
+use teamster_types::json::Object;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::task::NewTask;
+use teamster_types::team::{NewMember, NewTeam};
+use teamster_types::{TeamName, Time};
+
+use super::{LiveTeam, Patch, Story};
+
+fn store() -> (MemStore, TeamName) {
+    let clock = Arc::new(ManualClock::new(Time::from_millis(1_000_000)));
+    let process = ProcessId {
+        pid: 1,
+        process_start_time: 1,
+        boot_id: "boot".to_owned(),
+        pid_ns: String::new(),
+        host: String::new(),
+    };
+    let store = MemStore::new(clock, process, |_| Life::Alive);
+    let team: TeamName = "crew".parse().unwrap();
+    let member = |name: &str| NewMember {
+        name: name.parse().unwrap(),
+        provider: "codex".to_owned(),
+        capabilities: None,
+    };
+    let new = NewTeam {
+        name: team.clone(),
+        description: String::new(),
+        project: "/project".to_owned(),
+        members: vec![member("ann"), member("ben")],
+    };
+    store.create_team(&new, None).unwrap();
+    (store, team)
+}
+
+/// What the page does with a patch: whole parts and whole rows in place of the old ones.
+fn put(page: &mut Value, patch: &Patch) {
+    let Value::Object(patch) = json!(patch) else {
+        panic!("a patch is an object");
+    };
+    for (key, part) in patch {
+        match key.as_str() {
+            "tasks" => put_rows(&mut page["tasks"], &part, "id"),
+            "workers" => put_rows(&mut page["workers"], &part, "name"),
+            "messages" => {
+                let list = page["messages"].as_array_mut().unwrap();
+                list.extend(part.as_array().unwrap().iter().cloned());
+                let more = list.len().saturating_sub(50);
+                list.drain(..more);
+            }
+            "removedTasks" => {
+                let gone = part.as_array().unwrap();
+                let rows = page["tasks"].as_array_mut().unwrap();
+                rows.retain(|row| !gone.contains(&row["id"]));
+            }
+            "workerNames" => {
+                let names = part.as_array().unwrap();
+                let rows = page["workers"].as_array().unwrap().clone();
+                let of = |name: &Value| rows.iter().find(|row| row["name"] == *name).cloned();
+                page["workers"] = names.iter().filter_map(of).collect();
+            }
+            _ => page[key.as_str()] = part,
+        }
+    }
+}
+
+fn put_rows(rows: &mut Value, new: &Value, key: &str) {
+    let rows = rows.as_array_mut().unwrap();
+    for row in new.as_array().unwrap() {
+        match rows.iter_mut().find(|old| old[key] == row[key]) {
+            Some(old) => *old = row.clone(),
+            None => rows.push(row.clone()),
+        }
+    }
+}
+
+#[test]
+fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
+    let (store, team) = store();
+    let mut live = LiveTeam::open(&store, &team, &Limits::default()).unwrap();
+    while !live.is_read() {
+        live.read_on(&store).unwrap();
+    }
+    let mut page = json!(live.view());
+    let task = |subject: &str| NewTask {
+        subject: subject.to_owned(),
+        ..NewTask::default()
+    };
+    let record = |kind: &'static str, data: Value| {
+        let event = NewEvent::new(kind, "host");
+        let data = data.as_object().unwrap().iter();
+        let event = data.fold(event, |event, (key, value)| event.with(key, value));
+        store.record(&team, event).unwrap();
+    };
+    let claim = ClaimRequest {
+        worker: "ann".parse().unwrap(),
+        id: None,
+        lease: None,
+    };
+    let mut token = None;
+    for step in 0..12 {
+        match step {
+            0 => drop(store.create_task(&team, "user", &task("one")).unwrap()),
+            1 => drop(store.create_task(&team, "user", &task("two")).unwrap()),
+            2 => {
+                token = store
+                    .claim(&team, &claim)
+                    .unwrap()
+                    .map(|claimed| claimed.token)
+            }
+            3 => drop(
+                store
+                    .delete_task(&team, "user", &"2".parse().unwrap())
+                    .unwrap(),
+            ),
+            4 => {
+                let outgoing = Outgoing {
+                    from: "user".to_owned(),
+                    to: Recipient::All,
+                    kind: "message".to_owned(),
+                    content: "hello".to_owned(),
+                    extra: Object::new(),
+                };
+                store.send(&team, &outgoing).unwrap();
+            }
+            5 => record(
+                "run.started",
+                json!({ "task": "t", "budget": { "tokens": 5 } }),
+            ),
+            6 => record("run.stage", json!({ "stage": "execute", "round": 0 })),
+            7 => {
+                let token = token.as_ref().unwrap();
+                let id = "1".parse().unwrap();
+                store.complete(&team, &id, token, None).unwrap();
+            }
+            8 => record(
+                "verify.started",
+                json!({ "on": "integration", "command": "test" }),
+            ),
+            9 => record("approval.requested", json!({ "gate": "g", "commit": "c" })),
+            10 => record("approval.given", json!({ "gate": "g" })),
+            _ => record(
+                "run.finished",
+                json!({ "outcome": "complete", "exitCode": 0 }),
+            ),
+        }
+        let events = store.events(&team, live.last() + 1, 100).unwrap().events;
+        let changes: Vec<Change> = events
+            .into_iter()
+            .map(|event| Change::Event(Box::new(event)))
+            .collect();
+        assert!(!changes.is_empty(), "step {step} told nothing");
+        let patch = live.apply(&store, &changes).unwrap().expect("a patch");
+        put(&mut page, &patch);
+        assert_eq!(page, json!(live.view()), "after step {step}");
+        assert_eq!(live.apply(&store, &changes).unwrap(), None, "told twice");
+    }
+    let whole = Story::at(&store, &team, live.last()).unwrap().view();
+    let view = live.view();
+    assert_eq!(whole.seq, view.seq);
+    assert_eq!(whole.progress, view.progress);
+    assert_eq!(whole.tasks, view.tasks);
+    assert_eq!(whole.run, view.run);
+    assert_eq!(whole.approval, view.approval);
+    assert_eq!(whole.messages, view.messages);
+    assert_eq!(whole.verifications, view.verifications);
+}
