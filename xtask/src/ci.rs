@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::inject::{self, Size, Tally};
 use crate::product::{Product, cargo, must};
-use crate::{bench, docs, race};
+use crate::{bench, docs, race, web};
 
 /// Sizes of the races here; `cargo xtask evidence` has larger ones.
 const RACES: usize = 5;
@@ -20,11 +20,12 @@ const RACE_TASKS: usize = 200;
 type Step = (&'static str, fn() -> Result<()>);
 
 /// The steps, in the order in which a mistake is found soonest.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     ("tools", tools::install),
     ("format", format),
     ("lints", lints),
     ("dependencies", tools::deny),
+    ("web", web::check),
     ("tests", tests::run),
     ("release", release),
     ("documents", documents::run_as_written),

@@ -5,6 +5,7 @@
 //! - `bench` measures ratios and writes them to `docs/performance.md` ([`bench`]);
 //! - `real-clients` runs the real clients with our part installed and compares ([`real_clients`]);
 //! - `docs` writes what is generated from the command line ([`docs`]);
+//! - `web` builds the page of Studio, tries it in a browser, and makes its screenshots ([`web`]);
 //! - `drive` runs a real client once, as its driver says ([`drive`]).
 //!
 //! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`], the larger
@@ -30,6 +31,7 @@ mod product;
 mod race;
 mod real_clients;
 mod suites;
+mod web;
 mod workload;
 
 use std::path::PathBuf;
@@ -102,6 +104,8 @@ enum Command {
         #[arg(long, conflicts_with = "check")]
         picture: bool,
     },
+    /// The page of Studio: its build, which is committed
+    Web(web::Wish),
     /// One run of a real client by its driver
     Drive(drive::Drive),
     /// A real client as our worker, inside the lab's surroundings
@@ -134,6 +138,7 @@ fn main() -> ExitCode {
             }
             docs::run(&product, check)
         }),
+        Command::Web(wish) => web::run(wish),
         Command::Drive(drive) => drive.run(),
         Command::WorkerScenes(scenes) => scenes.run(),
         Command::RunScene(scene) => scene.run(),

@@ -1,0 +1,101 @@
+// A real team at work: three scripted workers, tasks that wait for each other, one that fails, one that goes on.
+
+import type { Place } from "./kit";
+import { until } from "./kit";
+
+export const TEAM = "type-errors";
+
+const SCRIPT = `
+steps = [
+  { say = "reading what {subject} is about" },
+  { write = "src/{id}.ts", text = "// {subject}\\nexport const done: boolean = true;\\n" },
+  { commit = "Task {id}" },
+  { usage = { input = 5200, cached_input = 1400, output = 640, cost_usd = 0.031 } },
+  { say = "task {id} is done" },
+]
+
+[[task]]
+subject = "Fix the loader*"
+steps = [
+  { say = "the loader has three errors" },
+  { edit = "src/loader.ts", find = "path)", replace = "path: string): Config" },
+  { say = "\\u001b[31mred\\u001b[0m <img src=x onerror=alert(1)> \\u202eevil" },
+  { commit = "Give the loader types" },
+  { usage = { input = 18200, cached_input = 9100, output = 2100, cost_usd = 0.12 } },
+  { done = "the loader has types" },
+]
+
+[[task]]
+subject = "Check the old API*"
+steps = [
+  { say = "looking for the old API" },
+  { usage = { input = 900, output = 40, cost_usd = 0.004 } },
+  { fail = "the old API is gone" },
+]
+
+[[task]]
+subject = "Watch*"
+steps = [
+  { say = "watching" },
+  { write = "src/watch.ts", text = "export const watched = true;\\n" },
+  { commit = "Watch the build" },
+  { run = "yes 0123456789 | tr -d '\\\\n' | head -c 1000000; echo" },
+  { wait_for_file = "never.txt", within = "600s" },
+]
+`;
+
+/** The plan, with a chain, two branches, and names that a hostile program might choose. */
+const PLAN = {
+  tasks: [
+    { id: "read", subject: "Read the configuration loader", description: "Find out what it reads, and from where." },
+    { id: "types", subject: "Write types for the API", blockedBy: ["read"] },
+    { id: "loader", subject: "Fix the loader's type errors", description: "Fix what `tsc` reports in src/loader.ts.\n\nDo not change behaviour.", blockedBy: ["read"], paths: ["src/loader.ts"] },
+    { id: "store", subject: "Fix the store's type errors", blockedBy: ["types"] },
+    { id: "view", subject: "Fix the view's type errors", blockedBy: ["types"] },
+    { id: "ko", subject: "한국어 오류 메시지 정리하기", blockedBy: ["loader"] },
+    { id: "old", subject: "Check the old API" },
+    { id: "evil", subject: "<img src=x onerror=\"document.body.id='pwned'\"> & <b>bold</b>", blockedBy: ["store"] },
+    { id: "watch", subject: "Watch the build", blockedBy: ["view"] },
+    { id: "tests", subject: "Write tests for the loader", blockedBy: ["watch", "ko"] },
+    { id: "readme", subject: "Update the README", blockedBy: ["tests"] },
+    { id: "after", subject: "Remove what the old API left", blockedBy: ["old"] },
+  ],
+};
+
+/** The part of a row of the task list that the stories look at. */
+export interface TaskState {
+  id: string;
+  state: string;
+}
+
+/** Where each task stands. */
+export async function states(place: Place): Promise<Map<string, string>> {
+  const { tasks } = JSON.parse(await place.teamster("task", "list", "--team", TEAM, "--json")) as { tasks: TaskState[] };
+  return new Map(tasks.map(({ id, state }) => [id, state]));
+}
+
+/** Starts the team and waits until all that can be done is done, and one task goes on. */
+export async function shop(place: Place): Promise<void> {
+  await place.git({
+    "README.md": "# The shop\n",
+    "src/loader.ts": "export function load(path) {\n  return read(path);\n}\n",
+  });
+  await place.team(TEAM);
+  const script = place.write("../script.toml", SCRIPT);
+  const plan = place.write("../plan.json", JSON.stringify(PLAN));
+  await place.teamster("task", "import", plan, "--team", TEAM);
+  for (const name of ["ada", "grace", "linus"]) {
+    await place.teamster("worker", "start", "--team", TEAM, "--name", name, "--provider", `demo=scripted:${script}`);
+  }
+  await place.teamster("message", "broadcast", "--team", TEAM, "Please keep the tests green.");
+  await place.teamster("message", "send", "--team", TEAM, "--to", "ada", "The loader comes first. \u001b[31m<script>alert(1)</script>");
+  await until(
+    "the work",
+    async () => {
+      const now = await states(place);
+      const done = [...now.values()].filter((state) => state === "completed").length;
+      return done >= 7 && now.get("7") === "failed" && now.get("9") === "in_progress";
+    },
+    120_000,
+  );
+}

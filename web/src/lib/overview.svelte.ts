@@ -1,0 +1,44 @@
+// Every team in short, live.
+
+import type { Overview } from "../api";
+import { addressOf } from "./client";
+import { Stream, type Connection } from "./stream";
+
+/** All teams. */
+export class Teams {
+  /** What there is; `null` until the server has told it. */
+  overview = $state.raw<Overview | null>(null);
+  /** How the stream is. */
+  connection = $state<Connection>("connecting");
+  /** When the stream comes back, in milliseconds since the epoch; 0 when it does not wait. */
+  retryAt = $state(0);
+  /** Whether the server does not know this browser: the address with the token is needed. */
+  refused = $state(false);
+  #stream: Stream;
+
+  constructor() {
+    this.#stream = new Stream(addressOf("events"), {
+      event: (sent) => {
+        if (sent.event === "overview") this.overview = JSON.parse(sent.data) as Overview;
+      },
+      connection: (state, retryIn) => {
+        this.connection = state;
+        this.retryAt = retryIn > 0 ? Date.now() + retryIn : 0;
+      },
+      refused: () => {
+        this.connection = "closed";
+        this.refused = true;
+      },
+    });
+  }
+
+  /** Comes back at once instead of waiting. */
+  hurry(): void {
+    this.#stream.hurry();
+  }
+
+  /** Ends it. */
+  close(): void {
+    this.#stream.close();
+  }
+}
