@@ -71,8 +71,7 @@ impl Host<'_> {
         Ok(match self.order.approve {
             Approve::Ask if self.parts.desk.stays() => Next::Wait,
             Approve::Ask if self.not_landed => left(exit::CONFLICT, "it is asked about again"),
-            Approve::Ask => left(exit::COMPLETE, "the work waits for a person"),
-            Approve::Never => left(exit::COMPLETE, "the work waits for a person"),
+            Approve::Ask | Approve::Never => left(exit::COMPLETE, "the work waits for a person"),
             Approve::Auto => match self.why_not_auto(&gate)? {
                 None => {
                     let answered = answer(&gate, Answer::Approve, "flag");

@@ -13,6 +13,7 @@ fn told(told: &str, overview: &Overview) -> (String, String) {
     ];
     let folder = PathBuf::from("/nowhere");
     let job = LeaderJob {
+        launch: "abc",
         driver: &driver,
         provider: "command:true",
         model: None,
@@ -142,6 +143,7 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
     // Lines of one letter are the longest once they are set in.
     for task in ["가".repeat(10_000), "a\n".repeat(5_000)] {
         let job = LeaderJob {
+            launch: "abc",
             driver: &driver,
             provider: "command:true",
             model: None,

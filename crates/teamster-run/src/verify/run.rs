@@ -151,7 +151,7 @@ impl Verifier<'_> {
         let (say, said) = channel();
         let running = Running::start(self.machine, &start, &say, |said| said).map_err(|error| {
             // Its group was there before it.
-            Tree::of_launch(self.machine, &number, None).forget();
+            Tree::of_launch(self.machine, self.launch, None).forget();
             NotRun {
                 command: check.command.clone(),
                 folder: self.folder.display().to_string(),

@@ -165,16 +165,16 @@ pub fn from_elsewhere(
 
 /// Where the run is, by its journal.
 fn read(store: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
-    let mut story = Story::default();
+    let mut told = Story::default();
     let mut seen = 0;
     loop {
         let page = store.events(team, seen + 1, PAGE)?;
         for event in &page.events {
             seen = event.seq;
-            story.apply(event);
+            told.apply(event);
         }
         if page.events.len() < PAGE {
-            return Ok((story, seen));
+            return Ok((told, seen));
         }
     }
 }
