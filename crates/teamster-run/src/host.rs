@@ -15,16 +15,19 @@ mod gate;
 mod merging;
 mod planning;
 mod projecting;
+mod seat;
 mod settled;
 mod telling;
 mod working;
 
+use std::cell::RefCell;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError, Lock, Waited, layout};
+use teamster_fs::{Dir, FsError};
 use teamster_isolate::GRACE;
 use teamster_isolate::git::{GitError, Integration, Repo};
 use teamster_isolate::tmux::Tmux;
@@ -34,6 +37,7 @@ use teamster_types::TeamName;
 use teamster_types::event::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::health::Limits;
+use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
 use teamster_workers::launch::Launcher;
 use teamster_workers::supervise::Supervisor;
@@ -42,9 +46,12 @@ use crate::desk::{Desk, Look, Wish};
 use crate::order::Order;
 use crate::story::{Answer, Finished, HOST, Story};
 use projecting::Projector;
+pub use seat::{ProjectSeat, Seat};
 
 /// Between two looks when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
+/// What is not journalled is looked for this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Events that are read at once.
 const PAGE: usize = 1_000;
 
@@ -149,49 +156,8 @@ enum Next {
     Leave(Left),
 }
 
-/// The seat of whoever runs something in a project. There is one; the kernel frees it at its holder's death.
-#[derive(Debug)]
-pub struct ProjectSeat {
-    lock: Lock,
-}
-
-impl ProjectSeat {
-    /// The seat, if nobody has it.
-    pub fn take(project: &Dir) -> Result<Option<Self>, FsError> {
-        let [first, second] = layout::OUR_STATE;
-        let state = project.child_or_create(first)?.child_or_create(second)?;
-        Ok(
-            match Lock::wait(&state, layout::RUN_LOCK, Duration::ZERO, false)? {
-                Waited::Held(lock) => Some(Self { lock }),
-                Waited::TimedOut => None,
-            },
-        )
-    }
-
-    /// The seat of a team's host as well, if nobody has that.
-    pub fn with_team(self, layout: &Layout, team: &TeamName) -> Result<Option<Seat>, FsError> {
-        let root = Dir::open_or_create_root(&layout.claude)?;
-        let Some(folder) = root.child_or_create(layout::TEAMS)?.child(team.as_str())? else {
-            return Ok(None);
-        };
-        Ok(
-            match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
-                Waited::Held(of_team) => Some(Seat {
-                    _project: self.lock,
-                    _team: of_team,
-                }),
-                Waited::TimedOut => None,
-            },
-        )
-    }
-}
-
-/// The seat of a host: that of its project, and that of its team.
-#[derive(Debug)]
-pub struct Seat {
-    _project: Lock,
-    _team: Lock,
-}
+/// What was read, at which event, and when.
+type Known<T> = (u64, Instant, Rc<Vec<T>>);
 
 /// One host of one run.
 pub struct Host<'a> {
@@ -210,6 +176,8 @@ pub struct Host<'a> {
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
     gate_shown: Option<String>,
+    known_tasks: RefCell<Option<Known<Task>>>,
+    known_beats: RefCell<Option<Known<Heartbeat>>>,
     /// Whether something was approved that could not land as the user's branch was.
     not_landed: bool,
 }
@@ -238,6 +206,8 @@ impl<'a> Host<'a> {
             next_look: Instant::now(),
             alone_since: None,
             gate_shown: None,
+            known_tasks: RefCell::default(),
+            known_beats: RefCell::default(),
             not_landed: false,
         }
     }
@@ -257,8 +227,18 @@ impl<'a> Host<'a> {
             return Ok(Left::Over(finished));
         }
         self.begin()?;
+        let mut acted: Option<(u64, Instant)> = None;
         loop {
             self.read()?;
+            // While others work there is nothing to do until something happens. Not everything that happens is
+            // journalled, so a look is taken now and then.
+            let is_quiet =
+                acted.is_some_and(|(seen, at)| seen == self.seen && at.elapsed() < LOOK_AGAIN);
+            if is_quiet && self.parts.desk.wish() == Wish::GoOn {
+                self.show()?;
+                std::thread::sleep(PAUSE);
+                continue;
+            }
             self.project();
             if let Some(finished) = self.story.finished.clone() {
                 return Ok(Left::Over(finished));
@@ -274,9 +254,15 @@ impl<'a> Host<'a> {
                 Stage::Approval => self.gate()?,
                 Stage::End(_) => Next::Wait,
             };
+            acted = None;
             match next {
                 Next::GoOn => {}
                 Next::Wait => {
+                    let is_work = matches!(
+                        self.story.stage,
+                        Some(Stage::Execute | Stage::Fix | Stage::Revise)
+                    );
+                    acted = is_work.then(|| (self.seen, Instant::now()));
                     self.show()?;
                     std::thread::sleep(PAUSE);
                 }
@@ -393,7 +379,7 @@ impl<'a> Host<'a> {
 
     fn show(&mut self) -> Result<()> {
         let tasks = self.tasks()?;
-        let (beats, _) = self.parts.store.heartbeats(&self.team)?;
+        let beats = self.beats()?;
         self.parts.desk.look(&Look {
             story: &self.story,
             tasks: &tasks,
@@ -431,10 +417,34 @@ impl<'a> Host<'a> {
         self.read()
     }
 
-    fn tasks(&self) -> Result<Vec<Task>> {
+    /// The tasks, as they were at the last event, or a moment ago.
+    fn tasks(&self) -> Result<Rc<Vec<Task>>> {
+        let mut known = self.known_tasks.borrow_mut();
+        if let Some((seen, at, tasks)) = &*known
+            && *seen == self.seen
+            && at.elapsed() < LOOK_AGAIN
+        {
+            return Ok(Rc::clone(tasks));
+        }
         let mut tasks = self.parts.store.tasks(&self.team)?.tasks;
         tasks.retain(|task| !task.is_internal());
+        let tasks = Rc::new(tasks);
+        *known = Some((self.seen, Instant::now(), Rc::clone(&tasks)));
         Ok(tasks)
+    }
+
+    /// The heartbeats, as they were at the last event, or a moment ago.
+    fn beats(&self) -> Result<Rc<Vec<Heartbeat>>> {
+        let mut known = self.known_beats.borrow_mut();
+        if let Some((seen, at, beats)) = &*known
+            && *seen == self.seen
+            && at.elapsed() < LOOK_AGAIN
+        {
+            return Ok(Rc::clone(beats));
+        }
+        let beats = Rc::new(self.parts.store.heartbeats(&self.team)?.0);
+        *known = Some((self.seen, Instant::now(), Rc::clone(&beats)));
+        Ok(beats)
     }
 
     /// Whether the work of a task has to be merged.

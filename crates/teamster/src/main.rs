@@ -21,7 +21,6 @@ mod error;
 mod exit_codes;
 mod files;
 mod identity;
-#[allow(dead_code, reason = "the desk of a run is to call it")]
 mod notify;
 mod output;
 mod presets;

@@ -9,7 +9,7 @@ use teamster_types::{TeamName, WorkerName};
 use super::aside;
 use super::command::Call;
 use super::error::{GitError, GitProblem};
-use super::names::{CommitId, head_ref, integration_branch, pins_of, team_branch};
+use super::names::{CommitId, head_ref, integration_branch, pins_of, rejected_ref, team_branch};
 use super::registered;
 use super::repo::Repo;
 
@@ -393,6 +393,12 @@ pub(super) fn unkept_commits(
     } else {
         repo.resolve(&head_ref(&integration_branch(team)))?
     };
+    // A branch that was taken back is kept under another name.
+    let rejected = if safe.is_integration {
+        None
+    } else {
+        repo.resolve(&rejected_ref(team))?
+    };
     let mut call = repo
         .call()
         .args(["rev-list", "--count"])
@@ -400,6 +406,7 @@ pub(super) fn unkept_commits(
         .args(["--not", "HEAD"])
         .args(safe.base.map(CommitId::as_str))
         .args(integration.as_ref().map(CommitId::as_str))
+        .args(rejected.as_ref().map(CommitId::as_str))
         .args(["--exclude=omc-team/*", "--branches"]);
     if safe.pins {
         call = call.arg(format!("--glob={}", pins_of(team)));

@@ -51,8 +51,8 @@ impl Host<'_> {
 
     /// Removes worktrees and branches whose work is in a branch of the user's. What is not stays, and is named in the
     /// report; so nothing here can fail the run.
-    fn clear_away(&mut self) {
-        let Some(repo) = self.parts.repo.filter(|_| self.merges()) else {
+    pub(super) fn clear_away(&mut self) {
+        let Some(repo) = self.parts.repo.filter(|_| !self.order.in_place) else {
             return;
         };
         match git::list(repo, &self.team) {

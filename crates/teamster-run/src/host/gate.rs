@@ -45,7 +45,12 @@ impl Host<'_> {
             Some(gate) if gate.commit == commit => gate.clone(),
             _ => self.open_gate(&commit, None)?,
         };
-        if self.gate_shown.as_ref() != Some(&gate.id) {
+        let not_auto = match self.order.approve {
+            Approve::Auto => self.why_not_auto(&gate)?,
+            Approve::Ask | Approve::Never => None,
+        };
+        let is_asked = self.order.approve != Approve::Auto || not_auto.is_some();
+        if is_asked && self.gate_shown.as_ref() != Some(&gate.id) {
             self.gate_shown = Some(gate.id.clone());
             let text = self.gate_text(&gate);
             self.parts.desk.open_gate(&text);
@@ -72,7 +77,7 @@ impl Host<'_> {
             Approve::Ask if self.parts.desk.stays() => Next::Wait,
             Approve::Ask if self.not_landed => left(exit::CONFLICT, "it is asked about again"),
             Approve::Ask | Approve::Never => left(exit::COMPLETE, "the work waits for a person"),
-            Approve::Auto => match self.why_not_auto(&gate)? {
+            Approve::Auto => match not_auto {
                 None => {
                     let answered = answer(&gate, Answer::Approve, "flag");
                     self.decide(&answered)?;
@@ -173,7 +178,8 @@ impl Host<'_> {
                     "user"
                 },
             )
-            .with("via", &answered.via);
+            .with("via", &answered.via)
+            .with("by", by(&answered.via));
         if let Value::Object(fields) = json!(answered.answer) {
             event.data.extend(fields);
         }
@@ -335,6 +341,8 @@ impl Host<'_> {
             && !self.order.in_place
             && let Some(name) = Integration::roll_back(repo, &self.team)?
         {
+            // All that workers had is in there; what is not, is kept.
+            self.clear_away();
             self.integration = None;
             self.parts.desk.say(&format!(
                 "what was made is kept as {name}, and on no branch"
@@ -357,6 +365,15 @@ impl Host<'_> {
         self.gate_shown = None;
         self.enter(Stage::Revise, text)?;
         Ok(Next::GoOn)
+    }
+}
+
+/// Who decided, for people.
+fn by(via: &str) -> &'static str {
+    match via {
+        "flag" => "the checks (--approve auto)",
+        "studio" => "a person in Studio",
+        _ => "a person at a terminal",
     }
 }
 

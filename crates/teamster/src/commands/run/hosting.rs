@@ -19,6 +19,7 @@ use crate::commands::worker;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, ErrorKind, Result};
+use crate::notify::{Kind, notify};
 
 /// How long one run of a check may take.
 const CHECK_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -191,6 +192,10 @@ fn says_how(context: &Context, hosted: &Hosted) -> Result {
             gate_hint(team, commit),
         ),
     };
+    if let Left::Over(_) = &hosted.left {
+        let kind = if code == 0 { Kind::Done } else { Kind::Failed };
+        notify(context, kind, &format!("team {team}: {why}"));
+    }
     if context.out.is_json() {
         context.out.object(&json!({
             "type": "result",

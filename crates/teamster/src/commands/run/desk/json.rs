@@ -9,18 +9,18 @@ use super::Screen;
 use crate::output::Output;
 
 /// Events as JSON.
-pub struct Json {
+pub struct Json<'a> {
     out: Output,
-    screen: Screen,
+    screen: Screen<'a>,
 }
 
-impl Json {
-    pub fn new(out: Output, screen: Screen) -> Self {
+impl<'a> Json<'a> {
+    pub fn new(out: Output, screen: Screen<'a>) -> Self {
         Self { out, screen }
     }
 }
 
-impl Desk for Json {
+impl Desk for Json<'_> {
     fn event(&mut self, event: &Event) {
         let _ = self.out.object(event);
     }
@@ -47,6 +47,7 @@ impl Desk for Json {
 
     fn open_gate(&mut self, text: &str) {
         let _ = self.out.object(&json!({ "type": "gate", "text": text }));
+        self.screen.gate_is_open();
     }
 
     fn stays(&self) -> bool {

@@ -11,15 +11,15 @@ use crate::output::Output;
 use crate::shown::{plain, viewed_line};
 
 /// Plain lines.
-pub struct Lines {
+pub struct Lines<'a> {
     out: Output,
-    screen: Screen,
+    screen: Screen<'a>,
     words: Words,
     told: Wish,
 }
 
-impl Lines {
-    pub fn new(out: Output, screen: Screen) -> Self {
+impl<'a> Lines<'a> {
+    pub fn new(out: Output, screen: Screen<'a>) -> Self {
         Self {
             out,
             screen,
@@ -34,7 +34,7 @@ impl Lines {
     }
 }
 
-impl Desk for Lines {
+impl Desk for Lines<'_> {
     fn event(&mut self, event: &Event) {
         if let Some(line) = self.words.of(event) {
             let time = event.ts.to_string();
@@ -75,6 +75,7 @@ impl Desk for Lines {
 
     fn open_gate(&mut self, text: &str) {
         self.print(&plain(text));
+        self.screen.gate_is_open();
     }
 
     fn stays(&self) -> bool {

@@ -23,9 +23,9 @@ const MOST_ROWS: usize = 20;
 const REDRAW: Duration = Duration::from_millis(200);
 
 /// A live view.
-pub struct Live {
+pub struct Live<'a> {
     out: Output,
-    screen: Screen,
+    screen: Screen<'a>,
     words: Words,
     told: Wish,
     bars: MultiProgress,
@@ -35,8 +35,8 @@ pub struct Live {
     asked_plan: bool,
 }
 
-impl Live {
-    pub fn new(out: Output, screen: Screen) -> Self {
+impl<'a> Live<'a> {
+    pub fn new(out: Output, screen: Screen<'a>) -> Self {
         let bars = MultiProgress::new();
         let summary = bars.add(ProgressBar::new_spinner());
         summary.set_style(style(out, "{spinner} {wide_msg}"));
@@ -87,7 +87,7 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for Live<'_> {
     fn drop(&mut self) {
         for bar in self.workers.values() {
             bar.finish_and_clear();
@@ -96,7 +96,7 @@ impl Drop for Live {
     }
 }
 
-impl Desk for Live {
+impl Desk for Live<'_> {
     fn event(&mut self, event: &Event) {
         if let Some(line) = self.words.of(event) {
             let time = event.ts.to_string();
@@ -165,8 +165,7 @@ impl Desk for Live {
         if self.screen.prompt.is_some() {
             self.print(Prompt::HELP);
         }
-        // A person is to notice, wherever they look.
-        let _ = self.out.bell();
+        self.screen.gate_is_open();
     }
 
     fn stays(&self) -> bool {
@@ -205,10 +204,13 @@ fn row(beat: &Heartbeat, look: &Look<'_>) -> String {
         (None, WorkerStatus::Quarantined) => "takes no more tasks".to_owned(),
         (None, _) => "idle".to_owned(),
     };
-    viewed_line(&format!(
-        "{:<14} {:<10} {doing}",
-        beat.worker_name, beat.provider
-    ))
+    // Names are checked, but a provider and a subject may hold anything.
+    let provider: String = viewed_line(&beat.provider).chars().take(12).collect();
+    format!(
+        "{:<12} {provider:<12} {}",
+        beat.worker_name,
+        viewed_line(&doing)
+    )
 }
 
 fn summary(look: &Look<'_>) -> String {
@@ -225,7 +227,7 @@ fn summary(look: &Look<'_>) -> String {
         some => format!(" · {some} more workers"),
     };
     format!(
-        "{stage} · {}/{} tasks{failed} · {}:{:02} · {} · {}{hidden}",
+        "{stage} · {}/{} tasks{failed} · {}:{:02} · {} tokens · {}{hidden}",
         progress.completed_tasks,
         progress.total_tasks,
         seconds / 60,

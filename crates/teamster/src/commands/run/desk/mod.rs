@@ -9,27 +9,41 @@ mod signals;
 use teamster_run::desk::{Desk, Said};
 
 use crate::context::Context;
+use crate::notify::{Kind, notify};
 use crate::trust;
 use prompt::Prompt;
 use signals::Signals;
 
 /// What every desk has.
-pub struct Screen {
+pub struct Screen<'a> {
+    context: &'a Context,
     signals: Signals,
     prompt: Option<Prompt>,
     answer: Option<Said>,
     stays: bool,
 }
 
-impl Screen {
+impl<'a> Screen<'a> {
     /// A screen for this call, with an answer for the gate if the call brings one.
-    pub fn of(context: &Context, answer: Option<Said>) -> Self {
+    pub fn of(context: &'a Context, answer: Option<Said>) -> Self {
         let prompt = trust::is_terminal(context).then(Prompt::default);
         Self {
+            context,
             signals: Signals::listen(),
             stays: answer.is_none() || prompt.is_some(),
             prompt,
             answer,
+        }
+    }
+
+    /// Tells a person who looks elsewhere that they are asked; whoever brought an answer along is not.
+    fn gate_is_open(&self) {
+        if self.answer.is_none() {
+            notify(
+                self.context,
+                Kind::ApprovalNeeded,
+                "a run waits for your decision",
+            );
         }
     }
 
@@ -49,7 +63,7 @@ impl Screen {
 }
 
 /// The desk that suits this call.
-pub fn make(context: &Context, screen: Screen) -> Box<dyn Desk> {
+pub fn make<'a>(context: &Context, screen: Screen<'a>) -> Box<dyn Desk + 'a> {
     if context.out.is_json() {
         Box::new(json::Json::new(context.out, screen))
     } else if context.out.is_screen() {
