@@ -94,10 +94,11 @@ impl LiveTeam {
             // Positions that nobody can read will not be there later either.
             self.last = before;
         }
-        // A view for each page would cost more than the pages.
         if self.is_read() {
             return Ok(self.update(read));
         }
+        // A view for each page would cost more than the pages; how far it is read is told all the same.
+        self.view.history = self.story.history(self.last);
         Ok(None)
     }
 

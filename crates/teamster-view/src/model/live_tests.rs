@@ -115,7 +115,7 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
                 token = store
                     .claim(&team, &claim)
                     .unwrap()
-                    .map(|claimed| claimed.token)
+                    .map(|claimed| claimed.token);
             }
             3 => drop(
                 store
