@@ -121,7 +121,7 @@ impl fmt::Display for LeaderError {
         let who = &self.provider;
         match &self.problem {
             Problem::NotStarted(error) => {
-                write!(f, "the leader {who} could not be started: {error}")?
+                write!(f, "the leader {who} could not be started: {error}")?;
             }
             Problem::Stopped => {
                 return write!(f, "the leader {who} was stopped before it had a plan");

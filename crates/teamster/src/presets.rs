@@ -209,7 +209,6 @@ fn content(
     follow: bool,
 ) -> std::result::Result<Option<Vec<u8>>, FsError> {
     let read = match folder.stamp(name)?.map(|stamp| stamp.kind) {
-        Some(FileKind::File | FileKind::Other) => folder.read(name)?,
         Some(FileKind::Link) if follow => {
             let real = folder.join(name).canonicalize().ok();
             let parts = real
@@ -223,8 +222,8 @@ fn content(
                 None => None,
             }
         }
-        // Reading it says what it is.
-        Some(FileKind::Link) => folder.read(name)?,
+        // Reading a link says what it is.
+        Some(FileKind::File | FileKind::Other | FileKind::Link) => folder.read(name)?,
         Some(FileKind::Folder) | None => None,
     };
     Ok(read.map(|(bytes, _)| bytes))

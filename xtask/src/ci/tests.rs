@@ -58,7 +58,7 @@ fn failed_test(line: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+mod reading {
     use super::failed_test;
 
     #[test]

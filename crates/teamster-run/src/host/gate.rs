@@ -69,10 +69,6 @@ impl Host<'_> {
             None => {}
         }
         Ok(match self.order.approve {
-            Approve::Ask if self.parts.desk.stays() => Next::Wait,
-            Approve::Ask if self.not_landed => left(exit::CONFLICT, "it is asked about again"),
-            Approve::Ask => left(exit::COMPLETE, "the work waits for a person"),
-            Approve::Never => left(exit::COMPLETE, "the work waits for a person"),
             Approve::Auto => match self.why_not_auto(&gate)? {
                 None => {
                     let answered = answer(&gate, Answer::Approve, "flag");
@@ -81,6 +77,12 @@ impl Host<'_> {
                 }
                 Some((code, why)) => left(code, &why),
             },
+            Approve::Ask if self.parts.desk.stays() => Next::Wait,
+            _ if self.not_landed => left(
+                exit::CONFLICT,
+                "it has not landed, and is asked about again",
+            ),
+            _ => left(exit::COMPLETE, "the work waits for a person"),
         })
     }
 

@@ -55,21 +55,18 @@ fn object(said: &str) -> Option<&str> {
             break;
         }
         let mut values = serde_json::Deserializer::from_str(&said[place..]).into_iter::<Value>();
-        match values.next() {
-            Some(Ok(value)) => {
-                let end = place + values.byte_offset();
-                let text = &said[place..end];
-                at = end;
-                last = Some(text);
-                if value.get(TASKS).is_some() {
-                    plan = Some(text);
-                }
+        if let Some(Ok(value)) = values.next() {
+            let end = place + values.byte_offset();
+            let text = &said[place..end];
+            at = end;
+            last = Some(text);
+            if value.get(TASKS).is_some() {
+                plan = Some(text);
             }
-            _ => {
-                wrong += 1;
-                if names_tasks(&said[place..]) {
-                    broken = Some(place);
-                }
+        } else {
+            wrong += 1;
+            if names_tasks(&said[place..]) {
+                broken = Some(place);
             }
         }
     }

@@ -232,7 +232,7 @@ impl Config {
         let providers = layers.providers(layout);
         let roles = layers.roles(layout, &providers);
         let defaults = Settings::default();
-        let rules = Rules::default();
+        let limits = Rules::default();
         let permissions = Permissions::default();
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
@@ -241,9 +241,9 @@ impl Config {
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
             team_enabled: layers.find(TEAM_ENABLED, true, flag),
-            worker_start: layers.find(WORKER_START, rules.start, span),
-            worker_idle: layers.find(WORKER_IDLE, rules.idle, span),
-            worker_task: layers.find(WORKER_TASK, rules.task, span),
+            worker_start: layers.find(WORKER_START, limits.start, span),
+            worker_idle: layers.find(WORKER_IDLE, limits.idle, span),
+            worker_task: layers.find(WORKER_TASK, limits.task, span),
             permissions_shell: layers.find(PERMISSIONS_SHELL, permissions.shell, rule),
             permissions_other: layers.find(PERMISSIONS_OTHER, permissions.other, rule),
             worktree_setup: layers.find(WORKTREE_SETUP, Vec::new(), list),

@@ -10,7 +10,7 @@ use teamster_fs::{Dir, FileKind};
 
 use crate::config::{Config, Source};
 use crate::error::{CommandError, Result};
-use crate::presets::Presets;
+use crate::presets::{PresetFile, Presets};
 
 /// More than this is no settings.
 const MOST_FILES: usize = 2_000;
@@ -62,7 +62,7 @@ impl Snapshot {
         let roles = config.roles.iter();
         let roles = roles.filter(|role| matches!(role.source, Source::Project(..)));
         let words = roles.map(|role| role.provider.as_str());
-        let presets = presets.of_the_project().flat_map(|file| file.words());
+        let presets = presets.of_the_project().flat_map(PresetFile::words);
         for word in words.chain(presets.map(|(_, word)| word)) {
             if let Some(file) = word.strip_prefix("scripted:") {
                 taking.script(&project.join(file))?;

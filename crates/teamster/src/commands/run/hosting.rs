@@ -168,11 +168,10 @@ fn says_how(context: &Context, hosted: &Hosted) -> Result {
     let (word, code, why, hint) = match &hosted.left {
         Left::Over(finished) => {
             let report = teamster_fs::layout::report_folders(team).join("/");
-            let hint = match finished.is_resumable() {
-                true => {
-                    format!("{report}/report.md tells all; `teamster run --resume {team}` goes on")
-                }
-                false => format!("{report}/report.md tells all"),
+            let hint = if finished.is_resumable() {
+                format!("{report}/report.md tells all; `teamster run --resume {team}` goes on")
+            } else {
+                format!("{report}/report.md tells all")
             };
             (
                 finished.word.as_str(),

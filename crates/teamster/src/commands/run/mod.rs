@@ -42,7 +42,8 @@ Exit codes of a run:
   14 some tasks failed for good")]
 #[allow(
     clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
+    clippy::struct_field_names,
+    reason = "each is a flag of the command line, and called like it"
 )]
 pub struct Run {
     /// Who works and on what: `[N:agent[:role][,…]] TASK`

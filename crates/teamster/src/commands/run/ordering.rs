@@ -332,18 +332,17 @@ impl Wanted {
     /// Shows what would be done, and starts nothing.
     pub(super) fn show(&self, context: &Context) -> Result {
         let sentence;
-        let (plan, planned_by) = match (&self.plan, &self.order.plan) {
-            (Some(plan), Some(file)) => (plan, file.clone()),
-            _ => {
-                let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();
-                sentence =
-                    Plan::of_sentence(&self.order.task, &names).map_err(CommandError::refused)?;
-                let by = match self.order.leader.as_str() {
-                    "engine" => "the sentence as it is".to_owned(),
-                    leader => format!("the sentence as it is; in the run {leader} makes the plan"),
-                };
-                (&sentence, by)
-            }
+        let (plan, planned_by) = if let (Some(plan), Some(file)) = (&self.plan, &self.order.plan) {
+            (plan, file.clone())
+        } else {
+            let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();
+            sentence =
+                Plan::of_sentence(&self.order.task, &names).map_err(CommandError::refused)?;
+            let by = match self.order.leader.as_str() {
+                "engine" => "the sentence as it is".to_owned(),
+                leader => format!("the sentence as it is; in the run {leader} makes the plan"),
+            };
+            (&sentence, by)
         };
         let preview = Preview {
             team: self.team.as_str(),

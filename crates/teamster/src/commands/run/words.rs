@@ -67,7 +67,6 @@ impl Words {
             "approval.refused" => format!("rejected: {}", get("text")),
             "approval.revised" => format!("to be revised: {}", get("text")),
             "budget.exhausted" => format!("the budget of {} is used up", get("what")),
-            "worker.started" => return None,
             "worker.quarantined" => {
                 format!("{} takes no more tasks: {}", event.actor, get("reason"))
             }
