@@ -5,13 +5,6 @@ use super::shop::Shop;
 const TURN: u64 = 500;
 const WORKERS: u64 = 2;
 
-/// Six tasks, each of which costs one turn.
-fn plan() -> String {
-    (1..=6)
-        .map(|id| format!("[[tasks]]\nid = \"t{id}\"\nsubject = \"Part {id}\"\n"))
-        .collect()
-}
-
 fn spent(shop: &Shop) -> u64 {
     let figure = |event: &serde_json::Value, key: &str| event["data"][key].as_u64().unwrap_or(0);
     let usage = shop.events_of("usage");
@@ -28,7 +21,8 @@ fn tokens_that_are_used_up_stop_the_run_and_more_of_them_let_it_go_on() {
          [[step]]\ndo = \"usage\"\ntokens_in = 400\ntokens_out = 100\nusd = 0.01\n\
          [[step]]\ndo = \"sleep\"\nseconds = 0.2\n",
     );
-    let plan = shop.plan(&plan());
+    // Six tasks, each of which costs one turn.
+    let plan = shop.parts(6);
     let budget = 1_200;
     let args = [
         "run",

@@ -2,6 +2,7 @@
 //! mends them. On the way a task waits for others, two of them conflict, and a check that passed before fails.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -204,6 +205,15 @@ impl Shop {
         file.display().to_string()
     }
 
+    /// A plan of so many parts that have nothing to do with each other; its path.
+    pub fn parts(&self, count: u32) -> String {
+        let mut text = String::new();
+        for id in 1..=count {
+            let _ = writeln!(text, "[[tasks]]\nid = \"t{id}\"\nsubject = \"Part {id}\"");
+        }
+        self.plan(&text)
+    }
+
     /// The run that this is all about, with more words.
     pub fn whole_run(&self, more: &[&str]) -> Call {
         let base = self.git(&["rev-parse", "HEAD"]);
@@ -306,10 +316,10 @@ impl Shop {
     /// Where the run is, by its journal.
     pub fn stage(&self) -> String {
         let events = self.events();
-        let stages = events
+        let mut stages = events
             .iter()
             .filter(|event| event["type"] == "run.stage" || event["type"] == "run.finished");
-        stages.last().map_or_else(String::new, |event| {
+        stages.next_back().map_or_else(String::new, |event| {
             event["data"]["to"].as_str().unwrap().to_owned()
         })
     }

@@ -2,12 +2,8 @@
 
 use super::shop::Shop;
 
-#[test]
-fn a_third_conflict_ends_the_task_and_all_behind_it_and_the_others_go_on() {
-    let shop = Shop::in_use();
-    // `late` always comes after somebody else has changed the same line: `first`, then `second`, then `third`.
-    let plan = shop.plan(
-        r#"
+/// `late` always comes after somebody else has changed the same line: `first`, then `second`, then `third`.
+const CONFLICTS: &str = r#"
 [[tasks]]
 id = "first"
 subject = "First"
@@ -34,8 +30,12 @@ blockedBy = ["late"]
 id = "far"
 subject = "Far behind"
 blockedBy = ["behind"]
-"#,
-    );
+"#;
+
+#[test]
+fn a_third_conflict_ends_the_task_and_all_behind_it_and_the_others_go_on() {
+    let shop = Shop::in_use();
+    let plan = shop.plan(CONFLICTS);
     let has = |word: &str| {
         format!(
             "until git show omc-team/shop/integration:news.txt | grep -q {word}; do sleep 0.02; done"
@@ -124,10 +124,7 @@ blockedBy = ["behind"]
 fn a_run_whose_workers_take_no_more_tasks_ends() {
     let shop = Shop::in_use();
     let before = shop.of_user();
-    let tasks: String = (1..=4)
-        .map(|id| format!("[[tasks]]\nid = \"t{id}\"\nsubject = \"Part {id}\"\n"))
-        .collect();
-    let plan = shop.plan(&tasks);
+    let plan = shop.parts(4);
     let script = shop.script("[[step]]\ndo = \"fail\"\ntext = \"no\"\n");
     let args = [
         "run",

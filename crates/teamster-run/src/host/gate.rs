@@ -74,9 +74,6 @@ impl Host<'_> {
             None => {}
         }
         Ok(match self.order.approve {
-            Approve::Ask if self.parts.desk.stays() => Next::Wait,
-            Approve::Ask if self.not_landed => left(exit::CONFLICT, "it is asked about again"),
-            Approve::Ask | Approve::Never => left(exit::COMPLETE, "the work waits for a person"),
             Approve::Auto => match not_auto {
                 None => {
                     let answered = answer(&gate, Answer::Approve, "flag");
@@ -85,6 +82,12 @@ impl Host<'_> {
                 }
                 Some((code, why)) => left(code, &why),
             },
+            Approve::Ask if self.parts.desk.stays() => Next::Wait,
+            _ if self.not_landed => left(
+                exit::CONFLICT,
+                "it has not landed, and is asked about again",
+            ),
+            _ => left(exit::COMPLETE, "the work waits for a person"),
         })
     }
 

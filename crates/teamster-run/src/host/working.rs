@@ -22,7 +22,7 @@ use crate::story::HOST;
 /// The dead are looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// So long somebody may still come back when nobody is left who could work.
-const ALONE: Duration = Duration::from_secs(15);
+const ALONE: Duration = Duration::from_secs(5);
 
 impl Host<'_> {
     pub(super) fn work(&mut self) -> Result<Next> {

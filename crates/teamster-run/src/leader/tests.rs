@@ -13,7 +13,6 @@ fn told(told: &str, overview: &Overview) -> (String, String) {
     ];
     let folder = PathBuf::from("/nowhere");
     let job = LeaderJob {
-        launch: "abc",
         driver: &driver,
         provider: "command:true",
         model: None,
@@ -27,6 +26,7 @@ fn told(told: &str, overview: &Overview) -> (String, String) {
         exported: &[],
         path: OsStr::new(""),
         teamster: &folder,
+        launch: "0a1b",
     };
     let first = prompt::first(&job);
     let faults = [Fault::new(3, "task \"a\" has no `subject`")];

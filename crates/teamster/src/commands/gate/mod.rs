@@ -164,11 +164,11 @@ pub fn from_elsewhere(
 }
 
 /// Where the run is, by its journal.
-fn read(store: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
+fn read(from: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
     let mut told = Story::default();
     let mut seen = 0;
     loop {
-        let page = store.events(team, seen + 1, PAGE)?;
+        let page = from.events(team, seen + 1, PAGE)?;
         for event in &page.events {
             seen = event.seq;
             told.apply(event);
