@@ -221,6 +221,10 @@ fn the_help_of_the_whole_is_a_map() {
       status       Show how far the teams of this project are and what needs a person
       team         Make, show and remove teams
       task         Make, claim, finish and show tasks
+      run          Run a team on a task: plan it, do it, merge it, verify it, ask you
+      approve      Take the work of a run that waits at the gate: it lands on your branch
+      reject       Do not take the work of a run that waits at the gate
+      revise       Have the work of a run that waits at the gate changed first
       plan         Look at plans: files with tasks that wait for each other
       message      Send, read and follow messages
       worker       Start, watch and stop workers
