@@ -31,9 +31,9 @@ pub(super) use hosting::{host_seated, order_of, seat};
 #[command(after_help = "\
 Examples:
   teamster run 3:executor \"fix all type errors\"   # with an agent
-  teamster run 2:codex,1:claude:reviewer \"add tests\" --verify 'make test'   # with agents
+  teamster run 2:codex,1:claude:reviewer \"add tests\"   # with agents
   teamster run 1:fix --provider 'fix=command:make fix' \"fix it\" --approve never
-  teamster run --plan plan.toml 3:executor \"the plan\" --dry-run   # with an agent
+  teamster run 3:executor \"the plan\" --plan plan.toml   # with an agent
   teamster run --resume fix-all-1115-1030   # exits 3
 
 Exit codes of a run:
