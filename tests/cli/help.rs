@@ -219,6 +219,9 @@ fn the_help_of_the_whole_is_a_map() {
 
     Commands:
       status       Show how far the teams of this project are and what needs a person
+      top          Watch a team on the terminal: workers, tasks, messages, timeline, log
+      studio       Show every team live on a page of this machine
+      replay       Show a run again from its journal alone
       team         Make, show and remove teams
       task         Make, claim, finish and show tasks
       plan         Look at plans: files with tasks that wait for each other

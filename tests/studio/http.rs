@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -171,7 +172,9 @@ pub struct Events {
 impl Events {
     /// The next event; `None` when the stream has ended or nothing came in time.
     pub fn next(&mut self) -> Option<Event> {
-        loop {
+        let until = Instant::now() + super::PATIENCE;
+        // A server that has nothing to say says so now and then; that is no event.
+        while Instant::now() < until {
             if let Some((event, rest)) = self.rest.split_once("\n\n") {
                 let (event, rest) = (parsed(event), rest.to_owned());
                 self.rest = rest;
@@ -183,6 +186,7 @@ impl Events {
             let bytes = chunk(&mut self.reader)?;
             self.rest.push_str(std::str::from_utf8(&bytes).unwrap());
         }
+        None
     }
 
     /// The next event of this name.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::Studio;
 use super::http::Events;
 use crate::kit::TestProject;
@@ -36,21 +38,32 @@ fn a_stream_begins_with_what_was_missed_then_shows_everything_then_goes_on() {
     assert_eq!(view.data["seq"], 4);
     assert_eq!(view.data["tasks"].as_array().unwrap().len(), 3);
     let token = project.claim("worker-1", "1");
-    let claimed = events.next_of("journal");
-    assert_eq!(claimed.id, Some(5));
-    let is_at_work = |event: &super::http::Event| {
-        let tasks = event.data["tasks"].as_array();
+    let is_at_work = |patch: &Value| {
+        let tasks = patch["tasks"].as_array();
         tasks.is_some_and(|tasks| tasks.iter().any(|task| task["state"] == "in_progress"))
     };
-    while !is_at_work(&events.next_of("patch")) {}
+    both(&mut events, 5, is_at_work);
     project
         .run(["task", "complete", "1", "--token", &token])
         .succeeds();
-    assert_eq!(events.next_of("journal").data["type"], "task.completed");
-    loop {
-        let patch = events.next_of("patch");
-        if patch.data["progress"]["completedTasks"] == 1 {
-            break;
+    both(&mut events, 6, |patch| {
+        patch["progress"]["completedTasks"] == 1
+    });
+}
+
+/// Waits for an event of the journal and for what it changed in the view. The files may be seen before the event is, so
+/// either may come first.
+fn both(events: &mut Events, seq: u64, changed: impl Fn(&Value) -> bool) {
+    let (mut told, mut shown) = (false, false);
+    while !(told && shown) {
+        let event = events.next().expect("the stream goes on");
+        match event.name.as_str() {
+            "journal" => {
+                assert_eq!(event.id, Some(seq));
+                told = true;
+            }
+            "patch" => shown |= changed(&event.data),
+            other => panic!("{other}"),
         }
     }
 }

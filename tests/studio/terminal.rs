@@ -90,12 +90,12 @@ impl Terminal {
     fn ends(mut self) {
         let status = wait_for("the program's end", || self.child.try_wait().unwrap());
         assert!(status.success(), "{status}");
-        let screen = self.screen.lock().unwrap();
-        assert!(
-            !screen.screen().alternate_screen(),
-            "the terminal is as it was"
-        );
-        assert!(!screen.screen().hide_cursor(), "the cursor is back");
+        // What it last wrote may still be on its way to the screen.
+        wait_for("the terminal as it was, with its cursor", || {
+            let screen = self.screen.lock().unwrap();
+            let screen = screen.screen();
+            (!screen.alternate_screen() && !screen.hide_cursor()).then_some(())
+        });
     }
 }
 

@@ -941,6 +941,8 @@ export interface ReapedOne {
 export interface Patch {
   /** The position of the journal that the view shows now. */
   seq: number;
+  /** The moment of that event. */
+  at?: Time | null;
   /** Whether the team still does something. */
   state?: Viewed | null;
   /** How far it is. */

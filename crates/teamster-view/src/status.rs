@@ -11,7 +11,7 @@ use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
 use crate::messages;
-use crate::model::run_now;
+use crate::model::{RunNow, run_now};
 use crate::workers::{self, WorkerRow, Workers};
 
 /// A team as `status` shows it.
@@ -25,6 +25,9 @@ pub struct TeamStatus {
     pub kind: Option<Kind>,
     /// The stage of its run; `None` while it has no run.
     pub stage: Option<String>,
+    /// Where the run stands, for whoever wants more than its stage.
+    #[serde(skip)]
+    pub run: RunNow,
     /// How far it is.
     pub progress: Progress,
     /// Its workers.
@@ -88,13 +91,15 @@ pub fn of_team(
 ) -> Result<TeamStatus> {
     let (progress, broken) = read.progress(team)?;
     let workers = workers::list(read, team, config, limits)?;
+    let run = run_now(read, team)?;
     let mut problems = with_workers(&broken, &workers);
     problems.extend(unread(read, team)?);
     Ok(TeamStatus {
         name: team.as_str().to_owned(),
         project: config.project().map(str::to_owned),
         kind: Some(config.kind()),
-        stage: run_now(read, team)?.stage,
+        stage: run.stage.clone(),
+        run,
         progress,
         workers: workers.rows,
         problems,
@@ -121,6 +126,7 @@ fn empty(name: &str) -> TeamStatus {
         project: None,
         kind: None,
         stage: None,
+        run: RunNow::default(),
         progress: Progress::default(),
         workers: Vec::new(),
         problems: Vec::new(),

@@ -17,8 +17,6 @@ pub(super) const SEGMENT: u64 = 64 * 1024 * 1024;
 /// Texts in `data` that are longer than this may move to a blob.
 const LONG_TEXT: usize = 1024;
 const CHUNK: usize = 64 * 1024;
-/// The type of an event stands in the first bytes of its line: before it come numbers, a time and two names.
-const HEAD: usize = 512;
 
 /// The size of the live segment.
 pub(super) fn size(team: &Dir) -> Result<u64> {
@@ -119,7 +117,7 @@ fn store_blob(blobs: &Dir, bytes: &[u8], sync: Sync) -> Result<String> {
 }
 
 /// Brings the texts of blobs back into an event.
-fn inflate(team: &Dir, event: &mut Event) -> Result<()> {
+pub(super) fn inflate(team: &Dir, event: &mut Event) -> Result<()> {
     if let Some(Value::String(name)) = event.data.get("blob")
         && let Some(bytes) = read_blob(team, name)?
         && let Ok(data) = serde_json::from_slice(&bytes)
@@ -184,7 +182,7 @@ fn segments(team: &Dir) -> Result<Vec<(u64, String)>> {
 }
 
 /// All files of the journal, oldest first, the live one last.
-fn files(team: &Dir) -> Result<Vec<String>> {
+pub(super) fn files(team: &Dir) -> Result<Vec<String>> {
     let mut files: Vec<String> = segments(team)?.into_iter().map(|(_, name)| name).collect();
     files.push(layout::JOURNAL.to_owned());
     Ok(files)
@@ -295,40 +293,6 @@ impl<'a> LinesBackwards<'a> {
             self.start = from;
         }
     }
-}
-
-/// The last event whose type begins with one of these. Lines are told by their first bytes, so that even a long journal
-/// without such an event is gone through quickly.
-pub(super) fn last_of(team: &Dir, kinds: &[&str]) -> Result<Option<Event>> {
-    // A commit of several events that was not finished did not happen.
-    let last = position(team)?;
-    let mut names = files(team)?;
-    while let Some(name) = names.pop() {
-        let end = team.stamp(&name)?.map_or(0, |stamp| stamp.size);
-        let mut lines = LinesBackwards::new(team, &name, end);
-        while let Some((_, bytes, _)) = lines.next_line()? {
-            if may_be(&bytes, kinds)
-                && let Ok(mut event) = serde_json::from_slice::<Event>(&bytes)
-                && event.seq <= last
-                && kinds.iter().any(|kind| event.kind.starts_with(kind))
-            {
-                inflate(team, &mut event)?;
-                return Ok(Some(event));
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// Whether a line may be an event of one of these types, by its first bytes.
-fn may_be(line: &[u8], kinds: &[&str]) -> bool {
-    const TYPE: &[u8] = b"\"type\":\"";
-    let head = &line[..line.len().min(HEAD)];
-    let place = head.windows(TYPE.len()).position(|window| window == TYPE);
-    place.is_none_or(|place| {
-        let word = &line[place + TYPE.len()..];
-        kinds.iter().any(|kind| word.starts_with(kind.as_bytes()))
-    })
 }
 
 /// The position of the last event; 0 when there is none.

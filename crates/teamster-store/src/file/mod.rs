@@ -22,6 +22,7 @@ mod heartbeat;
 mod held;
 mod index;
 mod journal;
+mod last_of;
 mod listen;
 mod mailbox;
 mod native;
@@ -91,6 +92,8 @@ pub struct FileStore {
     settings: Settings,
     /// A team, how its configuration looked, and the project that this says.
     project: Mutex<Option<(TeamName, Stamp, Option<String>)>>,
+    /// Events that were looked for before.
+    known: last_of::Known,
 }
 
 impl FileStore {
@@ -104,6 +107,7 @@ impl FileStore {
             machine,
             settings,
             project: Mutex::new(None),
+            known: last_of::Known::default(),
         })
     }
 

@@ -422,7 +422,7 @@ impl Read for FileStore {
     }
 
     fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
-        journal::last_of(&self.folders_to_read(team)?.0, kinds)
+        self.known.last_of(&self.folders_to_read(team)?.0, kinds)
     }
 
     fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {

@@ -8,7 +8,6 @@ use teamster_types::progress::Progress;
 use teamster_types::{TeamName, Time};
 
 use super::live::{kind, viewed};
-use super::stage::{RunNow, run_now};
 use super::team::{TeamKind, Viewed};
 use crate::{status, teams};
 
@@ -81,10 +80,8 @@ impl TeamRow {
         let status = status::of_entry(read, entry, limits)?;
         let team = entry.name.parse::<TeamName>().ok();
         let mut last = None;
-        let mut now = RunNow::default();
         if let (Some(team), None) = (&team, &short.problem) {
             last = read.last_events(team, 1)?.events.pop();
-            now = run_now(read, team)?;
         }
         Ok(Self {
             id: match team {
@@ -99,7 +96,7 @@ impl TeamRow {
             members: short.members,
             progress: status.progress,
             problems: status.problems.len(),
-            awaits_approval: now.awaits_approval,
+            awaits_approval: status.run.awaits_approval,
             seq: last.as_ref().map_or(0, |event| event.seq),
             updated_at: last.map(|event| event.ts),
             same_as: None,
