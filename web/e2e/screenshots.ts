@@ -61,7 +61,7 @@ async function take(views: string[], viewport: typeof LARGE, colorScheme: "light
   const { page, errors } = await visit(chrome, place, { viewport, colorScheme, locale: language === "ko" ? "ko-KR" : "en-US" });
   const blank = await chrome.newPage();
   for (const view of views) {
-    const hash = view === "teams" ? "#/" : view === "zombies" ? "#/zombies" : `#/team/${TEAM}/${view}${view === "log" ? "?worker=linus" : view === "changes" ? "?branch=linus" : ""}`;
+    const hash = view === "teams" ? "#/" : view === "zombies" ? "#/zombies" : `#/team/${TEAM}/${view}${view === "log" ? "?worker=grace&of=3" : view === "changes" ? "?branch=linus" : ""}`;
     await page.evaluate((to) => {
       location.hash = to;
     }, hash);
