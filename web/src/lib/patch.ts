@@ -10,6 +10,7 @@ export function patched(view: TeamView, patch: Patch): TeamView {
   return {
     ...view,
     seq: patch.seq,
+    at: patch.at ?? view.at,
     state: patch.state ?? view.state,
     progress: patch.progress ?? view.progress,
     history: patch.history ?? view.history,
