@@ -145,7 +145,7 @@ fn damaged(file: &str, error: &str) -> Problem {
     }
 }
 
-fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<Problem>> {
+pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<Problem>> {
     let gate = open_gate(read, team)?;
     Ok(gate.map(|gate| Problem {
         kind: ProblemKind::Approval,

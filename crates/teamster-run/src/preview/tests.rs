@@ -117,7 +117,7 @@ fn a_run_is_shown_whole_before_it_begins() {
 
         Change only files that match: src/login/**. Others work on the rest at the same time.
 
-        Work in the current folder, which is yours alone. Your changes are committed when you end; do not commit, push or switch branches yourself. End when the task is done, or say clearly why it cannot be done.
+        Work in the current folder, which is yours alone. Your changes are committed when you end; do not commit, push or switch branches yourself unless the task says so. End when the task is done, or say clearly why it cannot be done.
     ");
     for label in ["task 3 (review)", "task 6 (more)"] {
         assert!(prompts.contains(label), "{prompts}");

@@ -81,7 +81,7 @@ fn hostile() -> ReportInput {
         "worker-1",
         "1",
         1,
-        json!({"usage": "lots", "costUsd": "free"}),
+        json!({"tokensIn": "lots", "usd": "free"}),
         Ok("|x|"),
     );
     story.stage(1, evil, 0, evil);

@@ -183,6 +183,8 @@ impl LiveTeam {
             })
             .collect();
         let mut problems = status::with_workers(&self.broken, &self.workers);
+        // Where it cannot be read now, the next look tells.
+        problems.extend(status::at_gate(read, &self.team).ok().flatten());
         problems.extend(self.unread.iter().cloned());
         let mut view = TeamView {
             id: self.team.as_str().to_owned(),

@@ -135,8 +135,8 @@ impl Story {
 }
 
 pub(super) fn usage(input: u64, output: u64, usd: Option<f64>) -> Value {
-    json!({"provider": "codex", "model": null, "atLeast": false, "costUsd": usd,
-        "usage": {"input": input, "cachedInput": 40, "output": output}})
+    json!({"provider": "codex", "model": null, "atLeast": false, "usd": usd,
+        "tokensIn": input, "cachedIn": 40, "tokensOut": output})
 }
 
 pub(super) fn check(on: &str, command: &str, round: u64, more: &Value) -> Value {
