@@ -589,7 +589,7 @@ export interface Problem {
 }
 
 /** What sort of problem. */
-export type ProblemKind = "damaged" | "worker" | "undelivered";
+export type ProblemKind = "damaged" | "worker" | "undelivered" | "approval";
 
 /** What a session's state file says of the session itself. */
 export interface Session {
