@@ -13,6 +13,7 @@ mod checking;
 mod ending;
 mod gate;
 mod merging;
+mod own;
 mod planning;
 mod projecting;
 mod seat;
@@ -21,6 +22,7 @@ mod telling;
 mod working;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -41,6 +43,7 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
 use teamster_workers::launch::Launcher;
 use teamster_workers::supervise::Supervisor;
+use teamster_workers::workplace::{Readying, make_usable};
 
 use crate::desk::{Desk, Look, Wish};
 use crate::order::Order;
@@ -85,6 +88,8 @@ pub struct Parts<'a> {
     pub tmux: Option<&'a Tmux>,
     /// The project's repository.
     pub repo: Option<&'a Repo>,
+    /// What makes a new worktree usable.
+    pub readying: Option<&'a Readying>,
     /// What health is judged by.
     pub limits: Limits,
     /// How long a check may take.
@@ -176,6 +181,8 @@ pub struct Host<'a> {
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
     gate_shown: Option<String>,
+    /// Checks that this host has run since the stage was entered. Without commits nothing else tells what they saw.
+    checked_here: BTreeSet<String>,
     known_tasks: RefCell<Option<Known<Task>>>,
     known_beats: RefCell<Option<Known<Heartbeat>>>,
     /// Whether something was approved that could not land as the user's branch was.
@@ -206,6 +213,7 @@ impl<'a> Host<'a> {
             next_look: Instant::now(),
             alone_since: None,
             gate_shown: None,
+            checked_here: BTreeSet::new(),
             known_tasks: RefCell::default(),
             known_beats: RefCell::default(),
             not_landed: false,
@@ -315,6 +323,11 @@ impl<'a> Host<'a> {
                     let text = format!("work that was found in no commit is kept in {branch}");
                     self.parts.desk.say(&text);
                 }
+                if let Some(readying) = self.parts.readying {
+                    let desk = &mut *self.parts.desk;
+                    let worktree = ready.integration.worktree();
+                    make_usable(worktree, readying, &mut |text| desk.say(text))?;
+                }
                 self.integration = Some(ready.integration);
             }
         }
@@ -397,6 +410,7 @@ impl<'a> Host<'a> {
     fn enter(&mut self, stage: Stage, reason: &str) -> Result<()> {
         self.crew_is_up = false;
         self.alone_since = None;
+        self.checked_here.clear();
         let from = self.story.stage.map(Stage::as_str);
         let event = NewEvent::new("run.stage", HOST)
             .with("from", from)

@@ -117,6 +117,10 @@ pub struct Story {
     pub stages: Vec<Entered>,
     /// How it was planned: `file`, `leader`, `sentence`.
     pub plan: Option<String>,
+    /// Where the host has left the integration branch.
+    pub head: Option<String>,
+    /// Where the user's branch was when the work was last brought together with it.
+    pub tip: Option<String>,
     /// Rounds of fixing that were begun.
     pub round: u32,
     /// Revisions that were asked for.
@@ -176,6 +180,14 @@ impl Story {
             }
             "approval.answered" => self.answers.extend(answered(event)),
             "approval.given" | "approval.refused" | "approval.revised" => self.decide(event),
+            "merge.merged" | "merge.caught_up" | "merge.adopted" => {
+                if let Some(made) = event.data.get("merge").and_then(Value::as_str) {
+                    self.head = Some(made.to_owned());
+                }
+                if event.kind == "merge.caught_up" {
+                    self.tip = Some(text("commit").to_owned());
+                }
+            }
             "merge.conflict" => {
                 let files = event.data.get("files").and_then(Value::as_array);
                 let files = files.into_iter().flatten().filter_map(Value::as_str);
@@ -215,6 +227,10 @@ impl Story {
 
     fn hosted(&mut self, event: &Event) {
         self.ordered(event);
+        let base = self.order.as_ref().and_then(|order| order.base.as_ref());
+        let base = base.map(|base| base.commit.clone());
+        self.head = self.head.take().or_else(|| base.clone());
+        self.tip = self.tip.take().or(base);
         self.begun.get_or_insert(event.ts);
         if let (Some(since), Some(last)) = (self.hosted_since, self.last_sign) {
             self.hosted_before += last.since(since);

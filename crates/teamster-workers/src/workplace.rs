@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use teamster_types::task::Task;
 
-pub use worktree::{InWorktree, Readying};
+pub use worktree::{InWorktree, Readying, make_usable};
 
 /// Something that kept a worker from working, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

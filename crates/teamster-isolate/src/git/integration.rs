@@ -131,6 +131,7 @@ impl Integration {
 
     /// The same as [`Self::recover`] for whoever holds the lock.
     pub(super) fn settle(&self) -> Result<Option<String>, GitError> {
+        self.is_still_there()?;
         self.wait_for_others()?;
         self.worktree.remove_stale_index_lock()?;
         let elsewhere = self.leave_other_branch()?;

@@ -7,9 +7,10 @@ use teamster_types::TeamName;
 
 use super::error::GitError;
 use super::integration::Integration;
-use super::names::{CommitId, head_ref, integration_branch, rejected_ref};
+use super::merge::Predicted;
+use super::names::{CommitId, head_ref, integration_branch, moved_ref, rejected_ref};
 use super::repo::Repo;
-use super::worktree::{hold, team_folder};
+use super::worktree::{Worktree, hold, team_folder, vanished};
 
 impl Repo {
     /// How many files of the user's are not committed: changed, staged or new. Nothing is touched, not even the index.
@@ -46,6 +47,25 @@ impl Repo {
             .collect())
     }
 
+    /// The files that a commit changed since it and `other` went apart.
+    pub fn changed_since_fork(
+        &self,
+        other: &CommitId,
+        commit: &CommitId,
+    ) -> Result<Vec<String>, GitError> {
+        let listed = self
+            .call()
+            .args(["diff", "--name-only", "-z", "--no-ext-diff", "--no-renames"])
+            .arg(format!("{other}...{commit}"))
+            .arg("--")
+            .bytes()?;
+        Ok(listed
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty())
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect())
+    }
+
     /// The files that a commit has, by path.
     pub fn tracked_files(&self, commit: &CommitId) -> Result<Vec<String>, GitError> {
         let listed = self
@@ -72,11 +92,91 @@ impl Integration {
         self.worktree.work_folder()
     }
 
+    /// Refuses to go on where our worktree is not what it was: whoever put a link or another folder in its place would
+    /// have us set right what is not ours.
+    pub(super) fn is_still_there(&self) -> Result<(), GitError> {
+        match Worktree::named(&self.repo, &self.team, INTEGRATION)? {
+            Some(now) if now.path() == self.path() && now.admin() == self.worktree.admin() => {
+                Ok(())
+            }
+            _ => Err(vanished(self.path())),
+        }
+    }
+
+    /// Its worktree.
+    pub fn worktree(&self) -> &Worktree {
+        &self.worktree
+    }
+
+    /// Whether `head` is exactly what merging `second` into `first` comes to.
+    pub fn is_merge_of(
+        &self,
+        head: &CommitId,
+        first: &CommitId,
+        second: &CommitId,
+    ) -> Result<bool, GitError> {
+        let said = self
+            .repo
+            .call()
+            .args([
+                "rev-parse",
+                &format!("{head}^@"),
+                &format!("{head}^{{tree}}"),
+            ])
+            .text()?;
+        let said: Vec<&str> = said.lines().collect();
+        let [one, other, tree] = said.as_slice() else {
+            return Ok(false);
+        };
+        if (*one, *other) != (first.as_str(), second.as_str()) {
+            return Ok(false);
+        }
+        let merged = self.predict_on(first, second)?;
+        Ok(matches!(merged, Predicted::Clean { tree: expected } if expected == *tree))
+    }
+
+    /// Puts the branch back to `to`, where the host had left it, if somebody else has moved it. What it was moved to is
+    /// kept under a name of ours, which is returned.
+    pub fn put_back(&self, to: &CommitId) -> Result<Option<String>, GitError> {
+        let dir = team_folder(&self.repo, &self.team)?;
+        let _held = hold(&dir, INTEGRATION)?;
+        self.settle()?;
+        let head = self.head()?;
+        if head == *to {
+            return Ok(None);
+        }
+        let mut number = 1_u32;
+        let name = loop {
+            let name = moved_ref(&self.team, number);
+            match self.repo.resolve(&name)? {
+                Some(there) if there != head => number += 1,
+                _ => break name,
+            }
+        };
+        self.repo
+            .call()
+            .args(["update-ref", "-m", "teamster: moved by somebody else"])
+            .args([name.as_str(), head.as_str()])
+            .done()?;
+        self.repo
+            .call()
+            .args(["update-ref", "-m", "teamster: put back"])
+            .arg(head_ref(&self.branch()))
+            .args([to.as_str(), head.as_str()])
+            .done()?;
+        self.worktree
+            .call()
+            .args(["reset", "--quiet", "--hard", "HEAD"])
+            .done()?;
+        Ok(Some(name))
+    }
+
     /// Clears away what commands of ours have written into a worktree that was clean before: it is no work of anybody.
     /// What git is told to ignore stays, because the next run of the same commands is faster with it.
     pub fn clear_after_checks(&self) -> Result<(), GitError> {
         let dir = team_folder(&self.repo, &self.team)?;
         let _held = hold(&dir, INTEGRATION)?;
+        self.is_still_there()?;
         self.worktree
             .call()
             .args(["reset", "--quiet", "--hard", "HEAD"])
@@ -97,6 +197,19 @@ impl Integration {
             return Ok(repo.rejected(team)?.map(|(name, _)| name));
         };
         let name = rejected_ref(team);
+        if let Some(earlier) = repo.resolve(&name)?
+            && !repo.is_ancestor(&earlier, &head)?
+        {
+            // An earlier run of this name was rejected, too; its work keeps a name.
+            let mut number = 1_u32;
+            while repo.resolve(&format!("{name}.was-{number}"))?.is_some() {
+                number += 1;
+            }
+            repo.call()
+                .args(["update-ref", &format!("{name}.was-{number}")])
+                .arg(earlier.as_str())
+                .done()?;
+        }
         repo.call()
             .args(["update-ref", "-m", "teamster: rejected"])
             .args([name.as_str(), head.as_str()])

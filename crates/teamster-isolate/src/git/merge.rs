@@ -137,7 +137,11 @@ impl Integration {
         ))
     }
 
-    fn predict_on(&self, head: &CommitId, commit: &CommitId) -> Result<Predicted, GitError> {
+    pub(super) fn predict_on(
+        &self,
+        head: &CommitId,
+        commit: &CommitId,
+    ) -> Result<Predicted, GitError> {
         if self.repo.is_ancestor(commit, head)? {
             return Ok(Predicted::Already);
         }

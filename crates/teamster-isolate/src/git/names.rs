@@ -84,6 +84,11 @@ pub fn pin_ref(team: &TeamName, task: &TaskId) -> String {
     format!("{PINS}{team}/task-{task}")
 }
 
+/// The reference that keeps what somebody has moved the integration branch to.
+pub(crate) fn moved_ref(team: &TeamName, number: u32) -> String {
+    format!("{PINS}{team}/moved-{number}")
+}
+
 /// The reference that keeps the work of a run that a person did not want.
 pub(crate) fn rejected_ref(team: &TeamName) -> String {
     format!("{PINS}{team}/rejected")

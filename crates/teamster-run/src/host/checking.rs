@@ -36,12 +36,14 @@ impl Host<'_> {
     }
 
     pub(super) fn verify(&mut self) -> Result<Next> {
-        let commit = match &self.integration {
-            Some(integration) => integration.head()?.to_string(),
+        let commit = match self.our_head()? {
+            Some(head) => head.to_string(),
             None => String::new(),
         };
         for (number, check) in self.order.verify.clone().iter().enumerate() {
-            let is_known = self.story.checked.as_deref() == Some(commit.as_str())
+            let is_seen = self.merges() || self.checked_here.contains(&check.command);
+            let is_known = is_seen
+                && self.story.checked.as_deref() == Some(commit.as_str())
                 && self
                     .story
                     .checks
@@ -111,6 +113,15 @@ impl Host<'_> {
 
     /// Runs one check and records what it says; false when somebody did not want to wait for its end.
     fn check(&mut self, on: &str, commit: &str, number: usize, check: &Check) -> Result<bool> {
+        // What is checked is exactly this commit, whatever lay in the worktree.
+        if let Some(head) = self.our_head()?
+            && head.as_str() != commit
+        {
+            return Err(RunError::refused(
+                format!("the integration branch is at {head}, and {commit} was to be checked"),
+                "`teamster run --resume TEAM` looks at it again",
+            ));
+        }
         let round = self.story.round;
         let launch = teamster_fs::random_hex();
         self.record(
@@ -148,7 +159,10 @@ impl Host<'_> {
             })?;
         if let Some(integration) = &self.integration {
             integration.clear_after_checks()?;
+            // A check that commits changes nothing: the work is what the team has made.
+            self.our_head()?;
         }
+        self.checked_here.insert(check.command.clone());
         for remark in &checked.remarks {
             self.parts.desk.say(remark);
         }

@@ -7,10 +7,10 @@ use teamster_store::{Outgoing, Recipient};
 use teamster_types::event::NewEvent;
 use teamster_types::flow::{MAX_REVISIONS, Outcome, Stage};
 use teamster_types::json::Object;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
 
 use super::merging::short;
-use super::settled::{hopeless, needs_review};
+use super::settled::{hopeless, needs_review, open};
 use super::{Host, Left, Next, Result};
 use crate::exit;
 use crate::order::Approve;
@@ -27,13 +27,19 @@ impl Host<'_> {
         if let Some(decision) = self.story.decision.clone() {
             return self.carry_out(&decision);
         }
-        let commit = match &self.integration {
-            Some(integration) => integration.head()?.to_string(),
+        if !open(&self.tasks()?).is_empty() {
+            self.gate_shown = None;
+            self.enter(Stage::Execute, "there are tasks to do again")?;
+            return Ok(Next::GoOn);
+        }
+        self.adopt_a_persons_work()?;
+        let commit = match self.our_head()? {
+            Some(head) => head.to_string(),
             None => String::new(),
         };
         let base = self.order.base.as_ref().map(|base| base.commit.clone());
         if self.merges() && Some(&commit) == base.as_ref() {
-            return self.complete("nothing was changed");
+            return self.nothing_changed();
         }
         if !self.order.verify.is_empty() && self.story.checked.as_deref() != Some(commit.as_str()) {
             // Somebody has changed the merged work since it was verified.
@@ -89,6 +95,42 @@ impl Host<'_> {
             ),
             _ => left(exit::COMPLETE, "the work waits for a person"),
         })
+    }
+
+    /// While the gate is open nobody of the team runs, so commits that were added to the work are a person's: they belong
+    /// to it, and it is verified and asked about again.
+    fn adopt_a_persons_work(&mut self) -> Result<()> {
+        let known = self.story.head.as_ref().and_then(|head| head.parse().ok());
+        let (Some(integration), Some(repo), Some(known), true) = (
+            &self.integration,
+            self.parts.repo,
+            known,
+            self.story.gate.is_some(),
+        ) else {
+            return Ok(());
+        };
+        let head = integration.head()?;
+        if head == known || !repo.is_ancestor(&known, &head)? {
+            return Ok(());
+        }
+        let files = repo.changed_files(&known, &head)?;
+        self.record(
+            NewEvent::new("merge.adopted", "user")
+                .with("commit", head.as_str())
+                .with("merge", head.as_str())
+                .with("files", files),
+        )
+    }
+
+    /// There is nothing to ask about; but what was to pass must pass.
+    fn nothing_changed(&mut self) -> Result<Next> {
+        let charge = charge(&self.story.base, &self.story.checks);
+        if self.order.verify.is_empty() || charge.all_passed() {
+            return self.complete("nothing was changed");
+        }
+        let why = "nothing was changed, and not every check passes";
+        self.finish(Outcome::Failed, "failed", exit::UNVERIFIED, why)?;
+        Ok(Next::GoOn)
     }
 
     /// Asks about a commit; again, if it could not land.
@@ -173,14 +215,6 @@ impl Host<'_> {
         let mut event = NewEvent::new(kind, "user")
             .with("gate", &answered.gate)
             .with("commit", &answered.commit)
-            .with(
-                "by",
-                if answered.via == "flag" {
-                    "the checks"
-                } else {
-                    "user"
-                },
-            )
             .with("via", &answered.via)
             .with("by", by(&answered.via));
         if let Value::Object(fields) = json!(answered.answer) {
@@ -279,11 +313,14 @@ impl Host<'_> {
         {
             return self.complete(&format!("approved and landed on {branch}"));
         }
+        if let Some(why) = self.was_moved_back(&branch, &id)? {
+            return self.not_landed(commit, why);
+        }
         match integration.land(&branch, &id)? {
             Landed::Done { .. } | Landed::Already => {
                 self.complete(&format!("approved and landed on {branch}"))
             }
-            Landed::Moved { now } => self.catch_up(&integration, &branch, &now),
+            Landed::Moved { now } => self.catch_up(&integration, &branch, &now, commit),
             Landed::Refused { why, command } => self.not_landed(
                 commit,
                 format!("{branch} was not changed: {why}\nwhen that is out of the way: {command}"),
@@ -292,6 +329,26 @@ impl Host<'_> {
                 self.not_landed(commit, format!("there is no branch {branch} any more"))
             }
         }
+    }
+
+    /// Why landing would bring back what the user has taken out of the branch since.
+    fn was_moved_back(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
+        let expected = self.story.tip.as_ref().and_then(|tip| tip.parse().ok());
+        let (Some(repo), Some(expected)) = (self.parts.repo, expected) else {
+            return Ok(None);
+        };
+        let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
+            return Ok(None);
+        };
+        if tip == expected || !repo.is_ancestor(&tip, &expected)? {
+            return Ok(None);
+        }
+        Ok(Some(format!(
+            "{branch} was moved back to {} since the work began at {}, and landing would bring back what was taken out; \
+             if that is what you want: git merge {commit}",
+            tip.short(),
+            expected.short()
+        )))
     }
 
     /// Nothing has changed, so nothing is decided: the gate is opened again, for any answer.
@@ -310,9 +367,20 @@ impl Host<'_> {
         integration: &Integration,
         branch: &str,
         tip: &CommitId,
+        commit: &str,
     ) -> Result<Next> {
         match integration.bring_up_to_date(branch)? {
-            Merged::Already | Merged::Made(_) => {
+            joined @ (Merged::Already | Merged::Made(_)) => {
+                let made = match joined {
+                    Merged::Made(made) => Some(made.to_string()),
+                    // A host that was killed had brought it up to date and could not say so any more.
+                    _ => Some(integration.head()?.to_string()),
+                };
+                self.record(
+                    NewEvent::new("merge.caught_up", HOST)
+                        .with("commit", tip.as_str())
+                        .with("merge", made),
+                )?;
                 let reason = format!("{branch} has moved; it is verified and asked about again");
                 self.enter(Stage::Verify, &reason)?;
             }
@@ -322,11 +390,23 @@ impl Host<'_> {
                     .map(|file| file.to_string_lossy().into_owned())
                     .collect();
                 let is_made = |task: &Task| task.ours("update") == Some(&json!(tip.as_str()));
-                if !self.tasks()?.iter().any(is_made) {
-                    self.add_task(updating(branch, tip, &files))?;
+                let tasks = self.tasks()?;
+                match tasks.iter().find(|task| is_made(task)) {
+                    None => self.add_task(updating(branch, tip, &files))?,
+                    Some(task) if task.status() == Status::Completed => {
+                        let why = format!(
+                            "what is new on {branch} conflicts with the work in {}, and task {}, which was to bring \
+                             them together, has not; merge {} by hand on top of the work, or revise it",
+                            files.join(", "),
+                            task.id(),
+                            tip.short()
+                        );
+                        return self.not_landed(commit, why);
+                    }
+                    Some(_) => {}
                 }
                 let reason = format!("{branch} has moved and conflicts with the team's work");
-                self.enter(Stage::Fix, &reason)?;
+                self.enter(Stage::Execute, &reason)?;
             }
         }
         self.gate_shown = None;

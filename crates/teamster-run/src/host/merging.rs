@@ -1,14 +1,16 @@
 //! The merge train: what tasks have brought comes together, one after the other.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use teamster_isolate::git::{CommitId, Integration, Merged, Predicted};
 use teamster_store::{Merge, PlannedTask};
-use teamster_types::TaskId;
 use teamster_types::event::NewEvent;
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_types::{TaskId, denied};
 
-use super::settled::{commit_of, resolves, root, to_merge};
+use super::settled::{commit_of, resolves, root, to_merge, waits_for_merge};
 use super::{Host, Result};
 use crate::story::HOST;
 
@@ -39,6 +41,19 @@ impl Host<'_> {
             let why = format!("its result names {commit:?}, which is no commit");
             return self.give_up(task.id(), &why);
         };
+        let noted = self.story.head.clone();
+        let Some(head) = self.our_head()? else {
+            return Ok(());
+        };
+        if let Some(repo) = self.parts.repo {
+            // Its bridge has looked at this; but what lands is for the host to answer for.
+            let files = repo.changed_since_fork(&head, &id)?;
+            let denied = |file: &&String| denied::pattern(Path::new(file)).is_some();
+            if let Some(file) = files.iter().find(denied) {
+                let why = format!("it changes what no worker may change: {file}");
+                return self.give_up(task.id(), &why);
+            }
+        }
         let predicted = integration.predict(&id)?;
         self.record(
             NewEvent::new("merge.predicted", HOST)
@@ -46,7 +61,6 @@ impl Host<'_> {
                 .with("commit", commit)
                 .with("result", word(&predicted)),
         )?;
-        let head = integration.head()?;
         let worker = task.owner().unwrap_or("worker").parse();
         let Ok(worker) = worker else {
             let why = format!("its owner {:?} is no worker", task.owner());
@@ -54,8 +68,12 @@ impl Host<'_> {
         };
         match integration.merge(&id, task.id(), &worker)? {
             Merged::Already => {
+                // A host that was killed had merged it and could not say so any more.
+                let made =
+                    Some(head.to_string()).filter(|_| noted.as_deref() != Some(head.as_str()));
                 let merge = Merge {
                     commit: Some(commit.to_owned()),
+                    made,
                     ..Merge::default()
                 };
                 self.note_merged(task, tasks, &merge)
@@ -89,7 +107,7 @@ impl Host<'_> {
             let of_it = |other: &&Task| {
                 other.id() != task.id()
                     && other.is_done()
-                    && other.is_unmerged()
+                    && waits_for_merge(other)
                     && (*other.id() == root || resolves(other).as_ref() == Some(&root))
             };
             all.extend(tasks.iter().filter(of_it).map(Task::id));

@@ -21,6 +21,13 @@ pub(super) fn commit_of(task: &Task) -> Option<&str> {
     task.ours("result")?.get("commit")?.as_str()
 }
 
+/// Whether it was done and its work is not where others begin. A task that somebody added to the run by hand has no note
+/// about that, but a commit.
+pub(super) fn waits_for_merge(task: &Task) -> bool {
+    let unnoted = || task.ours("merged").is_none() && commit_of(task).is_some();
+    task.is_done() && (task.is_unmerged() || unnoted())
+}
+
 /// Whether it changed what it had not reserved.
 pub(super) fn needs_review(task: &Task) -> bool {
     let review = task.ours("result").and_then(|result| result.get("review"));
@@ -40,7 +47,7 @@ fn is_superseded(task: &Task, tasks: &[Task]) -> bool {
 pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
     tasks
         .iter()
-        .filter(|task| task.is_done() && task.is_unmerged() && !is_superseded(task, tasks))
+        .filter(|task| waits_for_merge(task) && !is_superseded(task, tasks))
         .collect()
 }
 
@@ -75,7 +82,7 @@ pub(super) fn open(tasks: &[Task]) -> Vec<&Task> {
     tasks
         .iter()
         .filter(|task| !hopeless.contains(task.id()))
-        .filter(|task| task.status() != Status::Completed || task.is_unmerged())
+        .filter(|task| task.status() != Status::Completed || waits_for_merge(task))
         .collect()
 }
 

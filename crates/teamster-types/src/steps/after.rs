@@ -16,7 +16,7 @@ pub fn merged(task: &mut Task, commit: Option<&str>) -> Result<bool, Refusal> {
             step: "merged",
         });
     }
-    if !task.is_unmerged() {
+    if task.ours("merged") == Some(&json!(true)) {
         return Ok(false);
     }
     task.set_ours("merged", Some(json!(true)));

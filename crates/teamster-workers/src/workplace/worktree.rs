@@ -186,7 +186,7 @@ fn work_so_far(repo: &Repo, team: &TeamName) -> Result<Option<CommitId>, GitErro
 }
 
 /// Links and commands of the configuration. What the commands print is said; one that fails leaves no usable place.
-fn make_usable(
+pub fn make_usable(
     tree: &Worktree,
     readying: &Readying,
     say: &mut dyn FnMut(&str),

@@ -43,7 +43,7 @@ pub struct Demo {
     /// Only make the project and show the command; start nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not open the web page of the run; there is none yet
+    /// Do not open Studio; nothing opens it yet, `teamster studio` shows the demo too
     #[arg(long)]
     no_studio: bool,
     /// The folder is made and the environment is set: run

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 use teamster_run::desk::Said;
+use teamster_run::order::Order;
 use teamster_run::story::{Answer, Gate, Story};
 use teamster_store::Read;
 use teamster_types::TeamName;
@@ -111,6 +112,7 @@ fn answer(context: &Context, at: &At, answered: Answer) -> Result {
     let gate = gate(&team, &story)?;
     check_commit(context, &gate, at.commit.as_deref())?;
     let order = run::order_of(context, &team)?;
+    refuse_rollback_in_place(&order, &answered)?;
     if let Some(decision) = &story.decision
         && decision.answer != answered
     {
@@ -134,7 +136,7 @@ fn answer(context: &Context, at: &At, answered: Answer) -> Result {
     if story.decision.is_none() {
         tell(context, &team, &gate, &answered, "terminal")?;
     }
-    wait(context, &team, &gate, seen)
+    wait(context, &team, &gate, seen, word(&answered))
 }
 
 /// An answer that is not given at a terminal. Whoever gives it has seen this opening of the gate and this commit. Where
@@ -156,11 +158,23 @@ pub fn from_elsewhere(
         )
         .hint("look at it again before you decide"));
     }
+    refuse_rollback_in_place(&run::order_of(context, team)?, answered)?;
     let place = tell(context, team, &gate, answered, via)?;
     if run::seat(context, team)?.is_some() {
-        run::begin_detached(context, team)?;
+        run::begin_detached(context, team, &[])?;
     }
     Ok(place)
+}
+
+/// Where everybody works in the project's own folder, nothing is there to go back to.
+fn refuse_rollback_in_place(order: &Order, answered: &Answer) -> Result {
+    if order.in_place && matches!(answered, Answer::Reject { rollback: true, .. }) {
+        return Err(CommandError::refused(
+            "the team works in your own folder, so nothing can be rolled back",
+        )
+        .hint("`teamster reject` without --rollback; what was changed is for you to undo"));
+    }
+    Ok(())
 }
 
 /// Where the run is, by its journal.
@@ -240,7 +254,7 @@ fn tell(
 }
 
 /// Waits for the host to judge the answer, and for what comes of it.
-fn wait(context: &Context, team: &TeamName, gate: &Gate, mut seen: u64) -> Result {
+fn wait(context: &Context, team: &TeamName, gate: &Gate, mut seen: u64, mine: &str) -> Result {
     let start = Instant::now();
     let mut decided = None;
     while start.elapsed() < PATIENCE {
@@ -254,6 +268,13 @@ fn wait(context: &Context, team: &TeamName, gate: &Gate, mut seen: u64) -> Resul
             let Some(word) = decided.filter(|_| ended || is_next_step(&event)) else {
                 continue;
             };
+            if word != mine {
+                return Err(CommandError::new(
+                    ErrorKind::Conflict,
+                    format!("somebody else was faster: it is {word}"),
+                )
+                .hint("`teamster status` shows what came of it"));
+            }
             if word == "approved" && !ended {
                 let why = text("refused").or(text("reason")).unwrap_or_default();
                 return Err(CommandError::new(

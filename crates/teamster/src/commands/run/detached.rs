@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Starts the host of a run that exists, and says how to follow it.
-pub fn start(context: &Context, team: &TeamName) -> Result {
-    let (pid, log) = begin(context, team)?;
+pub fn start(context: &Context, team: &TeamName, more: &[String]) -> Result {
+    let (pid, log) = begin(context, team, more)?;
     context.out.answer(
         || json!({ "team": team, "pid": pid, "log": log.display().to_string() }),
         || {
@@ -33,7 +33,7 @@ pub fn start(context: &Context, team: &TeamName) -> Result {
 }
 
 /// Starts the host of a run that exists, and returns once it has said in the journal that it is there.
-pub fn begin(context: &Context, team: &TeamName) -> Result<(u32, PathBuf)> {
+pub fn begin(context: &Context, team: &TeamName, more: &[String]) -> Result<(u32, PathBuf)> {
     let project = worker::project(context, team)?;
     let before = context.read()?.position(team)?;
     let mut logs = Dir::open_or_create_root(&project)?;
@@ -41,7 +41,8 @@ pub fn begin(context: &Context, team: &TeamName) -> Result<(u32, PathBuf)> {
         logs = logs.child_or_create(name)?;
     }
     let args: Vec<OsString> = ["run", "--resume", team.as_str(), "--json"]
-        .iter()
+        .into_iter()
+        .chain(more.iter().map(String::as_str))
         .map(OsString::from)
         .collect();
     let mut child = Detached {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
+use teamster_agents::CREDENTIALS;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
@@ -12,6 +13,7 @@ use teamster_run::host::{Host, Left, Parts, ProjectSeat, RunError, Seat};
 use teamster_run::order::Order;
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
+use teamster_workers::workplace::Readying;
 
 use super::desk::{self, Screen};
 use super::leader::Leader;
@@ -112,6 +114,13 @@ fn run(
         }
         _ => None,
     };
+    let settings = worker::settings(context, &project)?;
+    let readying = Readying {
+        links: settings.config.worktree_link.value.clone(),
+        commands: settings.config.worktree_setup.value.clone(),
+        limit: settings.config.worktree_setup_limit.value,
+        withheld: CREDENTIALS,
+    };
     let screen = Screen::of(context, answer);
     let mut desk = desk::make(context, screen);
     let mut leader = Leader {
@@ -128,6 +137,7 @@ fn run(
         launcher: &launcher,
         tmux: tmux.as_ref(),
         repo: repo.as_ref().map(|found| &found.repo),
+        readying: Some(&readying),
         limits: context.config.limits(),
         check_limit: CHECK_LIMIT,
         stop_deadline: STOP_DEADLINE,
@@ -224,6 +234,11 @@ fn says_how(context: &Context, hosted: &Hosted) -> Result {
 }
 
 fn gate_hint(team: &TeamName, commit: &str) -> String {
+    if commit.is_empty() {
+        return format!(
+            "`teamster approve --team {team}` takes it; or `teamster reject`, `teamster revise TEXT`"
+        );
+    }
     format!(
         "`teamster approve --team {team} --commit {commit}` lands it; or `teamster reject`, `teamster revise TEXT`"
     )

@@ -68,9 +68,9 @@ pub struct Run {
     /// Who plans: engine, or an agent [default: engine]
     #[arg(long, value_name = "AGENT")]
     leader: Option<String>,
-    /// Who decides at the gate: you, the checks, or nobody now
-    #[arg(long, value_enum, default_value = "ask")]
-    approve: ApproveWord,
+    /// Who decides at the gate: you, the checks, or nobody now [default: ask]
+    #[arg(long, value_enum)]
+    approve: Option<ApproveWord>,
     /// How often what the checks find is worked on
     #[arg(long, value_name = "N")]
     max_fix: Option<u32>,
@@ -111,7 +111,10 @@ pub struct Run {
     #[arg(long)]
     dry_run: bool,
     /// Go on with a run that was stopped or has crashed
-    #[arg(long, value_name = "TEAM", conflicts_with_all = ["words", "plan", "preset"])]
+    #[arg(long, value_name = "TEAM", conflicts_with_all = [
+        "words", "plan", "preset", "team", "verify", "flow", "leader", "base", "provider", "no_worktrees", "tmux",
+        "requirements", "approve_plan", "yes", "trust_project", "dry_run",
+    ])]
     resume: Option<String>,
     /// Go on without this terminal
     #[arg(long, conflicts_with = "dry_run")]
@@ -149,7 +152,7 @@ impl Run {
             let team: TeamName = team.parse()?;
             let order = self.order_to_resume(context, &team)?;
             if self.detach {
-                return detached::start(context, &team);
+                return detached::start(context, &team, &self.for_another_host());
             }
             return host(context, &team, order);
         }
@@ -161,9 +164,32 @@ impl Run {
         if self.detach {
             // It is for the one who goes on.
             drop(team.seat);
-            return detached::start(context, &team.name);
+            return detached::start(context, &team.name, &[]);
         }
         host_seated(context, &team.name, team.order, team.seat, None)
+    }
+
+    /// What changes an order, as words for another process.
+    fn for_another_host(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut say = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                words.extend([name.to_owned(), value]);
+            }
+        };
+        say(
+            "--budget-tokens",
+            self.budget_tokens.map(|it| it.to_string()),
+        );
+        say("--budget-usd", self.budget_usd.map(|it| it.to_string()));
+        say(
+            "--budget-minutes",
+            self.budget_minutes.map(|it| it.to_string()),
+        );
+        say("--max-fix", self.max_fix.map(|it| it.to_string()));
+        let approve = self.approve.and_then(|word| word.to_possible_value());
+        say("--approve", approve.map(|it| it.get_name().to_owned()));
+        words
     }
 
     fn order_to_resume(
@@ -183,6 +209,9 @@ impl Run {
         }
         if let Some(max_fix) = self.max_fix {
             order.max_fix = max_fix;
+        }
+        if let Some(approve) = self.approve {
+            order.approve = approve.into();
         }
         if let Some(usd) = order.budget.usd
             && !(usd.is_finite() && usd > 0.0)

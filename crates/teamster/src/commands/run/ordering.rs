@@ -89,7 +89,7 @@ impl Run {
             base,
             verify,
             unverified,
-            approve: self.approve.into(),
+            approve: self.approve.map(Into::into).unwrap_or_default(),
             max_fix: self.max_fix.unwrap_or(MAX_FIX),
             flow: match self.flow {
                 FlowName::Staged => "staged",
@@ -150,6 +150,18 @@ impl Run {
     }
 
     fn base(&self, found: &Found) -> Result<Base> {
+        let base = self.wanted_base(found)?;
+        let is_ours = |branch: &String| branch == "omc-team" || branch.starts_with("omc-team/");
+        if let Some(branch) = base.branch.as_ref().filter(|branch| is_ours(branch)) {
+            return Err(CommandError::refused(format!(
+                "{branch} is a name for branches of teams, and nothing can land there"
+            ))
+            .hint("switch to a branch of your own, or rename this one"));
+        }
+        Ok(base)
+    }
+
+    fn wanted_base(&self, found: &Found) -> Result<Base> {
         let Some(name) = &self.base else {
             return Ok(Base {
                 commit: found.head.to_string(),

@@ -160,6 +160,13 @@ impl Desk for Live<'_> {
     }
 
     fn open_gate(&mut self, text: &str) {
+        // What was typed before this was shown cannot be about it.
+        while self
+            .screen
+            .prompt
+            .as_mut()
+            .is_some_and(|prompt| prompt.line().is_some())
+        {}
         self.summary.set_message("waits for you");
         self.print(&plain(text));
         if self.screen.prompt.is_some() {
