@@ -5,6 +5,7 @@ mod checks;
 mod gate;
 mod kills;
 mod leader;
+mod overreach;
 mod places;
 mod plans;
 mod shop;

@@ -66,6 +66,30 @@ impl Repo {
             .collect())
     }
 
+    /// Repositories in the repository that a commit brings along since it and `other` went apart, and does not register
+    /// as submodules: whoever gets the commit gets nothing but their names.
+    pub fn nested_since_fork(
+        &self,
+        other: &CommitId,
+        commit: &CommitId,
+    ) -> Result<Vec<String>, GitError> {
+        let listed = self
+            .call()
+            .args(["diff", "--raw", "-z", "--no-ext-diff", "--no-renames"])
+            .arg(format!("{other}...{commit}"))
+            .arg("--")
+            .text()?;
+        let mut fields = listed.split('\0');
+        let (mut nested, mut registers) = (Vec::new(), false);
+        while let (Some(modes), Some(path)) = (fields.next(), fields.next()) {
+            registers |= path == ".gitmodules";
+            if modes.starts_with(":000000 160000") {
+                nested.push(path.to_owned());
+            }
+        }
+        Ok(if registers { Vec::new() } else { nested })
+    }
+
     /// The files that a commit has, by path.
     pub fn tracked_files(&self, commit: &CommitId) -> Result<Vec<String>, GitError> {
         let listed = self

@@ -53,6 +53,14 @@ impl Host<'_> {
                 let why = format!("it changes what no worker may change: {file}");
                 return self.give_up(task.id(), &why);
             }
+            let nested = repo.nested_since_fork(&head, &id)?;
+            if !nested.is_empty() {
+                let why = format!(
+                    "it made a repository in the repository, of which nothing but the name would land: {}",
+                    nested.join(", ")
+                );
+                return self.give_up(task.id(), &why);
+            }
         }
         let predicted = integration.predict(&id)?;
         self.record(

@@ -1,0 +1,140 @@
+//! Workers that reach beyond their own worktree with plain git: what they do there counts for nothing.
+
+use super::shop::Shop;
+
+/// One task whose worker runs a command; ROOT is a folder of the test, `$TEAMSTER_TEAM` is the team.
+fn runs(command: &str) -> String {
+    format!("[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = {command:?}\n")
+}
+
+const INTEGRATION: &str = "refs/heads/omc-team/shop/integration";
+const AUTO: [&str; 4] = ["--verify", "grep -q new news.txt", "--approve", "auto"];
+
+#[test]
+fn a_branch_that_a_worker_moved_is_put_back_and_lands_nowhere() {
+    let shop = Shop::in_use();
+    let before = shop.of_user();
+    let script = runs(&format!(
+        "git commit-tree -p HEAD -m evil $(git hash-object -t tree /dev/null) > ROOT/evil; \
+         git update-ref {INTEGRATION} $(cat ROOT/evil)"
+    ));
+    let ran = shop.scripted_run(&script, &AUTO).run().exits(0);
+    assert!(ran.stdout.contains("somebody else moved"), "{}", ran.stdout);
+    assert_eq!(shop.of_user(), before, "nothing landed");
+    let kept = shop.git(&["log", "-1", "--format=%s", "refs/teamster/shop/moved-1"]);
+    assert_eq!(kept, "evil", "and it is not thrown away");
+    shop.is_quiet();
+}
+
+#[test]
+fn what_a_worker_commits_to_the_merged_work_itself_does_not_land() {
+    let shop = Shop::in_use();
+    let script = runs(
+        "echo mended >> news.txt; cd ../integration && echo SECRET > .env && git add -f .env && git -c user.name=x \
+         -c user.email=x@x commit -qm sneaked",
+    );
+    shop.scripted_run(&script, &AUTO).run().exits(0);
+    let files = shop.git(&["ls-tree", "-r", "--name-only", "main"]);
+    assert!(!files.lines().any(|file| file == ".env"), "{files}");
+    assert!(shop.git(&["show", "main:news.txt"]).contains("mended"));
+    let kept = shop.git(&["show", "refs/teamster/shop/moved-1:.env"]);
+    assert_eq!(kept, "SECRET");
+}
+
+#[test]
+fn merged_work_that_a_worker_took_out_again_is_in_what_lands() {
+    let shop = Shop::in_use();
+    let plan = "[[tasks]]\nid = \"a\"\nsubject = \"a\"\n[[tasks]]\nid = \"b\"\nsubject = \"b\"\nblockedBy = [\"a\"]\n";
+    let script = format!(
+        "[[step]]\ntask = \"a\"\ndo = \"edit\"\npath = \"a.txt\"\ncontent = \"a\"\n\
+         [[step]]\ntask = \"b\"\ndo = \"run\"\ncommand = \"git update-ref {INTEGRATION} main\"\n\
+         [[step]]\ntask = \"b\"\ndo = \"edit\"\npath = \"b.txt\"\ncontent = \"b\"\n"
+    );
+    let plan = shop.plan(plan);
+    let more = [AUTO.as_slice(), &["--plan", &plan]].concat();
+    shop.scripted_run(&script, &more).run().exits(0);
+    let files = shop.git(&["ls-tree", "-r", "--name-only", "main"]);
+    for file in ["a.txt", "b.txt"] {
+        assert!(files.lines().any(|found| found == file), "{files}");
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_the_integration_worktree_leads_to_no_harm() {
+    let shop = Shop::in_use();
+    let before = shop.of_user();
+    let script = runs("cd .. && mv integration gone && ln -s ../../.. integration");
+    let ran = shop.scripted_run(&script, &AUTO).run();
+    assert_ne!(ran.code, Some(0), "{}", ran.stdout);
+    assert_eq!(shop.of_user(), before, "the user's files are as they were");
+    shop.has_drafts();
+}
+
+#[test]
+fn a_check_that_commits_changes_nothing_and_ends() {
+    let shop = Shop::in_use();
+    let script = runs("echo mended >> news.txt");
+    let check =
+        "date +%N > noise; git add noise; git -c user.name=x -c user.email=x@x commit -qm noise";
+    let verify = ["--verify", check, "--approve", "auto"];
+    shop.scripted_run(&script, &verify).run().exits(0);
+    let files = shop.git(&["ls-tree", "-r", "--name-only", "main"]);
+    assert!(!files.lines().any(|file| file == "noise"), "{files}");
+}
+
+#[test]
+fn a_repository_in_the_repository_does_not_land_as_an_empty_name() {
+    let shop = Shop::in_use();
+    let before = shop.of_user();
+    let script = runs(
+        "git init -q sub && echo x > sub/f && git -C sub add f && git -C sub -c user.name=x -c user.email=x@x commit -qm x",
+    );
+    let ran = shop.scripted_run(&script, &AUTO).run().exits(14);
+    assert!(
+        ran.stdout.contains("repository in the repository"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(shop.of_user(), before);
+}
+
+#[test]
+fn work_that_changed_nothing_is_no_success_while_a_check_fails() {
+    let shop = Shop::in_use();
+    let verify = ["--verify", "grep -q mended news.txt", "--approve", "auto"];
+    let ran = shop.scripted_run(&runs("true"), &verify).run().exits(11);
+    assert!(ran.stderr.contains("nothing was changed"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_somebody_adds_to_a_run_by_hand_is_merged_too() {
+    let shop = Shop::in_use();
+    let script = "[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = \"touch ROOT/at-work; until test -e ROOT/go; do sleep 0.02; done; \
+         echo mended >> news.txt\"\n[[step]]\ntask = \"by hand\"\ndo = \"edit\"\npath = \"hand.txt\"\ncontent = \"made by hand\"\n";
+    let mut run = shop.scripted_run(script, &AUTO).spawn();
+    shop.until("the worker", || shop.aside().join("at-work").exists());
+    shop.run(&["task", "create", "--team", "shop", "--subject", "by hand"])
+        .exits(0);
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    assert!(run.wait().unwrap().success());
+    assert_eq!(shop.git(&["show", "main:hand.txt"]), "made by hand");
+}
+
+#[test]
+fn a_branch_that_was_moved_back_is_not_brought_forward_again() {
+    let shop = Shop::new();
+    shop.project.write("late.txt", "to be dropped\n");
+    shop.git(&["add", "late.txt"]);
+    shop.git(&["commit", "--quiet", "--message", "To be dropped"]);
+    shop.scripted_run(&runs("echo mended >> news.txt"), &["--approve", "never"])
+        .run()
+        .exits(0);
+    let commit = shop.asked();
+    shop.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    let before = shop.of_user();
+    let told = shop
+        .run(&["approve", "--team", "shop", "--commit", &commit])
+        .exits(4);
+    assert!(told.stderr.contains("moved back"), "{}", told.stderr);
+    assert_eq!(shop.of_user(), before);
+}
