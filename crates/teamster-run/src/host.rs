@@ -12,6 +12,7 @@ mod budget;
 mod checking;
 mod ending;
 mod gate;
+mod landing;
 mod merging;
 mod own;
 mod planning;

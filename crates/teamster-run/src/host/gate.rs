@@ -1,13 +1,13 @@
 //! The gate: a person decides about one commit, once, and what they decided is carried out.
 
 use serde_json::{Value, json};
-use teamster_isolate::git::{CommitId, Integration, Landed, Merged};
+use teamster_isolate::git::Integration;
 use teamster_party::{Decision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::event::NewEvent;
 use teamster_types::flow::{MAX_REVISIONS, Outcome, Stage};
 use teamster_types::json::Object;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 
 use super::merging::short;
 use super::settled::{hopeless, needs_review, open};
@@ -134,7 +134,7 @@ impl Host<'_> {
     }
 
     /// Asks about a commit; again, if it could not land.
-    fn open_gate(&mut self, commit: &str, refused: Option<&str>) -> Result<Gate> {
+    pub(super) fn open_gate(&mut self, commit: &str, refused: Option<&str>) -> Result<Gate> {
         let charge = charge(&self.story.base, &self.story.checks);
         let verified = self.story.checked.as_deref() == Some(commit) && charge.all_passed();
         let words = match (verified, self.order.verify.is_empty()) {
@@ -290,130 +290,6 @@ impl Host<'_> {
         }
     }
 
-    fn land(&mut self, commit: &str) -> Result<Next> {
-        let branch = self
-            .order
-            .base
-            .as_ref()
-            .and_then(|base| base.branch.clone());
-        let (Some(integration), Some(branch)) = (self.integration.clone(), branch) else {
-            let why = if self.merges() {
-                "approved; no branch was checked out when it began, so the work stays on its own"
-            } else {
-                "approved; the work is in the project's folder"
-            };
-            return self.complete(why);
-        };
-        let Ok(id) = commit.parse::<CommitId>() else {
-            return self.complete("approved");
-        };
-        if let Some(repo) = self.parts.repo
-            && let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))?
-            && repo.is_ancestor(&id, &tip)?
-        {
-            return self.complete(&format!("approved and landed on {branch}"));
-        }
-        if let Some(why) = self.was_moved_back(&branch, &id)? {
-            return self.not_landed(commit, why);
-        }
-        match integration.land(&branch, &id)? {
-            Landed::Done { .. } | Landed::Already => {
-                self.complete(&format!("approved and landed on {branch}"))
-            }
-            Landed::Moved { now } => self.catch_up(&integration, &branch, &now, commit),
-            Landed::Refused { why, command } => self.not_landed(
-                commit,
-                format!("{branch} was not changed: {why}\nwhen that is out of the way: {command}"),
-            ),
-            Landed::Gone => {
-                self.not_landed(commit, format!("there is no branch {branch} any more"))
-            }
-        }
-    }
-
-    /// Why landing would bring back what the user has taken out of the branch since.
-    fn was_moved_back(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
-        let expected = self.story.tip.as_ref().and_then(|tip| tip.parse().ok());
-        let (Some(repo), Some(expected)) = (self.parts.repo, expected) else {
-            return Ok(None);
-        };
-        let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
-            return Ok(None);
-        };
-        if tip == expected || !repo.is_ancestor(&tip, &expected)? {
-            return Ok(None);
-        }
-        Ok(Some(format!(
-            "{branch} was moved back to {} since the work began at {}, and landing would bring back what was taken out; \
-             if that is what you want: git merge {commit}",
-            tip.short(),
-            expected.short()
-        )))
-    }
-
-    /// Nothing has changed, so nothing is decided: the gate is opened again, for any answer.
-    fn not_landed(&mut self, commit: &str, why: String) -> Result<Next> {
-        self.open_gate(commit, Some(&why))?;
-        Ok(Next::Leave(Left::AtGate {
-            commit: commit.to_owned(),
-            exit_code: exit::CONFLICT,
-            why,
-        }))
-    }
-
-    /// The user's branch has got commits that nobody has verified together with ours.
-    fn catch_up(
-        &mut self,
-        integration: &Integration,
-        branch: &str,
-        tip: &CommitId,
-        commit: &str,
-    ) -> Result<Next> {
-        match integration.bring_up_to_date(branch)? {
-            joined @ (Merged::Already | Merged::Made(_)) => {
-                let made = match joined {
-                    Merged::Made(made) => Some(made.to_string()),
-                    // A host that was killed had brought it up to date and could not say so any more.
-                    _ => Some(integration.head()?.to_string()),
-                };
-                self.record(
-                    NewEvent::new("merge.caught_up", HOST)
-                        .with("commit", tip.as_str())
-                        .with("merge", made),
-                )?;
-                let reason = format!("{branch} has moved; it is verified and asked about again");
-                self.enter(Stage::Verify, &reason)?;
-            }
-            Merged::Conflict { files } => {
-                let files: Vec<String> = files
-                    .iter()
-                    .map(|file| file.to_string_lossy().into_owned())
-                    .collect();
-                let is_made = |task: &Task| task.ours("update") == Some(&json!(tip.as_str()));
-                let tasks = self.tasks()?;
-                match tasks.iter().find(|task| is_made(task)) {
-                    None => self.add_task(updating(branch, tip, &files))?,
-                    Some(task) if task.status() == Status::Completed => {
-                        let why = format!(
-                            "what is new on {branch} conflicts with the work in {}, and task {}, which was to bring \
-                             them together, has not; merge {} by hand on top of the work, or revise it",
-                            files.join(", "),
-                            task.id(),
-                            tip.short()
-                        );
-                        return self.not_landed(commit, why);
-                    }
-                    Some(_) => {}
-                }
-                let reason = format!("{branch} has moved and conflicts with the team's work");
-                self.enter(Stage::Execute, &reason)?;
-            }
-        }
-        self.gate_shown = None;
-        self.not_landed = true;
-        Ok(Next::GoOn)
-    }
-
     fn reject(&mut self, rollback: bool, why: &str) -> Result<Next> {
         if !rollback {
             self.finish(Outcome::Rejected, "rejected", exit::REJECTED, why)?;
@@ -480,28 +356,6 @@ fn revising(gate: &str, text: &str, task: &str) -> NewTask {
              was: {}",
             short(text, 6_000),
             short(task, 2_000)
-        ),
-        notes,
-        ..NewTask::default()
-    }
-}
-
-fn updating(branch: &str, tip: &CommitId, files: &[String]) -> NewTask {
-    let list = files
-        .iter()
-        .take(100)
-        .fold(String::new(), |list, file| list + "- " + file + "\n");
-    let mut notes = Object::new();
-    notes.insert("update".into(), json!(tip.as_str()));
-    NewTask {
-        subject: short(
-            &format!("Bring in what is new on {branch}"),
-            SUBJECT_LIMIT - 1,
-        ),
-        description: format!(
-            "The branch {branch} has got commits that conflict with the team's work. Your worktree has the team's work. \
-             Run `git merge {tip}`, resolve the conflicts so that what both sides wanted holds, and commit the merge. \
-             Both sides changed:\n\n{list}"
         ),
         notes,
         ..NewTask::default()
