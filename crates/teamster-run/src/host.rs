@@ -284,11 +284,6 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// What has happened.
-    pub fn story(&self) -> &Story {
-        &self.story
-    }
-
     /// Says in the journal that there is a host now, and makes the place where work comes together.
     fn begin(&mut self) -> Result<()> {
         self.end_what_was_under_way();

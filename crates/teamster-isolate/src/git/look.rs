@@ -12,6 +12,15 @@ use super::names::{CommitId, head_ref, integration_branch, moved_ref, rejected_r
 use super::repo::Repo;
 use super::worktree::{Worktree, hold, team_folder, vanished};
 
+/// The names in a list that zero bytes end.
+fn names(listed: &[u8]) -> Vec<String> {
+    listed
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect()
+}
+
 impl Repo {
     /// How many files of the user's are not committed: changed, staged or new. Nothing is touched, not even the index.
     pub fn uncommitted(&self) -> Result<usize, GitError> {
@@ -40,11 +49,7 @@ impl Repo {
             .args(["diff", "--name-only", "-z", "--no-ext-diff"])
             .args([from.as_str(), to.as_str(), "--"])
             .bytes()?;
-        Ok(listed
-            .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty())
-            .map(|name| String::from_utf8_lossy(name).into_owned())
-            .collect())
+        Ok(names(&listed))
     }
 
     /// The files that a commit changed since it and `other` went apart.
@@ -59,11 +64,7 @@ impl Repo {
             .arg(format!("{other}...{commit}"))
             .arg("--")
             .bytes()?;
-        Ok(listed
-            .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty())
-            .map(|name| String::from_utf8_lossy(name).into_owned())
-            .collect())
+        Ok(names(&listed))
     }
 
     /// Repositories in the repository that a commit brings along since it and `other` went apart, and does not register
@@ -96,11 +97,7 @@ impl Repo {
             .call()
             .args(["ls-tree", "-r", "--name-only", "-z", commit.as_str()])
             .bytes()?;
-        Ok(listed
-            .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty())
-            .map(|name| String::from_utf8_lossy(name).into_owned())
-            .collect())
+        Ok(names(&listed))
     }
 
     /// Where the work of a run is kept that a person did not want, by the name of a reference.
