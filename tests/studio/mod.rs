@@ -1,6 +1,7 @@
 //! Studio: the page's API, its door, its stream, and the terminal view, with the real binary.
 
 mod acting;
+mod demo;
 mod door;
 mod facts;
 mod hostile;
@@ -55,7 +56,11 @@ impl Studio {
         let port = port.to_string();
         let words = ["studio", "--json", "--port", port.as_str()];
         let call = project.call(words.iter().chain(more));
-        let child = call.spawn_into(file);
+        Self::of(call.spawn_into(file), printed)
+    }
+
+    /// A server that prints its first line into this file.
+    fn of(child: Child, printed: std::path::PathBuf) -> Self {
         let said = wait_for("the first line", || {
             let text = std::fs::read_to_string(&printed).unwrap();
             let line = text.split_once('\n')?.0.to_owned();

@@ -11,17 +11,21 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::facts::in_the_middle;
 use super::wait_for;
-use crate::kit::TestProject;
+use crate::kit::{Call, TestProject};
 
 /// A program on a terminal, and what its screen shows.
-struct Terminal {
+pub struct Terminal {
     child: Child,
     keys: File,
     screen: Arc<Mutex<vt100::Parser>>,
 }
 
 impl Terminal {
-    fn start(project: &TestProject, words: &[&str]) -> Self {
+    pub fn start(project: &TestProject, words: &[&str]) -> Self {
+        Self::of_call(project.call(words))
+    }
+
+    pub fn of_call(call: Call) -> Self {
         let main: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&main).unwrap();
         unlockpt(&main).unwrap();
@@ -35,7 +39,7 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(&main, size).unwrap();
-        let mut command = project.call(words).command();
+        let mut command = call.command();
         command.env("TERM", "xterm-256color");
         command.stdin(open()).stdout(open()).stderr(open());
         let child = command.spawn().unwrap();
@@ -61,7 +65,7 @@ impl Terminal {
         }
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
 
@@ -70,7 +74,7 @@ impl Terminal {
         screen.screen().rows(0, 80).collect()
     }
 
-    fn wait_for(&self, words: &str) {
+    pub fn wait_for(&self, words: &str) {
         let found = || self.text().contains(words).then_some(());
         let until = std::time::Instant::now() + super::PATIENCE;
         while found().is_none() {
@@ -87,7 +91,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    fn ends(mut self) {
+    pub fn ends(mut self) {
         let status = wait_for("the program's end", || self.child.try_wait().unwrap());
         assert!(status.success(), "{status}");
         // What it last wrote may still be on its way to the screen.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use teamster_agents::Usage;
 use teamster_types::TaskId;
 use teamster_types::event::Event;
+use teamster_types::used::Used;
 
 pub use budget::{Budget, Exceeded, Limit};
 
@@ -99,24 +100,20 @@ impl Cost {
 
     /// From the data of a `usage` event. Figures that are none count as not told.
     fn from_event(data: &serde_json::Map<String, Value>) -> Self {
-        let at_least = data.get("atLeast").and_then(Value::as_bool) == Some(true);
-        let count = |key: &str| data.get(key).and_then(Value::as_u64);
-        let tokens = count("tokensIn").or(count("tokensOut")).map(|_| Usage {
-            input: count("tokensIn").unwrap_or(0),
-            cached_input: count("cachedIn").unwrap_or(0),
-            cache_write: count("cacheWrite").unwrap_or(0),
-            output: count("tokensOut").unwrap_or(0),
-            reasoning: count("reasoning").unwrap_or(0),
+        let used = Used::of(data);
+        let tokens = used.tokens.map(|tokens| Usage {
+            input: tokens.input,
+            cached_input: tokens.cached_input,
+            cache_write: tokens.cache_write,
+            output: tokens.output,
+            reasoning: tokens.reasoning,
         });
-        let money = data
-            .get("usd")
-            .and_then(Value::as_f64)
-            .and_then(Money::from_usd);
+        let money = used.usd.and_then(Money::from_usd);
         Self {
             tokens,
-            tokens_at_least: at_least || tokens.is_none(),
+            tokens_at_least: used.at_least || tokens.is_none(),
             money,
-            money_at_least: at_least || money.is_none(),
+            money_at_least: used.at_least || money.is_none(),
         }
     }
 }

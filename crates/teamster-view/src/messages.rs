@@ -20,10 +20,34 @@ pub fn to_json(filed: &Filed) -> Value {
     Value::Object(object)
 }
 
-/// Messages that should have been read by now and were not.
+/// What workers report to the lead. The host of a run is told by the journal, and leaves the boxes to people.
+const REPORTS: [&str; 9] = [
+    "ready",
+    "idle",
+    "heartbeat",
+    "task_complete",
+    "task_failed",
+    "all_tasks_complete",
+    "shutdown_ack",
+    "drain_ack",
+    "error",
+];
+
+/// Messages that should have been read by now and were not. Nobody waits for those of a run that is over.
 pub fn overdue(read: &dyn Read, team: &TeamName) -> Result<Vec<Filed>> {
     let now = read.now();
     let due = i64::try_from(DELIVERY_DUE.as_millis()).unwrap_or(i64::MAX);
     let before = teamster_types::Time::from_millis(now.as_millis().saturating_sub(due));
-    read.undelivered(team, before)
+    let mut waiting = read.undelivered(team, before)?;
+    if !waiting.is_empty()
+        && let Some(last) = read.last_of(team, &["run."])?
+    {
+        let is_over = last.kind == "run.finished";
+        waiting.retain(|filed| {
+            let is_report = REPORTS.contains(&filed.message.kind());
+            let came_later = filed.message.timestamp().is_some_and(|sent| sent > last.ts);
+            !(is_over && !came_later || is_report && filed.mailbox.starts_with("outbox/"))
+        });
+    }
+    Ok(waiting)
 }

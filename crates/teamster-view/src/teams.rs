@@ -119,7 +119,8 @@ fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
         Kind::Claude => Lead::find(read, team.as_str(), config).is_alive(),
         Kind::Teamster => {
             let host = config.host();
-            host.is_some_and(|host| read.life(&host) == Life::Alive)
+            // Whoever hosted a run that is over may do other things now.
+            host.is_some_and(|host| read.life(&host) == Life::Alive) && !has_finished(read, team)
         }
     }
 }

@@ -1,10 +1,11 @@
 //! How each worker is, with the evidence.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde::Serialize;
 use teamster_store::{Damaged, Read, Result};
+use teamster_types::event::Event;
 use teamster_types::health::{Limits, Verdict, assess};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
@@ -12,6 +13,11 @@ use teamster_types::team::{Kind, Member, TeamConfig};
 use teamster_types::{TaskId, TeamName, Time};
 
 use crate::native::Lead;
+
+/// The status of a worker that has ended in order.
+const STOPPED: &str = "stopped";
+/// So many events at the end of a journal are asked for who has ended.
+const ENDS_WITHIN: usize = 500;
 
 /// One worker, as `worker list` and `status` show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,10 +70,22 @@ pub fn list(
         .collect();
     let mut rows = Vec::new();
     let mut lead = None;
+    let mut ends = None;
     for member in config.members() {
         let beat = beats.remove(&member.name);
         let is_native = config.kind() == Kind::Claude && beat.is_none();
+        let is_away = beat.is_none() && !is_native;
         let mut row = row(read, Some(&member), beat, limits);
+        if is_away {
+            let ends = match &ends {
+                Some(ends) => ends,
+                None => ends.insert(Ends::of(read, team)?),
+            };
+            if let Some(evidence) = ends.of_worker(&member.name) {
+                row.status = Some(STOPPED);
+                row.evidence = vec![evidence];
+            }
+        }
         if is_native {
             let lead = lead.get_or_insert_with(|| Lead::find(read, team.as_str(), config));
             let assessment = lead.assess(read, &member);
@@ -83,6 +101,28 @@ pub fn list(
         rows.push(row(read, None, Some(beat), limits));
     }
     Ok(Workers { rows, problems })
+}
+
+/// Who has ended in order, as far as the end of the journal tells: a worker that does takes its heartbeat away.
+struct Ends(HashMap<String, Event>);
+
+impl Ends {
+    fn of(read: &dyn Read, team: &TeamName) -> Result<Self> {
+        let events = read.last_events(team, ENDS_WITHIN)?.events.into_iter();
+        let steps = events.filter(|event| event.kind.starts_with("worker."));
+        Ok(Self(
+            steps.map(|event| (event.actor.clone(), event)).collect(),
+        ))
+    }
+
+    fn of_worker(&self, name: &str) -> Option<String> {
+        let event = self.0.get(name)?;
+        let reason = event.data.get("reason").and_then(|reason| reason.as_str());
+        (event.kind == "worker.stopped").then(|| match reason {
+            Some(reason) if !reason.is_empty() => format!("it ended in order: {reason}"),
+            _ => "it ended in order".to_owned(),
+        })
+    }
 }
 
 fn row(
@@ -122,6 +162,20 @@ fn row(
 }
 
 impl WorkerRow {
+    /// How it is, in one word for people: somebody who has ended in order is not in doubt.
+    pub fn word(&self) -> &'static str {
+        if self.has_stopped() {
+            STOPPED
+        } else {
+            self.verdict.as_str()
+        }
+    }
+
+    /// Whether it has ended in order.
+    pub fn has_stopped(&self) -> bool {
+        self.status == Some(STOPPED)
+    }
+
     /// Whether a person should look at it. A member that was never started is no problem.
     pub fn needs_a_person(&self) -> bool {
         match self.verdict {

@@ -31,6 +31,11 @@ pub const TMUX: &str = "TMUX";
 /// Where tmux keeps the sockets of its servers.
 pub const TMUX_TMPDIR: &str = "TMUX_TMPDIR";
 
+/// Where a desktop draws: set where a browser can open.
+pub const DISPLAY: &str = "DISPLAY";
+/// The same for desktops of the newer kind.
+pub const WAYLAND_DISPLAY: &str = "WAYLAND_DISPLAY";
+
 /// Where a user's sockets may lie.
 pub const RUN_FOLDER: &str = "XDG_RUNTIME_DIR";
 

@@ -1,6 +1,6 @@
 // Which colour and which sign a state has, everywhere the same.
 
-import type { MergeState, SpanEnd, State, Verdict, VerificationState, Viewed } from "../api";
+import type { MergeState, SpanEnd, State, Verdict, VerificationState, Viewed, Worker } from "../api";
 
 /** A colour by its meaning, and a sign that tells the same without it. */
 export interface Tone {
@@ -26,6 +26,12 @@ export const VERDICT: Record<Verdict, Tone> = {
   dead: tone("bad", "✕"),
   unknown: tone("calm", "○"),
 };
+
+/** How a worker is: one that has ended in order is not in doubt. */
+export function conditionOf(worker: Worker): Tone & { word: string } {
+  if (worker.verdict === "unknown" && worker.status === "stopped") return { ...tone("calm", "■"), word: "stopped" };
+  return { ...toneOf(VERDICT, worker.verdict), word: worker.verdict };
+}
 
 export const STATE: Record<State, Tone> = {
   claimable: tone("ready", "○"),

@@ -132,6 +132,7 @@ export const en = {
   "verdict.hung": "hung",
   "verdict.dead": "dead",
   "verdict.unknown": "unknown",
+  "verdict.stopped": "ended",
 
   "worker.task": "Task",
   "worker.idle": "No task",

@@ -134,6 +134,7 @@ export const ko: Record<Key, string> = {
   "verdict.hung": "멈춤",
   "verdict.dead": "죽음",
   "verdict.unknown": "알 수 없음",
+  "verdict.stopped": "종료됨",
 
   "worker.task": "작업",
   "worker.idle": "작업 없음",

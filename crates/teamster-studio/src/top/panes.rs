@@ -54,7 +54,7 @@ fn worker_line<'a>(scene: &Scene, worker: &Worker, is_selected: bool) -> Line<'a
     let line = vec![
         Span::raw(format!("{mark}{:<12} ", words::line(&worker.name))),
         Span::styled(
-            format!("{:<11} ", worker.verdict.as_str()),
+            format!("{:<11} ", worker.word()),
             Style::new().fg(colour_of(worker.verdict)),
         ),
         Span::raw(format!("{since:>4} {does}")),

@@ -44,10 +44,11 @@ pub(super) fn spent(spent: &Spent) -> String {
     if spent.reports == 0 {
         return String::new();
     }
-    let mut text = format!("{} tokens", thousands(spent.tokens));
+    let least = |is: bool| if is { "≥" } else { "" };
+    let tokens = thousands(spent.tokens);
+    let mut text = format!("{}{tokens} tokens", least(spent.at_least));
     if let Some(cost) = spent.cost_usd {
-        let least = if spent.at_least { "≥" } else { "" };
-        let _ = write!(text, "  {least}${cost:.2}");
+        let _ = write!(text, "  {}${cost:.2}", least(spent.cost_at_least));
     }
     text
 }

@@ -101,7 +101,9 @@ impl Desk {
 
     /// How many clients listen.
     pub fn listeners(&self) -> usize {
-        self.lock().subscribers.len()
+        let inner = self.lock();
+        let here = inner.subscribers.iter().filter(|one| !one.is_gone());
+        here.count()
     }
 
     /// The team as it is now.
@@ -275,10 +277,11 @@ impl Desk {
         let gone = Gone {
             message: format!("team {} is not there any more", self.team),
         };
+        // First: whoever hears it and asks again must not be answered from here.
+        self.close();
         let mut inner = self.lock();
         inner.tell_all(&message("gone", None, &gone));
         inner.subscribers.clear();
-        self.close();
     }
 }
 

@@ -90,7 +90,10 @@ impl Hub {
     /// How many clients listen, to everything and to each team.
     pub fn listeners(&self) -> usize {
         let shown = self.lock();
-        let own = shown.subscribers.len() + shown.sessions.len();
+        let here = |subscriber: &&Subscriber| !subscriber.is_gone();
+        let own = shown.subscribers.iter().filter(here).count();
+        let of_sessions = shown.sessions.iter().map(|(_, subscriber, _)| subscriber);
+        let own = own + of_sessions.filter(here).count();
         drop(shown);
         let desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
         own + desks.values().map(|desk| desk.listeners()).sum::<usize>()

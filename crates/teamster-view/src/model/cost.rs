@@ -20,8 +20,10 @@ pub struct Spent {
     pub output: u64,
     /// In US dollars; `null` when no client told any price.
     pub cost_usd: Option<f64>,
-    /// Some of it is a lower bound: a client ended before it told its sum, or told no price.
+    /// The tokens are a lower bound: a client ended before it told its sum, or told none.
     pub at_least: bool,
+    /// The money is a lower bound: the same, or a client told no price.
+    pub cost_at_least: bool,
     /// How many times a client told what it used.
     pub reports: u64,
 }

@@ -142,6 +142,14 @@ impl Worker {
         }
     }
 
+    /// How it is, in one word for people.
+    pub fn word(&self) -> &str {
+        match (&self.status, self.verdict) {
+            (Some(status), Verdict::Unknown) if status == "stopped" => status,
+            _ => self.verdict.as_str(),
+        }
+    }
+
     /// The present, as every surface tells it.
     pub(crate) fn of(row: WorkerRow) -> Self {
         Self {

@@ -173,7 +173,7 @@ impl Story {
             _ => is_over.then_some(event.ts),
         };
         if what == "created"
-            && let Some(Value::String(fixes)) = task.ours("fixes")
+            && let Some(Value::String(fixes)) = task.ours("resolves")
         {
             times.fixes = fixes.parse().ok();
         }

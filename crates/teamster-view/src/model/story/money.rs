@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use teamster_types::TaskId;
 use teamster_types::event::Event;
+use teamster_types::used::Used;
 
 use super::text;
 use crate::model::cost::{Cost, CostPoint, Exhausted, Spent, TaskCost};
@@ -90,30 +91,24 @@ impl Money {
 
 /// Adds what one event of the type `usage` tells.
 pub(super) fn add(spent: &mut Spent, event: &Event) {
-    let usage = event.data.get("usage");
-    let count = |key: &str| {
-        usage
-            .and_then(|usage| usage.get(key)?.as_u64())
-            .unwrap_or(0)
-    };
-    let kinds = [
-        (&mut spent.input, count("input")),
-        (&mut spent.cached_input, count("cachedInput")),
-        (&mut spent.cache_write, count("cacheWrite")),
-        (&mut spent.output, count("output")),
-    ];
-    let mut told = 0_u64;
-    for (sum, more) in kinds {
-        *sum = sum.saturating_add(more);
-        told = told.saturating_add(more);
+    let used = Used::of(&event.data);
+    if let Some(tokens) = used.tokens {
+        for (sum, more) in [
+            (&mut spent.input, tokens.input),
+            (&mut spent.cached_input, tokens.cached_input),
+            (&mut spent.cache_write, tokens.cache_write),
+            (&mut spent.output, tokens.output),
+        ] {
+            *sum = sum.saturating_add(more);
+            spent.tokens = spent.tokens.saturating_add(more);
+        }
     }
-    spent.tokens = spent.tokens.saturating_add(told);
-    let cost = event.data.get("costUsd").and_then(Value::as_f64);
-    match cost {
-        Some(cost) => *spent.cost_usd.get_or_insert(0.0) += cost,
-        // Where some runs have a price and others have none, the sum is a lower bound.
-        None => spent.at_least |= told > 0 && spent.cost_usd.is_some(),
+    if let Some(usd) = used.usd {
+        // To the billionth: sums must not depend on their order.
+        let sum = spent.cost_usd.unwrap_or(0.0) + usd;
+        spent.cost_usd = Some((sum * 1e9).round() / 1e9);
     }
-    spent.at_least |= event.data.get("atLeast") == Some(&Value::Bool(true));
+    spent.at_least |= used.at_least || used.tokens.is_none();
+    spent.cost_at_least |= used.at_least || used.usd.is_none();
     spent.reports += 1;
 }

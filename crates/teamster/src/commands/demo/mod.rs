@@ -1,6 +1,7 @@
 //! `teamster demo`
 
 mod files;
+mod showing;
 mod words;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ use crate::error::{CommandError, ErrorKind, Result};
 use crate::identity::Identity;
 use crate::output::Output;
 use crate::shown::plain;
+use showing::Showing;
 use words::Words;
 
 /// The name of the demo's own team.
@@ -29,8 +31,8 @@ const TEAM: &str = "demo";
 ///
 /// Makes a small project with failing tests in a new folder and runs a team of three on it, as `teamster run` would: two
 /// of them come into conflict, and a check finds something that has to be mended. The workers play a script instead of
-/// asking a model; everything else is real. It takes less than a minute, everything stays in that folder, and the
-/// command that does the same is shown.
+/// asking a model; everything else is real. Studio shows it live. It takes less than a minute, everything stays in that
+/// folder, and the command that does the same is shown.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +45,7 @@ pub struct Demo {
     /// Only make the project and show the command; start nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not open Studio; nothing opens it yet, `teamster studio` shows the demo too
+    /// Do not show it in Studio
     #[arg(long)]
     no_studio: bool,
     /// The folder is made and the environment is set: run
@@ -61,7 +63,7 @@ struct Same {
 impl Demo {
     pub fn run(self, out: Output) -> Result {
         match &self.made {
-            Some(folder) => go(out, folder),
+            Some(folder) => go(out, folder, self.no_studio),
             None => self.make(out),
         }
     }
@@ -96,6 +98,9 @@ impl Demo {
             )
         })?;
         let mut args: Vec<OsString> = vec!["demo".into(), "--made".into(), folder.into()];
+        if self.no_studio {
+            args.push("--no-studio".into());
+        }
         if out.is_json() {
             args.push("--json".into());
         }
@@ -108,7 +113,7 @@ impl Demo {
 }
 
 /// Runs the team, in the environment that [`Demo::make`] has set.
-fn go(out: Output, folder: &Path) -> Result {
+fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
     let context = Context::find_checked(out)?;
     let words = Words::new(folder);
     let team: TeamName = TEAM.parse()?;
@@ -117,6 +122,11 @@ fn go(out: Output, folder: &Path) -> Result {
     args.extend(["--team".to_owned(), TEAM.to_owned()]);
     let same = Same::try_parse_from(args)
         .map_err(|error| CommandError::new(ErrorKind::Failed, error.to_string()))?;
+    let showing = if no_studio {
+        None
+    } else {
+        Showing::begin(&context)?
+    };
     same.run.run(&context).map_err(|error| {
         error.hint(format!(
             "everything is in {}; to go on with it:\n{}",
@@ -129,8 +139,12 @@ fn go(out: Output, folder: &Path) -> Result {
     report.push(layout::REPORT);
     out.answer(
         || json!({ "type": "demo_ended", "folder": folder, "project": words.project, "report": report }),
-        || plain(&words.end(&report)),
-    )
+        || plain(&words.end(&report, showing.is_some())),
+    )?;
+    if let Some(showing) = showing {
+        showing.until_nobody_looks(&context);
+    }
+    Ok(())
 }
 
 /// Variables that are about another team, project or setting. Those by which a worker is known stay.

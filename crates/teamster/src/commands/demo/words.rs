@@ -40,6 +40,8 @@ pub struct Words {
     pub command: String,
     /// What goes on with it if it is stopped.
     pub resume: String,
+    /// What shows it afterwards.
+    studio: String,
 }
 
 impl Words {
@@ -55,6 +57,7 @@ impl Words {
         Self {
             command: format!("{start} run {}", args.join(" ")),
             resume: format!("{enter} && {start} run --resume {TEAM}"),
+            studio: format!("{enter} && {start} studio"),
             folder: folder.to_owned(),
             project,
         }
@@ -94,11 +97,19 @@ impl Words {
         )
     }
 
-    pub fn end(&self, report: &Path) -> String {
+    pub fn end(&self, report: &Path, was_shown: bool) -> String {
+        let again = if was_shown {
+            format!(
+                "To look at it again, back to any moment:\n\n  {}\n\n",
+                self.studio
+            )
+        } else {
+            String::new()
+        };
         let project = quoted(&self.project.display().to_string());
         format!(
             "\nThe report is {}\nThe work is on main: `git -C {project} log --graph --oneline` shows the merges, \
-             `sh {project}/test.sh` passes.\nNothing of it runs any more; all of it is in {}\n",
+             `sh {project}/test.sh` passes.\n{again}Nothing of it runs any more; all of it is in {}\n",
             report.display(),
             self.folder.display()
         )

@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::trust;
 
+pub(super) use desk::Signals;
 pub(super) use detached::begin as begin_detached;
 use hosting::host;
 pub(super) use hosting::{host_seated, order_of, seat};

@@ -47,6 +47,12 @@ impl Words {
             "task.completed" => format!("{} has done task {}", event.actor, task()),
             "task.failed" => format!("task {} failed: {}", task(), get("error")),
             "task.requeued" => format!("task {} goes back to the others", task()),
+            // What an agent says to whoever leads it is for the person at this desk.
+            "message.sent"
+                if get("messageType") == "message" && ["lead", "user"].contains(&get("to")) =>
+            {
+                format!("{} says: {}", event.actor, get("content"))
+            }
             "merge.merged" => format!("task {} is merged", task()),
             "merge.conflict" => format!(
                 "task {} conflicts with what is merged, in {}{}",

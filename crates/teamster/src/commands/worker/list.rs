@@ -144,7 +144,7 @@ pub fn table(rows: &[WorkerRow], now: Time) -> Table {
         table.row([
             viewed_line(&row.name).into(),
             fit(&viewed_line(&row.provider), PROVIDER_WIDTH).into(),
-            Cell::new(row.verdict.as_str(), tone(row.verdict)),
+            Cell::new(row.word(), tone(row.verdict)),
             row.status.unwrap_or_default().into(),
             task.map_or("", |id| id.as_str()).into(),
             ago(now, row.last_poll_at).into(),

@@ -53,7 +53,7 @@ impl Show {
                 let mut text = String::new();
                 if let Some(row) = &row {
                     let now = read.now();
-                    let _ = writeln!(text, "{}  {}", viewed_line(&row.name), row.verdict);
+                    let _ = writeln!(text, "{}  {}", viewed_line(&row.name), row.word());
                     let _ = writeln!(
                         text,
                         "  why       {}",

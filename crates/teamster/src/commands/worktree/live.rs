@@ -52,7 +52,9 @@ impl Live {
 
     fn worker(&self, worker: &WorkerName) -> Option<String> {
         let row = self.rows.iter().find(|row| row.name == worker.as_str());
-        if let Some(row) = row.filter(|row| row.status.is_some() && row.verdict != Verdict::Dead) {
+        if let Some(row) = row.filter(|row| {
+            row.status.is_some() && !row.has_stopped() && row.verdict != Verdict::Dead
+        }) {
             let evidence = row.evidence.join(", ");
             return Some(format!(
                 "its worker is {}: {evidence}",

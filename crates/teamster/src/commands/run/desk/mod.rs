@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::notify::{Kind, notify};
 use crate::trust;
 use prompt::Prompt;
-use signals::Signals;
+pub use signals::Signals;
 
 /// What every desk has.
 pub struct Screen<'a> {

@@ -35,6 +35,11 @@ impl Signals {
         Self { level }
     }
 
+    /// Whether an end was wanted at all.
+    pub fn is_told(&self) -> bool {
+        self.level.load(Ordering::SeqCst) > 0
+    }
+
     /// How urgently the run is to stop.
     pub fn wish(&self) -> Wish {
         match self.level.load(Ordering::SeqCst) {

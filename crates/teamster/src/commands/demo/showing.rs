@@ -1,0 +1,98 @@
+//! Studio beside a demo: it is served by the demo's own process, so nothing of it is left when the demo ends.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use teamster_studio::server;
+use teamster_studio::watch::Hub;
+
+use super::super::run::Signals;
+use super::super::studio::{Opened, in_browser};
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::Result;
+
+/// A page that is loaded anew is away for less than this.
+const AWAY: Duration = Duration::from_secs(3);
+const BEAT: Duration = Duration::from_millis(200);
+
+/// A page that shows the demo.
+pub struct Showing {
+    hub: Arc<Hub>,
+}
+
+impl Showing {
+    /// Begins to show, and says where. A demo whose page cannot be shown is a demo all the same.
+    pub fn begin(context: &Context) -> Result<Option<Self>> {
+        let opened = server::listen(0)
+            .map_err(super::super::studio::no_port)
+            .and_then(|listener| {
+                Opened::at(
+                    context,
+                    listener,
+                    std::slice::from_ref(&context.layout.project),
+                )
+            });
+        let studio = match opened {
+            Ok(studio) => studio,
+            Err(error) => {
+                context.out.remark(&format!(
+                    "Studio cannot show this demo: {}",
+                    error.message()
+                ));
+                return Ok(None);
+            }
+        };
+        let is_opening = context.out.is_screen() && has_desktop();
+        context.out.answer(
+            || {
+                let mut said = studio.json();
+                said["type"] = json!("studio");
+                said
+            },
+            || {
+                let how = if is_opening {
+                    "it opens in your browser"
+                } else {
+                    "open it in a browser on this machine"
+                };
+                format!("Watch it in Studio ({how}):\n\n  {}\n\n", studio.url)
+            },
+        )?;
+        let hub = studio.hub();
+        if is_opening {
+            let url = studio.url.clone();
+            // A desktop may take its time; the demo does not wait for it.
+            std::thread::spawn(move || in_browser(&url));
+        }
+        std::thread::spawn(move || studio.serve());
+        Ok(Some(Self { hub }))
+    }
+
+    /// Stays for as long as a person at a terminal has the page open; Ctrl-C ends that, too.
+    pub fn until_nobody_looks(&self, context: &Context) {
+        if !context.out.is_screen() || self.hub.listeners() == 0 {
+            return;
+        }
+        context
+            .out
+            .remark("You are looking at it in Studio: close the page or press Ctrl-C to end.");
+        let signals = Signals::listen();
+        let mut seen = Instant::now();
+        while !signals.is_told() && seen.elapsed() < AWAY {
+            if self.hub.listeners() > 0 {
+                seen = Instant::now();
+            }
+            std::thread::sleep(BEAT);
+        }
+    }
+}
+
+/// Whether there is a desktop that a browser could open on. A text browser in this very terminal is not meant.
+fn has_desktop() -> bool {
+    cfg!(target_os = "macos")
+        || [env_vars::DISPLAY, env_vars::WAYLAND_DISPLAY]
+            .into_iter()
+            .any(|name| env_vars::get(name).is_some_and(|value| !value.is_empty()))
+}

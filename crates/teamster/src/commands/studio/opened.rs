@@ -1,0 +1,111 @@
+//! A Studio that listens: what `teamster studio` serves for good and `teamster demo` for as long as it runs.
+
+use std::ffi::OsString;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use teamster_store::{Clock, FileStore, SystemClock};
+use teamster_studio::keys::Keys;
+use teamster_studio::server::{self, Studio as Server};
+use teamster_studio::watch::{Hub, Settings};
+
+use super::acts::Acts;
+use super::memory;
+use crate::context::Context;
+use crate::env_vars;
+use crate::error::{CommandError, ErrorKind, Result};
+
+/// A browser that does not come up in this time still may.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A Studio whose port is taken and whose first look is done; nobody is answered yet.
+pub struct Opened {
+    server: Server,
+    listener: TcpListener,
+    /// Good for one browser, once.
+    pub url: String,
+    address: String,
+}
+
+impl Opened {
+    /// Looks at these projects, and at every team of the machine.
+    pub fn at(context: &Context, listener: TcpListener, named: &[PathBuf]) -> Result<Self> {
+        context.check_home()?;
+        let (key, projects) = memory::remember(&context.layout, named)?;
+        let port = listener.local_addr().map_err(no_port)?.port();
+        let settings = context.config.store_settings();
+        let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
+        let hub = Hub::open(
+            Arc::new(store),
+            Settings {
+                layout: context.layout.clone(),
+                limits: context.config.limits(),
+                projects,
+            },
+        )?;
+        let keys = Keys::new(key);
+        let address = format!("http://127.0.0.1:{port}/");
+        Ok(Self {
+            url: format!("{address}?token={}", keys.token().unwrap_or_default()),
+            address,
+            server: Server {
+                hub,
+                hands: Arc::new(Acts),
+                keys,
+                port,
+                version: env!("CARGO_PKG_VERSION"),
+                started_at: SystemClock.now(),
+            },
+            listener,
+        })
+    }
+
+    /// Where it is, for programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "url": self.url,
+            "address": self.address,
+            "port": self.server.port,
+            "bearer": self.server.keys.bearer(),
+        })
+    }
+
+    /// Everything it looks at.
+    pub fn hub(&self) -> Arc<Hub> {
+        self.server.hub.clone()
+    }
+
+    /// Answers until the process ends.
+    pub fn serve(self) -> Result {
+        server::serve(self.server, self.listener).map_err(|error| {
+            CommandError::new(ErrorKind::Failed, format!("the server ended: {error}"))
+        })
+    }
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "it is given to `map_err`, which passes the error on"
+)]
+pub fn no_port(error: std::io::Error) -> CommandError {
+    CommandError::new(ErrorKind::Conflict, format!("cannot listen: {error}"))
+        .hint("another program has the port, perhaps another Studio; `--port 0` takes a free one")
+}
+
+/// Asks the desktop to open a page; whether it took the wish.
+pub fn in_browser(url: &str) -> bool {
+    let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    let Some(program) = teamster_isolate::find_program(opener, &path) else {
+        return false;
+    };
+    let word = OsString::from(url);
+    teamster_isolate::ask(Path::new(&program), [word.as_os_str()], PATIENCE).is_ok()
+}
