@@ -82,6 +82,47 @@ pub enum AgentEvent {
     Unknown(String),
 }
 
+impl AgentEvent {
+    /// For a person who reads along; nothing where there is nothing to read. `None`: only the line itself tells.
+    pub fn shown(&self) -> Option<String> {
+        Some(match self {
+            Self::Started { session, model } => {
+                let about = [session, model].into_iter().flatten().cloned();
+                format!("begins ({})", about.collect::<Vec<_>>().join(", "))
+            }
+            Self::Text(text) | Self::Notice(text) => text.clone(),
+            Self::ToolUse { tool, detail, .. } => format!("→ {tool} {detail}"),
+            Self::ToolResult { failed, detail, .. } if *failed => format!("← FAILED {detail}"),
+            Self::ToolResult { detail, .. } if detail.is_empty() => "← ok".to_owned(),
+            Self::ToolResult { detail, .. } => format!("← {detail}"),
+            Self::FileChange { paths } => {
+                let paths = paths.iter().map(|path| path.display().to_string());
+                format!("changed {}", paths.collect::<Vec<_>>().join(", "))
+            }
+            // What it costs is shown elsewhere, in sums.
+            Self::Usage(_) => String::new(),
+            Self::PermissionAsked {
+                tool,
+                detail,
+                decision,
+                ..
+            } => match decision {
+                Decision::Allowed => format!("may {tool} {detail}"),
+                Decision::Denied { reason } => format!("may not {tool} {detail}: {reason}"),
+                Decision::Asked => format!("asks a person: {tool} {detail}"),
+            },
+            Self::CommitAsked { message } => format!("commits: {message}"),
+            Self::Error {
+                message, retrying, ..
+            } if *retrying => format!("error, it tries again: {message}"),
+            Self::Error { message, .. } => format!("error: {message}"),
+            Self::Finished { success, summary } if *success => format!("finished: {summary}"),
+            Self::Finished { summary, .. } => format!("finished without success: {summary}"),
+            Self::Unknown(_) => return None,
+        })
+    }
+}
+
 /// What an agent that asked was told, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {

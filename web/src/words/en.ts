@@ -200,6 +200,7 @@ export const en = {
   "graph.fit": "Fit",
   "graph.in": "Zoom in",
   "graph.out": "Zoom out",
+  "graph.repairs": "repairs",
   "graph.critical": "Critical path ({count})",
   "graph.legend": "Colours",
   "graph.count": "{count} tasks",

@@ -202,6 +202,7 @@ export const ko: Record<Key, string> = {
   "graph.fit": "맞춤",
   "graph.in": "확대",
   "graph.out": "축소",
+  "graph.repairs": "고치는 작업",
   "graph.critical": "임계 경로 ({count})",
   "graph.legend": "색",
   "graph.count": "작업 {count}개",

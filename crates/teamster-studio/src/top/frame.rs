@@ -69,7 +69,11 @@ impl Scene {
             ),
             Span::raw(format!("  {}", view.state.as_str())),
         ];
-        if let Some(stage) = view.stage() {
+        let finished = view.run.as_ref().and_then(|run| run.finished.as_ref());
+        if let Some(finished) = finished {
+            let outcome = finished.outcome.replace('_', " ");
+            first.push(Span::raw(format!("  {}", words::line(&outcome))));
+        } else if let Some(stage) = view.stage() {
             first.push(Span::raw(format!("  {}", words::line(stage))));
         }
         if view.past {

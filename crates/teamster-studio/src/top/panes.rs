@@ -197,12 +197,13 @@ pub(super) fn messages(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let lines: Vec<Line<'_>> = messages[first..]
         .iter()
         .map(|message| {
-            Line::from(format!(
-                "{} → {}: {}",
-                words::line(&message.from),
-                words::line(&message.to),
-                words::line(&message.content)
-            ))
+            // Some say everything by their kind.
+            let said = match message.content.as_str() {
+                "" => format!("({})", words::line(&message.kind)),
+                content => words::line(content),
+            };
+            let (from, to) = (words::line(&message.from), words::line(&message.to));
+            Line::from(format!("{from} → {to}: {said}"))
         })
         .collect();
     Paragraph::new(lines).render(inner, buffer);

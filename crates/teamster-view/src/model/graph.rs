@@ -6,16 +6,18 @@ use teamster_types::TaskId;
 use teamster_types::task::Task;
 
 /// The level of every task: 0 waits for nothing that is there, every other one is one behind the last of those that it
-/// waits for. What a foreign cycle holds stays where it was reached.
+/// waits for, or whose work it repairs. What a foreign cycle holds stays where it was reached.
 pub(super) fn levels(tasks: &[Task]) -> HashMap<TaskId, usize> {
     let known: HashSet<&TaskId> = tasks.iter().map(Task::id).collect();
     let mut waits: HashMap<&TaskId, usize> = HashMap::new();
     let mut behind: HashMap<&TaskId, Vec<&TaskId>> = HashMap::new();
     for task in tasks {
+        let repaired = repaired(task);
         let blockers: HashSet<&TaskId> = task
             .blocked_by()
             .iter()
-            .filter(|id| known.contains(id))
+            .chain(&repaired)
+            .filter_map(|id| known.get(id).copied())
             .collect();
         waits.insert(task.id(), blockers.len());
         for blocker in blockers {
@@ -45,6 +47,11 @@ pub(super) fn levels(tasks: &[Task]) -> HashMap<TaskId, usize> {
     levels
 }
 
+/// The task whose work did not fit what was merged, and that this one was made to mend.
+pub(super) fn repaired(task: &Task) -> Option<TaskId> {
+    task.ours("resolves")?.as_str()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +76,16 @@ mod tests {
         let of = |id: &str| levels[&id.parse().unwrap()];
         assert_eq!([of("1"), of("2"), of("3")], [0, 1, 2]);
         assert_eq!([of("4"), of("5")], [0, 0], "a cycle ends nothing");
+    }
+
+    #[test]
+    fn a_task_is_behind_the_one_that_it_repairs() {
+        let text = serde_json::json!({
+            "id": "2", "subject": "mend", "status": "pending",
+            "metadata": { "teamster": { "resolves": "1" } },
+        });
+        let mends = Task::parse(&"2".parse().unwrap(), text.to_string().as_bytes()).unwrap();
+        let levels = levels(&[task("1", &[]), mends]);
+        assert_eq!(levels[&"2".parse().unwrap()], 1);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentEvent, Decision, Driver, Ending, Exit, Job, Launch, Outcome, Reader, Stopped,
+    AgentEvent, Decision, Driver, Ending, Exit, Job, Launch, Outcome, Reader, Step, Stopped,
 };
 use teamster_isolate::child::{Running, Said, Stream};
 use teamster_isolate::tree;
@@ -55,6 +55,14 @@ pub(super) struct Ran {
 pub(super) struct NotStarted {
     pub(super) command: String,
     pub(super) why: String,
+}
+
+/// What one line says to a person: nothing where the client only talks to itself, `None` where nobody understands it.
+fn shown(step: &Step) -> Option<String> {
+    let said: Option<Vec<String>> = step.events.iter().map(AgentEvent::shown).collect();
+    let mut said = said?;
+    said.retain(|text| !text.is_empty());
+    Some(said.join("\n"))
 }
 
 /// A run that goes on.
@@ -268,14 +276,18 @@ impl Bridge {
                     Stream::Output => From::Agent,
                     Stream::Error => From::Error,
                 };
+                let step = matches!(stream, Stream::Output).then(|| watch.reader.line(&line));
+                let shown = step.as_ref().and_then(shown);
                 if let Some(log) = watch.log
-                    && log.line(self.store.now(), from, &line).is_err()
+                    && log
+                        .line(self.store.now(), from, &line, shown.as_deref())
+                        .is_err()
                 {
                     self.lost_lines += 1;
                 }
                 watch.last.remember(stream, &line);
                 match stream {
-                    Stream::Output => self.line(watch, &line),
+                    Stream::Output => self.take(watch, step.unwrap_or_default()),
                     Stream::Error if watch.hears_errors => self.spoke(watch, None),
                     Stream::Error => {}
                 }
@@ -287,8 +299,7 @@ impl Bridge {
         }
     }
 
-    fn line(&mut self, watch: &mut Watch<'_>, line: &[u8]) {
-        let step = watch.reader.line(line);
+    fn take(&mut self, watch: &mut Watch<'_>, step: Step) {
         for event in step.events {
             match &event {
                 AgentEvent::Started { session, .. } => self.spoke(watch, session.as_deref()),

@@ -54,7 +54,14 @@ impl Log {
     }
 
     /// Adds a line. That it cannot be kept must not stop the work, so the caller only counts the error.
-    pub(super) fn line(&self, now: Time, from: From, line: &[u8]) -> Result<(), FsError> {
+    /// `shown` is what it says to a person, where that is known.
+    pub(super) fn line(
+        &self,
+        now: Time,
+        from: From,
+        line: &[u8],
+        shown: Option<&str>,
+    ) -> Result<(), FsError> {
         let text = String::from_utf8_lossy(line);
         let text = redact(&text);
         // What the client sent as JSON stays JSON; anything else is a text.
@@ -65,7 +72,9 @@ impl Log {
             ("text", serde_json::Value::from(text.as_ref()).to_string())
         };
         let word = from.word();
-        let entry = format!("{{\"ts\":\"{now}\",\"from\":\"{word}\",\"{key}\":{value}}}\n");
+        let shown = shown.map(|shown| serde_json::Value::from(redact(shown).as_ref()));
+        let shown = shown.map_or_else(String::new, |shown| format!(",\"shown\":{shown}"));
+        let entry = format!("{{\"ts\":\"{now}\",\"from\":\"{word}\",\"{key}\":{value}{shown}}}\n");
         let name = layout::task_log(&self.task);
         let size = self.folder.append(&name, entry.as_bytes(), Sync::Fast)?;
         if size >= self.limit {

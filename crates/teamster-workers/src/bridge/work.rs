@@ -230,7 +230,7 @@ impl Bridge {
     pub(super) fn log_line(&self, log: Option<&Log>, text: &str) {
         if let Some(log) = log {
             let line = json!({ "teamster": text }).to_string();
-            let _ = log.line(self.store.now(), From::Bridge, line.as_bytes());
+            let _ = log.line(self.store.now(), From::Bridge, line.as_bytes(), None);
         }
     }
 }

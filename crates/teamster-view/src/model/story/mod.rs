@@ -16,6 +16,7 @@ use teamster_types::event::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName, Time};
 
+use super::graph::repaired;
 use super::rows::Message;
 use super::timeline::{StageSpan, Tick};
 use crew::Crew;
@@ -172,10 +173,8 @@ impl Story {
             Some(ended) if is_over => Some(ended),
             _ => is_over.then_some(event.ts),
         };
-        if what == "created"
-            && let Some(Value::String(fixes)) = task.ours("resolves")
-        {
-            times.fixes = fixes.parse().ok();
+        if what == "created" {
+            times.fixes = repaired(task);
         }
     }
 

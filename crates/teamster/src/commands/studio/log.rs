@@ -39,7 +39,7 @@ pub(super) fn read(named: &Named, task: Option<&TaskId>, after: u64) -> Result<L
     let shown = &whole[skipped.map_or(0, |place| place + 1)..];
     let lines = String::from_utf8_lossy(shown);
     Ok(Log {
-        lines: lines.lines().map(line).collect(),
+        lines: lines.lines().filter_map(line).collect(),
         next: begin + whole.len() as u64,
         cut: begin > from || after > size,
         task_id: Some(task),
@@ -47,11 +47,11 @@ pub(super) fn read(named: &Named, task: Option<&TaskId>, after: u64) -> Result<L
     })
 }
 
-fn line(text: &str) -> LogLine {
-    let said = logs::said(text);
-    LogLine {
+fn line(text: &str) -> Option<LogLine> {
+    let said = logs::said(text, false);
+    (!said.says_nothing()).then(|| LogLine {
         ts: Some(said.ts).filter(|ts| !ts.is_empty()),
         from: said.from,
         text: said.text.chars().take(LONGEST_LINE).collect(),
-    }
+    })
 }

@@ -19,13 +19,14 @@ use tail::{Names, Tail};
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const WIDTH: usize = 160;
 
-/// Show what a worker's agent did, as it was sent (redacted)
+/// Show what a worker's agent did (redacted)
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster worker logs worker-1
   teamster worker logs worker-1 --task 3 --last 20
   teamster worker logs worker-1 --follow   # until Ctrl-C
+  teamster worker logs worker-1 --raw
   teamster worker logs worker-1 --json")]
 pub struct Logs {
     #[command(flatten)]
@@ -39,6 +40,9 @@ pub struct Logs {
     /// Only the last so many lines
     #[arg(long, value_name = "N")]
     last: Option<usize>,
+    /// As the agent sent it, not as people read it
+    #[arg(long)]
+    raw: bool,
     /// What the bridge itself printed
     #[arg(long, conflicts_with = "task")]
     bridge: bool,
@@ -66,7 +70,7 @@ impl Logs {
                 // What is left of the last one comes before the first of the next.
                 for tail in &mut tails {
                     for line in tail.lines(&folder)? {
-                        show(context, &line)?;
+                        self.show(context, &line)?;
                     }
                 }
                 if let Some(names) = wanted
@@ -80,7 +84,7 @@ impl Logs {
                     let last = self.last.filter(|_| tails.is_empty());
                     let from = last.map_or(0, |last| lines.len().saturating_sub(last));
                     for line in &lines[from..] {
-                        show(context, line)?;
+                        self.show(context, line)?;
                     }
                     if !lines.is_empty() || self.follow {
                         tails.push(tail);
@@ -97,6 +101,32 @@ impl Logs {
             std::thread::sleep(LOOK_AGAIN);
         }
     }
+
+    fn show(&self, context: &Context, line: &str) -> Result {
+        if context.out.is_json() {
+            return context.out.write(&format!("{line}\n"));
+        }
+        let said = said(line, self.raw);
+        if said.says_nothing() {
+            return Ok(());
+        }
+        let mut head = match said.ts.as_str() {
+            "" if said.from.is_empty() => String::new(),
+            ts => format!("{ts} {:8} ", said.from),
+        };
+        let width = if context.out.is_screen() {
+            WIDTH
+        } else {
+            usize::MAX
+        };
+        // What was said in several lines is shown in several, one below the other.
+        for text in said.text.lines() {
+            let text = format!("{head}{}", viewed_line(text));
+            context.out.write(&format!("{}\n", fit(&text, width)))?;
+            head = " ".repeat(head.len());
+        }
+        Ok(())
+    }
 }
 
 /// One line of a log, for people.
@@ -107,47 +137,43 @@ pub struct Said {
     pub from: String,
     /// What.
     pub text: String,
+    is_for_people: bool,
 }
 
-/// Reads one line of a log.
-pub fn said(line: &str) -> Said {
+impl Said {
+    /// Whether a client only talked to itself.
+    pub fn says_nothing(&self) -> bool {
+        self.is_for_people && self.text.is_empty()
+    }
+}
+
+/// Reads one line of a log: as people read it where that is known, or as the agent sent it.
+pub fn said(line: &str, raw: bool) -> Said {
     let Ok(entry) = serde_json::from_str::<Value>(line) else {
         return Said {
             ts: String::new(),
             from: String::new(),
             text: line.to_owned(),
+            is_for_people: false,
         };
     };
+    let shown = entry.get("shown").and_then(Value::as_str);
+    let shown = shown.filter(|_| !raw);
     let word = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-    let text = match entry.get("event") {
-        Some(event) => event
+    let text = match (shown, entry.get("event")) {
+        (Some(shown), _) => shown.to_owned(),
+        (None, Some(event)) => event
             .get("teamster")
             .and_then(Value::as_str)
             .map_or_else(|| event.to_string(), str::to_owned),
-        None => word("text").to_owned(),
+        (None, None) => word("text").to_owned(),
     };
     Said {
         ts: word("ts").to_owned(),
         from: word("from").to_owned(),
         text,
+        is_for_people: shown.is_some(),
     }
-}
-
-fn show(context: &Context, line: &str) -> Result {
-    if context.out.is_json() {
-        return context.out.write(&format!("{line}\n"));
-    }
-    let said = said(line);
-    let text = match said.ts.as_str() {
-        "" if said.from.is_empty() => viewed_line(&said.text),
-        ts => format!("{ts} {:8} {}", said.from, viewed_line(&said.text)),
-    };
-    let width = if context.out.is_screen() {
-        WIDTH
-    } else {
-        usize::MAX
-    };
-    context.out.write(&format!("{}\n", fit(&text, width)))
 }
 
 /// The folder of a worker's logs; `None` when it has none.
