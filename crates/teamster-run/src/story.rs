@@ -86,7 +86,15 @@ pub struct Finished {
     pub reason: String,
 }
 
+/// What the reason of a run speaks of that has mended as often as it may.
+pub(crate) const ROUNDS: &str = "rounds of fixing";
+
 impl Finished {
+    /// Whether it had mended as often as it may: with no more rounds it would only end the same way again.
+    pub fn needs_more_rounds(&self) -> bool {
+        self.reason.contains(ROUNDS)
+    }
+
     /// Whether a run that ended so can be taken up again.
     pub fn is_resumable(&self) -> bool {
         !matches!(

@@ -10,7 +10,7 @@ use super::merging::short;
 use super::{Host, Next, Result, RunError};
 use crate::desk::Wish;
 use crate::exit;
-use crate::story::HOST;
+use crate::story::{HOST, ROUNDS};
 use crate::verify::{Check, Checked, Place, Verdict, Verifier, charge};
 
 /// So much of what a check printed goes into the task that is to mend it.
@@ -81,7 +81,7 @@ impl Host<'_> {
         if self.story.round >= self.order.max_fix {
             self.stop_crew("verification failed")?;
             let why = format!(
-                "verification still fails after {} rounds of fixing: {names}",
+                "verification still fails after {} {ROUNDS}: {names}",
                 self.story.round
             );
             self.finish(Outcome::Failed, "failed", exit::UNVERIFIED, &why)?;

@@ -32,6 +32,8 @@ const STOP_DEADLINE: Duration = Duration::from_secs(60);
 struct Hosted {
     team: TeamName,
     left: Left,
+    /// How many rounds of mending it had.
+    max_fix: u32,
 }
 
 /// What a team's run was ordered to do.
@@ -150,18 +152,22 @@ fn run(
     {
         teamster_fs::fail::die_at_event(seq);
     }
+    let max_fix = order.max_fix;
     let left = Host::new(parts, team.clone(), order)
         .run()
-        .map_err(failed)?;
+        .map_err(|error| failed(team, error))?;
     drop(desk);
     Ok(Hosted {
         team: team.clone(),
         left,
+        max_fix,
     })
 }
 
-fn failed(error: RunError) -> CommandError {
-    match error {
+/// A host that cannot go on leaves everything as it is, its workers too: what they do is not lost, and another host
+/// takes them over.
+fn failed(team: &TeamName, error: RunError) -> CommandError {
+    let error = match error {
         RunError::Store(error) => error.into(),
         RunError::Files(error) => error.into(),
         RunError::Git(error) => {
@@ -170,7 +176,14 @@ fn failed(error: RunError) -> CommandError {
         RunError::Refused { message, hint } => {
             CommandError::new(ErrorKind::Conflict, message).hint(hint)
         }
-    }
+    };
+    let what = error
+        .advice()
+        .map_or_else(String::new, |hint| format!("{hint}; "));
+    let hint = format!(
+        "{what}nothing is lost: `teamster run --resume {team}` goes on, `teamster shutdown --team {team}` stops its workers"
+    );
+    error.hint(hint)
 }
 
 /// Says how it went, and exits with the code that tells it.
@@ -180,7 +193,15 @@ fn says_how(context: &Context, hosted: &Hosted) -> Result {
         Left::Over(finished) => {
             let report = teamster_fs::layout::report_folders(team).join("/");
             let hint = if finished.is_resumable() {
-                format!("{report}/report.md tells all; `teamster run --resume {team}` goes on")
+                // With what it had it would only end the same way again.
+                let more = if finished.needs_more_rounds() {
+                    format!(" --max-fix {}", hosted.max_fix + 2)
+                } else {
+                    String::new()
+                };
+                format!(
+                    "{report}/report.md tells all; `teamster run --resume {team}{more}` goes on"
+                )
             } else {
                 format!("{report}/report.md tells all")
             };

@@ -53,10 +53,11 @@ impl Run {
         let request = Request::parse(&self.words).map_err(|error| {
             CommandError::usage(error.to_string()).hint("see `teamster run --help`")
         })?;
+        // What was typed is looked at before what is there.
+        let team = self.team_name(context, &request.task)?;
         let project = context.layout.project.clone();
         let found = self.repository(&project)?;
         let (plan, plan_file) = self.plan_file(context)?;
-        let team = self.team_name(context, &request.task)?;
         let cast = self.cast(context, &request, team.as_str())?;
         let budget = Budget {
             tokens: self.budget_tokens,
