@@ -60,20 +60,22 @@ fn record_run(project: &TestProject) {
         let event = NewEvent::new("run.stage", "host");
         record(
             event
-                .with("stage", stage)
+                .with("to", stage)
                 .with("reason", reason)
                 .with("round", 0),
         );
     }
-    let usage = json!({ "input": 1_000, "cachedInput": 500, "cacheWrite": 0, "output": 250 });
     let task = "1".parse().unwrap();
     record(
         NewEvent::new("usage", "worker-1")
             .task(&task)
             .with("provider", "codex")
             .with("model", "m-1")
-            .with("usage", usage)
-            .with("costUsd", 0.5)
+            .with("tokensIn", 1_000)
+            .with("tokensOut", 250)
+            .with("cachedIn", 500)
+            .with("cacheWrite", 0)
+            .with("usd", 0.5)
             .with("atLeast", false),
     );
     let failed = NewEvent::new("verify.failed", "host")
@@ -97,6 +99,7 @@ fn record_run(project: &TestProject) {
     record(
         gate.with("gate", "g-1")
             .with("commit", "def")
+            .with("base", json!({ "commit": "abc", "branch": "main" }))
             .with("verified", false)
             .with("words", "not verified"),
     );
@@ -212,6 +215,8 @@ fn a_run_is_told_as_its_events_tell_it() {
     assert_eq!(verified["charged"], false);
     assert_eq!(view["merges"][0]["files"], json!(["a.rs"]));
     assert_eq!(view["approval"]["words"], "not verified");
+    assert_eq!(view["approval"]["branch"], "main");
+    assert_eq!(view["approval"]["base"], "abc");
     assert_eq!(view["cost"]["byTask"][0]["taskId"], "1");
     assert_eq!(view["tasks"][2]["level"], 1);
     assert_eq!(view["tasks"][3]["level"], 2);

@@ -90,30 +90,28 @@ impl Money {
 
 /// Adds what one event of the type `usage` tells.
 pub(super) fn add(spent: &mut Spent, event: &Event) {
-    let usage = event.data.get("usage");
-    let count = |key: &str| {
-        usage
-            .and_then(|usage| usage.get(key)?.as_u64())
-            .unwrap_or(0)
-    };
+    let count = |key: &str| event.data.get(key).and_then(Value::as_u64);
     let kinds = [
-        (&mut spent.input, count("input")),
-        (&mut spent.cached_input, count("cachedInput")),
+        (&mut spent.input, count("tokensIn")),
+        (&mut spent.cached_input, count("cachedIn")),
         (&mut spent.cache_write, count("cacheWrite")),
-        (&mut spent.output, count("output")),
+        (&mut spent.output, count("tokensOut")),
     ];
+    // A client that told no figure has used some all the same.
+    let is_told = kinds.iter().any(|(_, count)| count.is_some());
     let mut told = 0_u64;
     for (sum, more) in kinds {
+        let more = more.unwrap_or(0);
         *sum = sum.saturating_add(more);
         told = told.saturating_add(more);
     }
     spent.tokens = spent.tokens.saturating_add(told);
-    let cost = event.data.get("costUsd").and_then(Value::as_f64);
+    let cost = event.data.get("usd").and_then(Value::as_f64);
     match cost {
         Some(cost) => *spent.cost_usd.get_or_insert(0.0) += cost,
         // Where some runs have a price and others have none, the sum is a lower bound.
         None => spent.at_least |= told > 0 && spent.cost_usd.is_some(),
     }
-    spent.at_least |= event.data.get("atLeast") == Some(&Value::Bool(true));
+    spent.at_least |= !is_told || event.data.get("atLeast") == Some(&Value::Bool(true));
     spent.reports += 1;
 }
