@@ -30,9 +30,12 @@ fn approved_work_lands_and_nothing_else_is_touched_or_left() {
         stages,
         ["plan", "execute", "verify", "fix", "verify", "approval"]
     );
+    let state = || shop.run(&["team", "list", "--json"]).json()["teams"][0]["state"].clone();
+    assert_eq!(state(), "stale", "a decision is left");
     let commit = shop.asked();
     let approved = shop.run(&["approve", "--team", "shop", "--commit", &commit]);
     approved.exits(0);
+    assert_eq!(state(), "ended");
     assert_eq!(shop.git(&["rev-parse", "main"]), commit);
     let range = format!("{before}..main");
     let merges = shop.git(&["log", "--merges", "--first-parent", "--format=%s", &range]);
@@ -87,7 +90,10 @@ fn rejected_work_that_is_rolled_back_leaves_everything_of_the_users_as_it_was() 
         shop.state_file(".party/session.json")["phase"],
         "ROLLED_BACK"
     );
-    assert!(shop.report().contains("not like this"));
+    let report = shop.report();
+    for words in ["not like this", "Rejected and rolled back"] {
+        assert!(report.contains(words), "{words} is not in\n{report}");
+    }
     // What is over stays over.
     shop.run(&["run", "--resume", "shop"]).exits(10);
     let again = ["approve", "--team", "shop", "--commit", commit.as_str()];

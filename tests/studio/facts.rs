@@ -60,7 +60,7 @@ fn record_run(project: &TestProject) {
         let event = NewEvent::new("run.stage", "host");
         record(
             event
-                .with("stage", stage)
+                .with("to", stage)
                 .with("reason", reason)
                 .with("round", 0),
         );
@@ -75,7 +75,6 @@ fn record_run(project: &TestProject) {
             .with("tokensOut", 250)
             .with("cachedIn", 500)
             .with("cacheWrite", 0)
-            .with("reasoning", 0)
             .with("usd", 0.5)
             .with("atLeast", false),
     );
@@ -100,6 +99,7 @@ fn record_run(project: &TestProject) {
     record(
         gate.with("gate", "g-1")
             .with("commit", "def")
+            .with("base", json!({ "commit": "abc", "branch": "main" }))
             .with("verified", false)
             .with("words", "not verified"),
     );
@@ -215,6 +215,8 @@ fn a_run_is_told_as_its_events_tell_it() {
     assert_eq!(verified["charged"], false);
     assert_eq!(view["merges"][0]["files"], json!(["a.rs"]));
     assert_eq!(view["approval"]["words"], "not verified");
+    assert_eq!(view["approval"]["branch"], "main");
+    assert_eq!(view["approval"]["base"], "abc");
     assert_eq!(view["cost"]["byTask"][0]["taskId"], "1");
     assert_eq!(view["tasks"][2]["level"], 1);
     assert_eq!(view["tasks"][3]["level"], 2);

@@ -4,16 +4,32 @@ import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-const BINARY = process.env["TEAMSTER_BIN"] ?? resolve(HERE, "../../target/debug/teamster");
+export const BINARY = process.env["TEAMSTER_BIN"] ?? resolve(HERE, "../../target/debug/teamster");
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 
+/** A name that leads here as a name of an attacker's would: the browser resolves it to the loopback. */
+export const REBOUND = "rebound.example";
+
+/** Nothing but what a test asks for goes out, and whatever the machine is, the browser starts. */
+const ARGS = [
+  "--no-sandbox",
+  "--disable-dev-shm-usage",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--no-first-run",
+  "--disable-quic",
+  `--host-resolver-rules=MAP ${REBOUND} 127.0.0.1`,
+  // The server alone must refuse other pages: not every browser keeps them from the loopback.
+  "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
+];
+
 /** What Studio said of itself. */
-interface Address {
+export interface Address {
   url: string;
   address: string;
   port: number;
@@ -32,6 +48,8 @@ export class Place {
   readonly root = realpathSync(mkdtempSync(join(tmpdir(), "teamster-page-")));
   readonly project = join(this.root, "shop");
   studio: Address | null = null;
+  /** Everything that Studio printed, both of its outputs. */
+  printed = "";
   #server: ChildProcess | null = null;
   #teams = new Set<string>();
 
@@ -80,9 +98,14 @@ export class Place {
     return path;
   }
 
+  /** Remembers to stop a team at the end. */
+  keep(team: string): void {
+    this.#teams.add(team);
+  }
+
   /** Makes a team and remembers to stop it. */
   async team(name: string, members: string[] = []): Promise<void> {
-    this.#teams.add(name);
+    this.keep(name);
     await this.teamster("team", "create", name, ...(members.length > 0 ? ["--members", members.join(",")] : []));
   }
 
@@ -108,28 +131,34 @@ export class Place {
 
   /** Starts Studio. */
   async open(port = 0): Promise<Address> {
-    const server = spawn(BINARY, ["studio", "--port", String(port), "--json"], {
-      cwd: this.project,
-      env: this.env,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+    const text = await this.#serve(["--port", String(port), "--json"], (said) => said.endsWith("}\n"));
+    this.studio = JSON.parse(text) as Address;
+    return this.studio;
+  }
+
+  /** Starts Studio as a person does; the address that it tells. */
+  async openByHand(): Promise<string> {
+    const text = await this.#serve(["--port", "0"], (said) => said.includes("Ctrl-C"));
+    return /http:\S+/.exec(text)?.[0] ?? "";
+  }
+
+  /** Runs the server; what it had printed when `told` was content. */
+  #serve(words: string[], told: (said: string) => boolean): Promise<string> {
+    const server = spawn(BINARY, ["studio", ...words], { cwd: this.project, env: this.env, stdio: ["ignore", "pipe", "pipe"] });
     this.#server = server;
-    let said = "";
-    server.stderr.on("data", (piece: Buffer) => {
-      said += piece.toString();
+    this.printed = "";
+    return new Promise((done, failed) => {
+      let said = "";
+      server.stdout.on("data", (piece: Buffer) => {
+        said += piece.toString();
+        this.printed += piece.toString();
+        if (told(said)) done(said);
+      });
+      server.stderr.on("data", (piece: Buffer) => {
+        this.printed += piece.toString();
+      });
+      server.once("exit", () => failed(new Error(`studio did not start: ${this.printed}`)));
     });
-    const lines = createInterface({ input: server.stdout });
-    let text = "";
-    for await (const line of lines) {
-      text += line;
-      try {
-        this.studio = JSON.parse(text) as Address;
-        return this.studio;
-      } catch {
-        // Not all of it yet.
-      }
-    }
-    throw new Error(`studio did not start: ${said}`);
   }
 
   /** Kills Studio as nothing can keep it from. */
@@ -160,7 +189,7 @@ export class Place {
 
 /** The browser. */
 export function browser(): Promise<Browser> {
-  return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  return chromium.launch({ executablePath: CHROMIUM, args: ARGS });
 }
 
 /** What a page did that it must not. */

@@ -8,12 +8,12 @@ const BASE = "8c2d0f6b1a3e5d7f9b0c2e4a6d8f1b3c5e7a9d0f";
 
 /** Everything up to the gate; `gate` and `commit` can be another one's. */
 export function gate(place: Place, team: string, name: string, commit = COMMIT): void {
-  place.record(team, [{ type: "approval.requested", data: { gate: name, commit, base: BASE, branch: "main", verified: true, words: "All tasks that could be done are done; one failed for good." } }]);
+  place.record(team, [{ type: "approval.requested", data: { gate: name, commit, base: { commit: BASE, branch: "main" }, verified: true, words: "All tasks that could be done are done; one failed for good." } }]);
 }
 
 /** A run before its gate. */
 export function run(place: Place, team: string, tasks: { id: string; subject: string }[]): void {
-  const stage = (word: string, reason: string, round = 0) => ({ type: "run.stage", data: { stage: word, reason, round } });
+  const stage = (word: string, reason: string, round = 0) => ({ type: "run.stage", data: { to: word, reason, round } });
   place.record(team, [
     {
       type: "run.started",

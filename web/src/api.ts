@@ -402,7 +402,7 @@ export interface PlanTask {
 
 /** How a run ended. */
 export interface Finished {
-  /** `complete`, `rejected`, `rolled-back`, `failed`, `cancelled`, `budget` or `tasks-failed`. */
+  /** `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or `tasks_failed`. */
   outcome: string;
   /** The exit code of `teamster run`. */
   exitCode: number | null;

@@ -90,7 +90,7 @@ pub struct ReportInput {
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// `complete`, `rejected`, `rolled-back`, `failed`, `cancelled`, `budget`, `tasks-failed`.
+    /// `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted`, `tasks_failed`.
     pub word: String,
     /// The exit code of `teamster run`.
     pub exit_code: Option<i64>,

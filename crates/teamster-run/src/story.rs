@@ -78,7 +78,7 @@ pub struct Answered {
 pub struct Finished {
     /// The stage it ended in.
     pub outcome: Outcome,
-    /// The word for it: `complete`, `rejected`, `failed`, `cancelled`, `budget_exhausted`, `tasks_failed`.
+    /// The word for it: `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted`, `tasks_failed`.
     pub word: String,
     /// What the command exits with.
     pub exit_code: u8,

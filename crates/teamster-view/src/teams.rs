@@ -22,9 +22,10 @@ use crate::workers::{is_fresh, life_behind};
 pub enum TeamState {
     /// Somebody of it is proven alive: a fresh heartbeat, a living host or lead process, or a claim whose lease runs.
     Live,
-    /// Nobody is proven alive, and work is left or was never given.
+    /// Nobody is proven alive, and work or a decision is left, or none was ever given.
     Stale,
-    /// Nobody is proven alive, and its run has finished or all its tasks are completed or failed for good.
+    /// Nobody is proven alive, and its run has finished or, without a run, all its tasks are completed or failed for
+    /// good.
     Ended,
 }
 
@@ -84,7 +85,10 @@ fn state(read: &dyn Read, entry: &TeamEntry) -> TeamState {
         .progress(&team)
         .map_or_else(|_| Progress::default(), |(progress, _)| progress);
     let left = progress.pending_tasks + progress.in_progress_tasks;
-    if (progress.total_tasks > 0 && left == 0) || has_finished(read, &team) {
+    let run = run_now(read, &team).unwrap_or_default();
+    // A run that waits at its gate has no task left, and is not over: a person has to decide.
+    let is_under_way = run.stage.is_some() && !run.finished;
+    if run.finished || (progress.total_tasks > 0 && left == 0 && !is_under_way) {
         TeamState::Ended
     } else {
         TeamState::Stale
@@ -109,10 +113,6 @@ fn is_at_work(read: &dyn Read, team: &TeamName) -> bool {
         .is_ok_and(|(progress, _)| progress.in_progress_tasks > 0)
 }
 
-fn has_finished(read: &dyn Read, team: &TeamName) -> bool {
-    run_now(read, team).is_ok_and(|run| run.finished)
-}
-
 /// Whether the process that hosts a team runs: the one we recorded, or the lead of a team of Claude Code.
 fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
     match config.kind() {
@@ -120,7 +120,8 @@ fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
         Kind::Teamster => {
             let host = config.host();
             // Whoever hosted a run that is over may do other things now.
-            host.is_some_and(|host| read.life(&host) == Life::Alive) && !has_finished(read, team)
+            host.is_some_and(|host| read.life(&host) == Life::Alive)
+                && !run_now(read, team).is_ok_and(|run| run.finished)
         }
     }
 }

@@ -50,7 +50,7 @@ export const en = {
   "viewed.ended": "ended",
   "viewed.inactive": "inactive",
   "viewed.live.about": "Something happens there.",
-  "viewed.stale.about": "It says it is active, but nothing was written for more than 5 minutes.",
+  "viewed.stale.about": "It is not over, but nobody of it is proven alive, or nothing was written for more than 5 minutes.",
   "viewed.ended.about": "The session ended. Its progress and messages are still here.",
   "viewed.inactive.about": "There is no team and no state file.",
 
@@ -119,11 +119,11 @@ export const en = {
 
   "outcome.complete": "complete",
   "outcome.rejected": "rejected",
-  "outcome.rolled-back": "rolled back",
+  "outcome.rolled_back": "rolled back",
   "outcome.failed": "failed",
   "outcome.cancelled": "cancelled",
-  "outcome.budget": "budget used up",
-  "outcome.tasks-failed": "some tasks failed",
+  "outcome.budget_exhausted": "budget used up",
+  "outcome.tasks_failed": "some tasks failed",
 
   "verdict.healthy": "healthy",
   "verdict.at-risk": "at risk",

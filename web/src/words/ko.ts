@@ -52,7 +52,7 @@ export const ko: Record<Key, string> = {
   "viewed.ended": "종료됨",
   "viewed.inactive": "비활성",
   "viewed.live.about": "지금 작업이 진행되고 있습니다.",
-  "viewed.stale.about": "활성 상태라고 하지만 5분 넘게 아무것도 기록되지 않았습니다.",
+  "viewed.stale.about": "끝나지 않았지만 살아 있다고 확인된 작업자가 없거나 5분 넘게 아무것도 기록되지 않았습니다.",
   "viewed.ended.about": "세션이 끝났습니다. 진행률과 메시지는 그대로 남아 있습니다.",
   "viewed.inactive.about": "팀도 상태 파일도 없습니다.",
 
@@ -121,11 +121,11 @@ export const ko: Record<Key, string> = {
 
   "outcome.complete": "완료",
   "outcome.rejected": "거부됨",
-  "outcome.rolled-back": "되돌림",
+  "outcome.rolled_back": "되돌림",
   "outcome.failed": "실패",
   "outcome.cancelled": "취소됨",
-  "outcome.budget": "예산 소진",
-  "outcome.tasks-failed": "일부 작업 실패",
+  "outcome.budget_exhausted": "예산 소진",
+  "outcome.tasks_failed": "일부 작업 실패",
 
   "verdict.healthy": "정상",
   "verdict.at-risk": "위험",

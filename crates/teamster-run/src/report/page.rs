@@ -59,11 +59,11 @@ pub(super) fn ending(input: &ReportInput) -> String {
     let words = match outcome.word.as_str() {
         "complete" => "Complete",
         "rejected" => "Rejected",
-        "rolled-back" => "Rejected and rolled back",
+        "rolled_back" => "Rejected and rolled back",
         "failed" => "Failed",
         "cancelled" => "Cancelled",
-        "budget" => "Stopped: the budget is used up",
-        "tasks-failed" => "Ended: some tasks failed for good",
+        "budget_exhausted" => "Stopped: the budget is used up",
+        "tasks_failed" => "Ended: some tasks failed for good",
         _ => "Ended",
     };
     match outcome.exit_code {

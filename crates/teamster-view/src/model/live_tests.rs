@@ -136,7 +136,7 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
                 "run.started",
                 json!({ "task": "t", "budget": { "tokens": 5 } }),
             ),
-            6 => record("run.stage", json!({ "stage": "execute", "round": 0 })),
+            6 => record("run.stage", json!({ "to": "execute", "round": 0 })),
             7 => {
                 let token = token.as_ref().unwrap();
                 let id = "1".parse().unwrap();

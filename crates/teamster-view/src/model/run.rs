@@ -125,7 +125,7 @@ pub struct PlanTask {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finished {
-    /// `complete`, `rejected`, `rolled-back`, `failed`, `cancelled`, `budget` or `tasks-failed`.
+    /// `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or `tasks_failed`.
     pub outcome: String,
     /// The exit code of `teamster run`.
     pub exit_code: Option<i64>,

@@ -45,6 +45,6 @@ pub fn run_now(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
 }
 
 fn stage_of(event: &Event) -> Option<String> {
-    let stage = event.data.get("stage")?.as_str()?;
+    let stage = event.data.get("to")?.as_str()?;
     Some(stage.to_owned())
 }

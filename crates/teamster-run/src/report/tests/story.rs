@@ -257,7 +257,7 @@ pub(super) fn rich_and_over() -> Story {
     let given = json!({"gate": "0a1b", "commit": WORK, "by": "user", "rollback": false, "text": "Good enough."});
     story.tell(300, "approval.given", None, given);
     story.stage(1, "end", 1, "approved");
-    let finished = json!({"outcome": "tasks-failed", "exitCode": 14, "commit": WORK,
+    let finished = json!({"outcome": "tasks_failed", "exitCode": 14, "commit": WORK,
         "reason": "task 3 failed for good, and task 4 waits for it"});
     story.tell(2, "run.finished", None, finished);
     story

@@ -113,7 +113,7 @@ impl Runs {
 
     fn stage(&mut self, event: &Event) {
         let stage = Stage {
-            stage: word(event, "stage"),
+            stage: word(event, "to"),
             at: event.ts,
             seq: event.seq,
             reason: word(event, "reason"),
@@ -220,14 +220,17 @@ impl Runs {
     }
 
     fn gate(&mut self, event: &Event) {
+        let base = event.data.get("base");
+        // Why an approval of this work did not land, where the gate is open again.
+        let words = [lines(event, "refused"), lines(event, "words")];
         self.approval = Some(Approval {
             seq: event.seq,
             gate: word(event, "gate"),
             commit: word(event, "commit"),
-            base: text(event, "base").map(str::to_owned),
-            branch: text(event, "branch").map(str::to_owned),
+            base: base.and_then(|base| inner(base, "commit")),
+            branch: base.and_then(|base| inner(base, "branch")),
             verified: event.data.get("verified") == Some(&Value::Bool(true)),
-            words: lines(event, "words"),
+            words: words.join("\n").trim().to_owned(),
             asked_at: event.ts,
             waits: true,
             answer: None,
