@@ -17,20 +17,25 @@ pub struct RunNow {
 
 /// Where the run of a team stands, from the end of its journal. The same as a whole story would tell.
 pub fn run_now(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
-    let Some(last) = read.last_of(team, &["run."])? else {
+    let asked: [&[&str]; 3] = [
+        &["run."],
+        &["run.started", "run.stage"],
+        &["approval.", "run.started", "run.finished"],
+    ];
+    let mut found = read.last_of_each(team, &asked)?.into_iter();
+    let mut next = || found.next().flatten();
+    let (last, entered, gate) = (next(), next(), next());
+    let Some(last) = last else {
         return Ok(RunNow::default());
     };
     let stage = match last.kind.as_str() {
         "run.started" => None,
         "run.stage" => stage_of(&last),
-        _ => {
-            let last = read.last_of(team, &["run.started", "run.stage"])?;
-            last.filter(|last| last.kind == "run.stage")
-                .as_ref()
-                .and_then(stage_of)
-        }
+        _ => entered
+            .filter(|entered| entered.kind == "run.stage")
+            .as_ref()
+            .and_then(stage_of),
     };
-    let gate = read.last_of(team, &["approval.", "run.started", "run.finished"])?;
     let is_open = |event: &Event| {
         matches!(
             event.kind.as_str(),
