@@ -12,7 +12,7 @@ use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::task::Status;
 use teamster_types::team::{Kind, TeamConfig};
 
-use crate::model::run_now;
+use crate::model::RunNow;
 use crate::native::Lead;
 use crate::workers::{is_fresh, life_behind};
 
@@ -57,8 +57,11 @@ pub struct TeamRow {
     pub problem: Option<String>,
 }
 
-/// One row for a team that was found.
-pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamRow {
+/// How it is found out where a team's run stands.
+pub type RunOf<'a> = &'a dyn Fn(&TeamName) -> Result<RunNow>;
+
+/// One row for a team that was found. Where its run stands is asked for only if nothing else tells whether it is over.
+pub fn row(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamRow {
     let config = entry.config.as_ref();
     TeamRow {
         name: entry.name.clone(),
@@ -67,13 +70,13 @@ pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamRow {
             .ok()
             .and_then(|config| config.project().map(str::to_owned)),
         members: config.map_or(0, |config| config.members().len()),
-        state: state(read, entry),
+        state: state(read, entry, run),
         problem: config.err().cloned(),
     }
 }
 
 /// What is not readable proves no life and no end: such a team is stale.
-fn state(read: &dyn Read, entry: &TeamEntry) -> TeamState {
+pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamState {
     let (Ok(team), Ok(config)) = (entry.name.parse::<TeamName>(), &entry.config) else {
         return TeamState::Stale;
     };
@@ -84,7 +87,7 @@ fn state(read: &dyn Read, entry: &TeamEntry) -> TeamState {
         .progress(&team)
         .map_or_else(|_| Progress::default(), |(progress, _)| progress);
     let left = progress.pending_tasks + progress.in_progress_tasks;
-    if (progress.total_tasks > 0 && left == 0) || has_finished(read, &team) {
+    if (progress.total_tasks > 0 && left == 0) || run(&team).is_ok_and(|run| run.finished) {
         TeamState::Ended
     } else {
         TeamState::Stale
@@ -107,10 +110,6 @@ fn is_live(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
 fn is_at_work(read: &dyn Read, team: &TeamName) -> bool {
     read.progress(team)
         .is_ok_and(|(progress, _)| progress.in_progress_tasks > 0)
-}
-
-fn has_finished(read: &dyn Read, team: &TeamName) -> bool {
-    run_now(read, team).is_ok_and(|run| run.finished)
 }
 
 /// Whether the process that hosts a team runs: the one we recorded, or the lead of a team of Claude Code.
