@@ -265,6 +265,14 @@ pub trait Read: Send + Sync {
         }
     }
 
+    /// The same for several lists of types, in one go.
+    fn last_of_each(&self, team: &TeamName, asked: &[&[&str]]) -> Result<Vec<Option<Event>>> {
+        asked
+            .iter()
+            .map(|kinds| self.last_of(team, kinds))
+            .collect()
+    }
+
     /// Changes from now on, and events after position `after`.
     fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>>;
 }

@@ -13,6 +13,7 @@ use teamster_types::{TeamName, Time};
 use crate::gate::open_gate;
 use crate::messages;
 use crate::model::{RunNow, run_now};
+use crate::teams::RunOf;
 use crate::workers::{self, WorkerRow, Workers};
 
 /// A team as `status` shows it.
@@ -65,8 +66,18 @@ pub enum ProblemKind {
 /// The status of one team that was found. A registry that cannot be read is a problem, not an error: it must not hide
 /// the other teams.
 pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<TeamStatus> {
+    of_entry_by(read, entry, limits, &|team| run_now(read, team))
+}
+
+/// The same, with where its run stands found out so.
+pub(crate) fn of_entry_by(
+    read: &dyn Read,
+    entry: &TeamEntry,
+    limits: &Limits,
+    run: RunOf<'_>,
+) -> Result<TeamStatus> {
     match (&entry.config, entry.name.parse::<TeamName>()) {
-        (Ok(config), Ok(team)) => of_team(read, &team, config, limits),
+        (Ok(config), Ok(team)) => of_team(read, &team, config, limits, run(&team)?),
         (Ok(config), Err(error)) => {
             // A foreign program may name its teams as it likes; such a name never becomes a path.
             let mut status = empty(&entry.name);
@@ -86,15 +97,15 @@ pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<T
 }
 
 /// The status of one team.
-pub fn of_team(
+fn of_team(
     read: &dyn Read,
     team: &TeamName,
     config: &TeamConfig,
     limits: &Limits,
+    run: RunNow,
 ) -> Result<TeamStatus> {
     let (progress, broken) = read.progress(team)?;
     let workers = workers::list(read, team, config, limits)?;
-    let run = run_now(read, team)?;
     let mut problems = with_workers(&broken, &workers);
     problems.extend(at_gate(read, team)?);
     problems.extend(unread(read, team)?);

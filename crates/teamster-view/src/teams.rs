@@ -12,7 +12,7 @@ use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::task::Status;
 use teamster_types::team::{Kind, TeamConfig};
 
-use crate::model::run_now;
+use crate::model::RunNow;
 use crate::native::Lead;
 use crate::workers::{is_fresh, life_behind};
 
@@ -58,8 +58,11 @@ pub struct TeamRow {
     pub problem: Option<String>,
 }
 
-/// One row for a team that was found.
-pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamRow {
+/// How it is found out where a team's run stands.
+pub type RunOf<'a> = &'a dyn Fn(&TeamName) -> Result<RunNow>;
+
+/// One row for a team that was found. Where its run stands is asked for only if nothing else tells whether it is over.
+pub fn row(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamRow {
     let config = entry.config.as_ref();
     TeamRow {
         name: entry.name.clone(),
@@ -68,13 +71,13 @@ pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamRow {
             .ok()
             .and_then(|config| config.project().map(str::to_owned)),
         members: config.map_or(0, |config| config.members().len()),
-        state: state(read, entry),
+        state: state(read, entry, run),
         problem: config.err().cloned(),
     }
 }
 
 /// What is not readable proves no life and no end: such a team is stale.
-fn state(read: &dyn Read, entry: &TeamEntry) -> TeamState {
+pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamState {
     let (Ok(team), Ok(config)) = (entry.name.parse::<TeamName>(), &entry.config) else {
         return TeamState::Stale;
     };
@@ -85,7 +88,7 @@ fn state(read: &dyn Read, entry: &TeamEntry) -> TeamState {
         .progress(&team)
         .map_or_else(|_| Progress::default(), |(progress, _)| progress);
     let left = progress.pending_tasks + progress.in_progress_tasks;
-    let run = run_now(read, &team).unwrap_or_default();
+    let run = run(&team).unwrap_or_default();
     // A run that waits at its gate has no task left, and is not over: a person has to decide.
     let is_under_way = run.stage.is_some() && !run.finished;
     if run.finished || (progress.total_tasks > 0 && left == 0 && !is_under_way) {

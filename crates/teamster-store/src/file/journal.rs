@@ -1,7 +1,6 @@
 //! The journal's files: one line for each event, in segments, with long texts beside them.
 //!
-//! Positions grow by one from line to line, so a place is found by halving: "from seq" and "the last N" cost the same
-//! at a thousand events and at a million, and there is no index that could disagree with the file.
+//! Here it is written, and its end is read; `pages` reads the rest.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -9,8 +8,8 @@ use teamster_fs::{Dir, FileKind, Sync, layout};
 use teamster_types::event::{Event, LINE_LIMIT};
 use teamster_types::json::{self, Object};
 
+use super::pages::Files;
 use crate::error::Result;
-use crate::store::{Damaged, JournalPage};
 
 /// A segment is full at this size.
 pub(super) const SEGMENT: u64 = 64 * 1024 * 1024;
@@ -167,7 +166,7 @@ fn read_blob(team: &Dir, name: &str) -> Result<Option<Vec<u8>>> {
 }
 
 /// Full segments, oldest first.
-fn segments(team: &Dir) -> Result<Vec<(u64, String)>> {
+pub(super) fn segments(team: &Dir) -> Result<Vec<(u64, String)>> {
     // Nearly always there is none, and one look is cheaper than a listing.
     if team.stamp(&layout::journal_segment(1))?.is_none() {
         return Ok(Vec::new());
@@ -181,13 +180,6 @@ fn segments(team: &Dir) -> Result<Vec<(u64, String)>> {
     Ok(found)
 }
 
-/// All files of the journal, oldest first, the live one last.
-pub(super) fn files(team: &Dir) -> Result<Vec<String>> {
-    let mut files: Vec<String> = segments(team)?.into_iter().map(|(_, name)| name).collect();
-    files.push(layout::JOURNAL.to_owned());
-    Ok(files)
-}
-
 /// The end of the journal: the last whole events that belong together, where they begin and where they end.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
@@ -199,16 +191,19 @@ pub(super) struct Tail {
 
 /// Reads the end of the journal and leaves out what is torn: a line without an end, and a commit without its last line.
 pub(super) fn tail(team: &Dir) -> Result<Tail> {
+    tail_of(team, &Files::of(team)?)
+}
+
+fn tail_of(team: &Dir, files: &Files) -> Result<Tail> {
     let mut tail = Tail {
         events: Vec::new(),
         size: size(team)?,
     };
     let mut pending: Vec<Event> = Vec::new();
-    let mut names = files(team)?;
-    while let Some(name) = names.pop() {
+    for name in files.names().iter().rev() {
         let live = name == layout::JOURNAL;
-        let end = team.stamp(&name)?.map_or(0, |stamp| stamp.size);
-        let mut lines = LinesBackwards::new(team, &name, end);
+        let end = team.stamp(name)?.map_or(0, |stamp| stamp.size);
+        let mut lines = LinesBackwards::new(team, name, end);
         let mut first = true;
         while let Some((offset, bytes, whole)) = lines.next_line()? {
             let torn = first && live && !whole;
@@ -241,7 +236,7 @@ pub(super) fn tail(team: &Dir) -> Result<Tail> {
 }
 
 /// Lines of a file from its end to its beginning.
-struct LinesBackwards<'a> {
+pub(super) struct LinesBackwards<'a> {
     team: &'a Dir,
     name: &'a str,
     /// Everything from here on has been given out.
@@ -252,7 +247,7 @@ struct LinesBackwards<'a> {
 }
 
 impl<'a> LinesBackwards<'a> {
-    fn new(team: &'a Dir, name: &'a str, end: u64) -> Self {
+    pub(super) fn new(team: &'a Dir, name: &'a str, end: u64) -> Self {
         Self {
             team,
             name,
@@ -263,7 +258,7 @@ impl<'a> LinesBackwards<'a> {
     }
 
     /// The line before: its offset, its bytes without line end, and whether it had one.
-    fn next_line(&mut self) -> Result<Option<(u64, Vec<u8>, bool)>> {
+    pub(super) fn next_line(&mut self) -> Result<Option<(u64, Vec<u8>, bool)>> {
         if self.end == 0 {
             return Ok(None);
         }
@@ -297,154 +292,12 @@ impl<'a> LinesBackwards<'a> {
 
 /// The position of the last event; 0 when there is none.
 pub(super) fn position(team: &Dir) -> Result<u64> {
-    Ok(tail(team)?.events.last().map_or(0, |event| event.seq))
-}
-
-/// Up to `limit` events from position `from` on.
-pub(super) fn read(team: &Dir, from: u64, limit: usize) -> Result<JournalPage> {
-    let mut page = JournalPage::default();
-    let names = files(team)?;
-    // The last file whose first event is not after `from` is the one to begin in.
-    let mut begin = names.len() - 1;
-    while begin > 0 && first_seq(team, &names[begin])?.is_none_or(|first| first > from) {
-        begin -= 1;
-    }
-    for name in &names[begin..] {
-        let mut offset = seek(team, name, from)?;
-        while page.events.len() < limit {
-            let (lines, behind) = lines_from(team, name, offset)?;
-            if behind == offset {
-                break;
-            }
-            for (at, bytes) in lines {
-                if page.events.len() == limit {
-                    break;
-                }
-                match serde_json::from_slice::<Event>(&bytes) {
-                    Ok(event) if event.seq < from => {}
-                    Ok(mut event) => {
-                        inflate(team, &mut event)?;
-                        page.events.push(event);
-                    }
-                    Err(error) => page.damaged.push(Damaged {
-                        file: format!("{name} at byte {at}"),
-                        error: error.to_string(),
-                    }),
-                }
-            }
-            offset = behind;
-        }
-    }
-    // A commit of several events is there with its last one, or not at all.
-    if page.events.len() < limit
-        && let Some(whole) = page.events.iter().rposition(|event| !event.more)
-    {
-        page.events.truncate(whole + 1);
-    } else if page.events.len() < limit {
-        page.events.clear();
-    }
-    Ok(page)
-}
-
-/// Every event of a journal in a folder, in order, until `tell` says that it is enough; the lines that are no events.
-/// Under the journal's own name its full segments belong to it, under any other name it is one file. Long texts come
-/// from the blobs beside it.
-pub fn each_event(
-    folder: &Dir,
-    name: &str,
-    tell: &mut dyn FnMut(Event) -> bool,
-) -> Result<Vec<Damaged>> {
-    let names = if name == layout::JOURNAL {
-        files(folder)?
-    } else {
-        vec![name.to_owned()]
-    };
-    let mut damaged = Vec::new();
-    for name in names {
-        let mut offset = 0;
-        loop {
-            let (lines, behind) = lines_from(folder, &name, offset)?;
-            if behind == offset {
-                break;
-            }
-            for (at, bytes) in lines {
-                match serde_json::from_slice::<Event>(&bytes) {
-                    Ok(mut event) => {
-                        inflate(folder, &mut event)?;
-                        if !tell(event) {
-                            return Ok(damaged);
-                        }
-                    }
-                    Err(error) => damaged.push(Damaged {
-                        file: format!("{name} at byte {at}"),
-                        error: error.to_string(),
-                    }),
-                }
-            }
-            offset = behind;
-        }
-    }
-    Ok(damaged)
-}
-
-fn first_seq(team: &Dir, name: &str) -> Result<Option<u64>> {
-    Ok(seq_after(team, name, 0)?.map(|(_, seq)| seq))
-}
-
-/// An offset at a line's beginning, at or shortly before the event `from`.
-fn seek(team: &Dir, name: &str, from: u64) -> Result<u64> {
-    let mut low = 0;
-    let mut high = team.stamp(name)?.map_or(0, |stamp| stamp.size);
-    while high - low > CHUNK as u64 {
-        let middle = low + (high - low) / 2;
-        match seq_after(team, name, middle)? {
-            Some((offset, seq)) if seq < from && offset < high => low = offset,
-            _ => high = middle,
-        }
-    }
-    Ok(low)
-}
-
-/// The first event whose line begins at or after `offset` (at 0) or behind the line that `offset` lies in.
-fn seq_after(team: &Dir, name: &str, offset: u64) -> Result<Option<(u64, u64)>> {
-    let mut start = offset;
-    if offset > 0 {
-        let mut chunk = vec![0; CHUNK];
-        let count = team.read_at(name, &mut chunk, offset)?.unwrap_or(0);
-        match chunk[..count].iter().position(|byte| *byte == b'\n') {
-            Some(end) => start = offset + end as u64 + 1,
-            None => return Ok(None),
-        }
-    }
-    let (lines, _) = lines_from(team, name, start)?;
-    let found = lines
-        .into_iter()
-        .find_map(|(at, bytes)| Some((at, serde_json::from_slice::<Event>(&bytes).ok()?.seq)));
-    Ok(found)
-}
-
-/// Whole lines from an offset on, one chunk of them, with their offsets; and the offset behind them.
-type Lines = (Vec<(u64, Vec<u8>)>, u64);
-
-fn lines_from(team: &Dir, name: &str, offset: u64) -> Result<Lines> {
-    let mut size = CHUNK;
     loop {
-        let mut chunk = vec![0; size];
-        let count = team.read_at(name, &mut chunk, offset)?.unwrap_or(0);
-        let Some(end) = chunk[..count].iter().rposition(|byte| *byte == b'\n') else {
-            // A line longer than the chunk was not written by us, but must not hide those behind it.
-            if count == size {
-                size *= 4;
-                continue;
-            }
-            return Ok((Vec::new(), offset));
-        };
-        let mut lines = Vec::new();
-        let mut at = offset;
-        for line in chunk[..end].split(|byte| *byte == b'\n') {
-            lines.push((at, line.to_vec()));
-            at += line.len() as u64 + 1;
+        let files = Files::of(team)?;
+        let tail = tail_of(team, &files)?;
+        // Without the lock the live file may become a segment meanwhile, and its events would be passed over.
+        if !files.has_another(team)? {
+            return Ok(tail.events.last().map_or(0, |event| event.seq));
         }
-        return Ok((lines, offset + end as u64 + 1));
     }
 }

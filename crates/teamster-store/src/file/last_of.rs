@@ -1,24 +1,26 @@
 //! The last event of a type, however long ago it was.
 //!
 //! A run may have entered its stage a million events ago, and `status` must not parse them. So the bytes are searched,
-//! from the end, and only a line that has the type's word is read. Who asks again is told from where it was left off.
+//! from the end, for several questions at once, and only a line that has a type's word is read. Who asks again is told
+//! from where it was left off.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use memchr::memmem::FinderRev;
+use memchr::memmem::{Finder, FinderRev};
 use teamster_fs::Dir;
 use teamster_types::event::{Event, LINE_LIMIT};
 
-use super::journal::{files, inflate, position, read};
+use super::journal::{inflate, position};
+use super::pages::{Files, Places};
 use crate::error::Result;
 
-/// How much is searched at once.
-const CHUNK: u64 = 1024 * 1024;
+/// How much is searched at once: what the processor has at hand, so that several words cost little more than one.
+const CHUNK: u64 = 256 * 1024;
 /// A line that begins or ends in another chunk is whole with so much more on both sides.
 const MARGIN: u64 = LINE_LIMIT as u64 + 1;
 /// So many new events are read rather than searched for.
-const FEW: u64 = 5_000;
+const FEW: u64 = 1_000;
 
 /// For a team's folder and some types: up to which position was looked, and what was found.
 type Found = HashMap<(u64, String), (u64, Option<Event>)>;
@@ -27,24 +29,67 @@ type Found = HashMap<(u64, String), (u64, Option<Event>)>;
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<Found>);
 
+/// One question and what is known of its answer.
+struct Question<'a> {
+    kinds: &'a [&'a str],
+    key: (u64, String),
+    /// Up to here was looked before.
+    seen: u64,
+    /// What was found there.
+    before: Option<Event>,
+    /// What was found behind it.
+    newer: Option<Event>,
+}
+
 impl Known {
-    /// The last event whose type begins with one of `kinds`.
-    pub(super) fn last_of(&self, team: &Dir, kinds: &[&str]) -> Result<Option<Event>> {
+    /// For each list of types the last event whose type begins with one of them.
+    pub(super) fn last_of_each(
+        &self,
+        team: &Dir,
+        places: &Places,
+        asked: &[&[&str]],
+    ) -> Result<Vec<Option<Event>>> {
         let last = position(team)?;
         // Another team of the same name has another folder.
-        let key = (team.own_stamp()?.inode, kinds.join(" "));
-        let known = self.lock().get(&key).cloned();
-        let found = match known {
-            Some((seen, found)) if seen <= last && last - seen <= FEW => {
-                let limit = usize::try_from(last - seen).unwrap_or(0);
-                let events = read(team, seen + 1, limit)?.events;
-                let newer = events.into_iter().rfind(|event| fits(event, last, kinds));
-                newer.or(found)
+        let folder = team.own_stamp()?.inode;
+        let mut questions: Vec<Question<'_>> = asked
+            .iter()
+            .map(|kinds| self.question(folder, kinds, last))
+            .collect();
+        let seen = questions.iter().map(|question| question.seen).min();
+        let seen = seen.unwrap_or(last);
+        if last - seen > FEW {
+            search(team, last, seen, &mut questions)?;
+        } else if last > seen {
+            let limit = usize::try_from(last - seen).unwrap_or(0);
+            for event in places.read(team, seen + 1, limit)?.events.iter().rev() {
+                for question in &mut questions {
+                    if question.is_open() && question.fits(event, last) {
+                        question.newer = Some(event.clone());
+                    }
+                }
             }
-            _ => search(team, last, kinds)?,
-        };
-        self.lock().insert(key, (last, found.clone()));
-        Ok(found)
+        }
+        let answered = questions.into_iter().map(|question| {
+            let found = question.newer.or(question.before);
+            self.lock().insert(question.key, (last, found.clone()));
+            found
+        });
+        Ok(answered.collect())
+    }
+
+    fn question<'a>(&self, folder: u64, kinds: &'a [&'a str], last: u64) -> Question<'a> {
+        let key = (folder, kinds.join(" "));
+        let known = self.lock().get(&key).cloned();
+        // A journal that has become shorter is another one.
+        let (seen, before) = known.filter(|(seen, _)| *seen <= last).unwrap_or_default();
+        Question {
+            kinds,
+            key,
+            seen,
+            before,
+            newer: None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Found> {
@@ -52,50 +97,118 @@ impl Known {
     }
 }
 
-/// Beyond `last` there is only a commit that was not finished, which did not happen.
-fn fits(event: &Event, last: u64, kinds: &[&str]) -> bool {
-    event.seq <= last && kinds.iter().any(|kind| event.kind.starts_with(kind))
+impl Question<'_> {
+    fn is_open(&self) -> bool {
+        self.newer.is_none()
+    }
+
+    /// Beyond `last` there is only a commit that was not finished, which did not happen.
+    fn fits(&self, event: &Event, last: u64) -> bool {
+        event.seq <= last
+            && event.seq > self.seen
+            && self.kinds.iter().any(|kind| event.kind.starts_with(kind))
+    }
 }
 
-fn search(team: &Dir, last: u64, kinds: &[&str]) -> Result<Option<Event>> {
-    let words: Vec<String> = kinds
-        .iter()
-        .map(|kind| format!("\"type\":\"{kind}"))
-        .collect();
-    let finders: Vec<FinderRev<'_>> = words.iter().map(FinderRev::new).collect();
-    for name in files(team)?.iter().rev() {
+/// A type's word as it stands in a line. That it is there at all is found out fast, forwards; where it stands last, only
+/// then.
+struct Word {
+    bytes: String,
+    is_there: Finder<'static>,
+    last: FinderRev<'static>,
+}
+
+impl Word {
+    fn of(kind: &str) -> Self {
+        let bytes = format!("\"type\":\"{kind}");
+        Self {
+            is_there: Finder::new(&bytes).into_owned(),
+            last: FinderRev::new(&bytes).into_owned(),
+            bytes,
+        }
+    }
+}
+
+/// The words that have to be looked for: one that begins with another is found with it.
+fn words(questions: &[Question<'_>]) -> Vec<Word> {
+    let open = questions.iter().filter(|question| question.is_open());
+    let mut kinds: Vec<&str> = open.flat_map(|question| question.kinds).copied().collect();
+    kinds.sort_unstable();
+    kinds.dedup_by(|longer, shorter| longer.starts_with(*shorter));
+    kinds.into_iter().map(Word::of).collect()
+}
+
+/// Searches from the end back to the position `seen`, until every question is answered.
+fn search(team: &Dir, last: u64, seen: u64, questions: &mut [Question<'_>]) -> Result<()> {
+    let files = Files::of(team)?;
+    let (oldest, oldest_offset) = files.place_of(team, seen + 1)?;
+    for (number, name) in files.names().iter().enumerate().rev() {
+        if number < oldest {
+            return Ok(());
+        }
         let size = team.stamp(name)?.map_or(0, |stamp| stamp.size);
+        let lowest = if number == oldest { oldest_offset } else { 0 };
         let mut end = size;
-        while end > 0 {
-            let begin = end.saturating_sub(CHUNK);
-            let from = begin.saturating_sub(MARGIN);
-            let to = (end + MARGIN).min(size);
-            let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
-            let count = team.read_at(name, &mut bytes, from)?.unwrap_or(0);
-            bytes.truncate(count);
-            let place = |offset: u64| usize::try_from(offset - from).unwrap_or(0).min(count);
-            // What begins behind `end` was looked at with the chunk before.
-            let longest = words.iter().map(String::len).max().unwrap_or(0) as u64;
-            let mut upto = place((end + longest).min(to));
-            while let Some(at) = finders
-                .iter()
-                .filter_map(|finder| finder.rfind(&bytes[..upto]))
-                .max()
-                .filter(|at| *at >= place(begin))
-            {
-                if let Some(mut event) = line_at(&bytes, at)
-                    && fits(&event, last, kinds)
-                {
-                    inflate(team, &mut event)?;
-                    return Ok(Some(event));
-                }
-                // A word in somebody's data, or a line that is none: it is gone on before it.
-                upto = at + 1;
+        while end > lowest {
+            let words = words(questions);
+            if words.is_empty() {
+                return Ok(());
             }
+            let begin = end.saturating_sub(CHUNK).max(lowest);
+            look_through(team, name, (begin, end, size), last, &words, questions)?;
             end = begin;
         }
     }
-    Ok(None)
+    Ok(())
+}
+
+/// Looks through a part of a file, from its end.
+fn look_through(
+    team: &Dir,
+    name: &str,
+    (begin, end, size): (u64, u64, u64),
+    last: u64,
+    words: &[Word],
+    questions: &mut [Question<'_>],
+) -> Result<()> {
+    let from = begin.saturating_sub(MARGIN);
+    let to = (end + MARGIN).min(size);
+    let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
+    let count = team.read_at(name, &mut bytes, from)?.unwrap_or(0);
+    bytes.truncate(count);
+    let place = |offset: u64| usize::try_from(offset - from).unwrap_or(0).min(count);
+    // What begins behind `end` was looked at with the part before.
+    let longest = words.iter().map(|word| word.bytes.len()).max().unwrap_or(0);
+    let mut upto = place((end + longest as u64).min(to));
+    let part = &bytes[place(begin)..upto];
+    let there: Vec<&Word> = words
+        .iter()
+        .filter(|word| word.is_there.find(part).is_some())
+        .collect();
+    while let Some(at) = there
+        .iter()
+        .filter_map(|word| word.last.rfind(&bytes[..upto]))
+        .max()
+        .filter(|at| *at >= place(begin))
+    {
+        if let Some(mut event) = line_at(&bytes, at) {
+            let asks = |question: &Question<'_>| question.is_open() && question.fits(&event, last);
+            if questions.iter().any(asks) {
+                inflate(team, &mut event)?;
+                for question in &mut *questions {
+                    if question.is_open() && question.fits(&event, last) {
+                        question.newer = Some(event.clone());
+                    }
+                }
+                if !questions.iter().any(Question::is_open) {
+                    return Ok(());
+                }
+            }
+        }
+        // A word in somebody's data, or a line that is none, or one more of the same: it is gone on before it.
+        upto = at + 1;
+    }
+    Ok(())
 }
 
 /// The event whose line has the byte `at`.

@@ -27,6 +27,9 @@ mod listen;
 mod mailbox;
 mod native;
 mod note;
+mod pages;
+#[cfg(test)]
+mod pages_tests;
 mod read;
 mod record;
 mod recover;
@@ -53,8 +56,8 @@ use crate::error::{Result, StoreError};
 use crate::store::DeletedTeam;
 use crate::txn::{Backend, Txn};
 use held::Held;
-pub use journal::each_event;
 pub use native::client_sessions;
+pub use pages::each_event;
 pub use team::keep_journal;
 use txn::FileTxn;
 
@@ -94,6 +97,8 @@ pub struct FileStore {
     project: Mutex<Option<(TeamName, Stamp, Option<String>)>>,
     /// Events that were looked for before.
     known: last_of::Known,
+    /// Where readers of journals left off.
+    places: pages::Places,
 }
 
 impl FileStore {
@@ -108,6 +113,7 @@ impl FileStore {
             settings,
             project: Mutex::new(None),
             known: last_of::Known::default(),
+            places: pages::Places::default(),
         })
     }
 

@@ -20,7 +20,7 @@ use super::held::Held;
 use super::index;
 use super::note::Note;
 use super::record::{Record, flag};
-use super::{FileStore, heartbeat, journal, listen, mailbox, native, watch};
+use super::{FileStore, heartbeat, journal, listen, mailbox, native, pages, watch};
 use crate::error::{Kind, Result, StoreError};
 use crate::listen::Listen;
 use crate::rules::no_task;
@@ -326,7 +326,7 @@ impl Read for FileStore {
         let mut receipts = Receipts::default();
         let mut from = 1;
         loop {
-            let page = journal::read(&dir, from, 2_000)?;
+            let page = self.places.read(&dir, from, 2_000)?;
             let Some(last) = page.events.last() else {
                 break;
             };
@@ -433,17 +433,22 @@ impl Read for FileStore {
     }
 
     fn events(&self, team: &TeamName, from: u64, limit: usize) -> Result<JournalPage> {
-        journal::read(&self.folders_to_read(team)?.0, from.max(1), limit)
+        let dir = self.folders_to_read(team)?.0;
+        self.places.read(&dir, from.max(1), limit)
     }
 
     fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage> {
-        let dir = self.folders_to_read(team)?.0;
-        let last = journal::position(&dir)?;
-        journal::read(&dir, (last + 1).saturating_sub(count as u64).max(1), count)
+        pages::last(&self.folders_to_read(team)?.0, count)
     }
 
     fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
-        self.known.last_of(&self.folders_to_read(team)?.0, kinds)
+        let mut found = self.last_of_each(team, &[kinds])?;
+        Ok(found.pop().flatten())
+    }
+
+    fn last_of_each(&self, team: &TeamName, asked: &[&[&str]]) -> Result<Vec<Option<Event>>> {
+        let dir = self.folders_to_read(team)?.0;
+        self.known.last_of_each(&dir, &self.places, asked)
     }
 
     fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {

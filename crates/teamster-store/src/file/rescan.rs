@@ -11,7 +11,7 @@ use super::FileStore;
 use super::held::Held;
 use super::index::Index;
 use super::record::{Record, flag, hash_of};
-use super::{journal, staged};
+use super::staged;
 use crate::error::Result;
 use crate::rebuild;
 
@@ -146,7 +146,7 @@ fn rebuild_index(store: &FileStore, held: &mut Held, index: &mut Index) -> Resul
     let mut told = rebuild::Tasks::default();
     let mut from = 1;
     loop {
-        let page = journal::read(&held.folders.team, from, 2_000)?;
+        let page = store.places.read(&held.folders.team, from, 2_000)?;
         let Some(last) = page.events.last() else {
             break;
         };

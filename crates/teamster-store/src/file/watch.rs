@@ -9,8 +9,9 @@ use notify::{RecursiveMode, Watcher};
 use teamster_fs::{Dir, Stamp, layout};
 use teamster_types::{TeamName, WorkerName};
 
+use super::pages::Places;
 use super::record::hash_of;
-use super::{FileStore, heartbeat, journal};
+use super::{FileStore, heartbeat};
 use crate::error::Result;
 use crate::store::Read;
 use crate::watch::{Change, Watch};
@@ -37,6 +38,7 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
         project,
         team: team.clone(),
         seen: after,
+        places: Places::default(),
         notices,
         watcher: watcher.ok(),
         beats: HashMap::new(),
@@ -82,6 +84,7 @@ struct FileWatch {
     project: Option<String>,
     team: TeamName,
     seen: u64,
+    places: Places,
     notices: Receiver<Notice>,
     watcher: Option<notify::RecommendedWatcher>,
     beats: HashMap<WorkerName, Stamp>,
@@ -165,7 +168,7 @@ impl FileWatch {
     }
 
     fn look(&mut self) -> Result<Vec<Change>> {
-        let page = journal::read(&self.dir, self.seen + 1, 1_000)?;
+        let page = self.places.read(&self.dir, self.seen + 1, 1_000)?;
         let mut changes: Vec<Change> = page
             .events
             .into_iter()
@@ -258,6 +261,7 @@ mod tests {
             project: None,
             team: team.clone(),
             seen: 1,
+            places: Places::default(),
             notices,
             watcher: None,
             beats: HashMap::new(),

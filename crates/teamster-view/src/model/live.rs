@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use teamster_store::{Change, Damaged, Kind as ErrorKind, Read, Result, TeamEntry};
+use teamster_store::{Change, Damaged, JournalPage, Kind as ErrorKind, Read, Result, TeamEntry};
 use teamster_types::event::Event;
 use teamster_types::graph::critical_path;
 use teamster_types::health::Limits;
@@ -14,6 +14,7 @@ use teamster_types::{TaskId, TeamName};
 use super::graph::levels;
 use super::patch::Patch;
 use super::rows::{TaskRow, Worker};
+use super::stage::{RunNow, run_lately};
 use super::story::{PAGE, Story};
 use super::team::{TeamKind, TeamView, Viewed};
 use crate::status::{self, Problem};
@@ -34,6 +35,7 @@ pub struct LiveTeam {
     broken: Vec<Damaged>,
     workers: Workers,
     unread: Vec<Problem>,
+    gate: Option<Problem>,
     state: Viewed,
     story: Story,
     last: u64,
@@ -54,6 +56,7 @@ impl LiveTeam {
             broken: found.problems,
             workers: workers::list(read, team, &config, limits)?,
             unread: status::unread(read, team)?,
+            gate: status::at_gate(read, team)?,
             state: Viewed::Stale,
             story: Story::of(team.as_str()),
             last,
@@ -61,7 +64,7 @@ impl LiveTeam {
             config,
         };
         live.state = live.state_now(read);
-        live.view = live.look(read);
+        live.update(read, true);
         Ok(live)
     }
 
@@ -85,27 +88,49 @@ impl LiveTeam {
         self.story.seq() >= self.last
     }
 
+    /// The next part of the journal that is to be counted in: from which position on, and how many events.
+    pub fn wanted(&self) -> Option<(u64, usize)> {
+        let from = self.story.seq() + 1;
+        let left = (self.last + 1).saturating_sub(from);
+        let count = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
+        (count > 0).then_some((from, count))
+    }
+
     /// Reads the next part of the journal; what that changed.
     pub fn read_on(&mut self, read: &dyn Read) -> Result<Option<Patch>> {
+        let Some((from, count)) = self.wanted() else {
+            return Ok(None);
+        };
+        let page = read.events(&self.team, from, count)?;
+        Ok(self.count_in(read, &page))
+    }
+
+    /// Counts in the part of the journal that was [wanted](Self::wanted), for whoever reads it beforehand; what that
+    /// changed.
+    pub fn count_in(&mut self, read: &dyn Read, page: &JournalPage) -> Option<Patch> {
         let before = self.story.seq();
-        let next = self.last.min(before + PAGE as u64);
-        self.story.tell_up_to(read, &self.team, next)?;
+        for event in &page.events {
+            self.story.apply(event);
+        }
         if self.story.seq() == before {
             // Positions that nobody can read will not be there later either.
             self.last = before;
         }
         if self.is_read() {
-            return Ok(self.update(read));
+            self.state = self.state_now(read);
+            return self.update(read, true);
         }
         // A view for each page would cost more than the pages; how far it is read is told all the same.
         self.view.history = self.story.history(self.last);
-        Ok(None)
+        None
     }
 
     /// Takes changes in; what they changed in the view.
     pub fn apply(&mut self, read: &dyn Read, changes: &[Change]) -> Result<Option<Patch>> {
         let mut again = false;
-        let mut crew = changes.is_empty();
+        // Without a change it is time that has passed, and all that has an age is looked at.
+        let aged = changes.is_empty();
+        let (mut crew, mut registry, mut mail, mut gate) = (aged, aged, aged, aged);
         let mut touched = BTreeSet::new();
         for change in changes {
             match change {
@@ -115,24 +140,35 @@ impl LiveTeam {
                     }
                     self.last = self.last.max(event.seq);
                     tasks_of(event, &mut touched);
-                    crew |= !event.kind.starts_with("task.") && event.kind != "agent.event";
+                    registry |= is_about_crew(&event.kind);
+                    mail |= !self.unread.is_empty() && event.kind.starts_with("message.");
+                    gate |= event.kind.starts_with("approval.") || event.kind.starts_with("run.");
                 }
                 Change::Beat(_) => crew = true,
                 Change::Foreign => again = true,
             }
         }
+        let tasks = again || aged || !touched.is_empty();
         if again || touched.len() > READ_ONE_BY_ONE || !self.read_tasks(read, touched) {
             let found = read.tasks(&self.team)?;
             self.tasks = by_id(found.tasks);
             self.broken = found.problems;
         }
-        if again || crew {
+        if again || registry {
             self.config = read.team(&self.team)?;
+        }
+        if again || registry || crew {
             self.workers = workers::list(read, &self.team, &self.config, &self.limits)?;
-            self.unread = status::unread(read, &self.team)?;
             self.state = self.state_now(read);
         }
-        Ok(self.update(read))
+        if again || mail {
+            self.unread = status::unread(read, &self.team)?;
+        }
+        if again || gate {
+            // Where it cannot be read now, the next look tells.
+            self.gate = status::at_gate(read, &self.team).ok().flatten();
+        }
+        Ok(self.update(read, tasks))
     }
 
     /// Reads these tasks anew. `false`: one cannot be understood, which is told when all are read again.
@@ -151,10 +187,25 @@ impl LiveTeam {
         true
     }
 
-    fn update(&mut self, read: &dyn Read) -> Option<Patch> {
-        let after = self.look(read);
+    /// Makes the view anew; what is different. Judging every task takes longer than everything else, so that is done only
+    /// where one may have changed.
+    fn update(&mut self, read: &dyn Read, tasks: bool) -> Option<Patch> {
+        let mut after = self.look();
+        if tasks {
+            self.judge_tasks(read, &mut after);
+            let patch = Patch::between(&self.view, &after);
+            self.view = after;
+            return patch;
+        }
+        after.progress = self.view.progress;
+        let rows = std::mem::take(&mut self.view.tasks);
+        let critical = std::mem::take(&mut self.view.critical_path);
         let patch = Patch::between(&self.view, &after);
-        self.view = after;
+        self.view = TeamView {
+            tasks: rows,
+            critical_path: critical,
+            ..after
+        };
         patch
     }
 
@@ -163,28 +214,48 @@ impl LiveTeam {
             name: self.team.as_str().to_owned(),
             config: Ok(self.config.clone()),
         };
-        viewed(teams::row(read, &entry).state)
+        viewed(teams::state(read, &entry, &|team| {
+            self.run_of(read, team)
+        }))
     }
 
-    fn look(&self, read: &dyn Read) -> TeamView {
+    /// Where the run stands, by what is told of it so far. A journal that is not read yet is not searched either: the end
+    /// of a run is among the last events, or is told when all of them are counted in.
+    fn run_of(&self, read: &dyn Read, team: &TeamName) -> Result<RunNow> {
+        if !self.is_read() {
+            return run_lately(read, team);
+        }
+        Ok(RunNow {
+            finished: self.story.is_finished(),
+            ..RunNow::default()
+        })
+    }
+
+    /// The tasks of a view, each judged by the others.
+    fn judge_tasks(&self, read: &dyn Read, view: &mut TeamView) {
         let tasks: Vec<Task> = self.tasks.values().cloned().collect();
         let critical = critical_path(&tasks);
         let on_it: HashSet<&TaskId> = critical.iter().collect();
         let levels = levels(&tasks);
-        let progress = Progress::of(&tasks);
-        let rows = judge(read, &self.team, tasks)
+        view.progress = Progress::of(&tasks);
+        view.tasks = judge(read, &self.team, tasks)
             .into_iter()
-            .map(|view| {
-                let id = view.task().id();
-                let mut row = TaskRow::of(view.task(), view.state(), view.reason().to_owned());
-                row.level = levels.get(id).copied().unwrap_or(0);
-                row.critical = on_it.contains(id);
+            .map(|judged| {
+                let task = judged.task();
+                let mut row = TaskRow::of(task, judged.state(), judged.reason().to_owned());
+                row.level = levels.get(task.id()).copied().unwrap_or(0);
+                row.critical = on_it.contains(task.id());
+                self.story.add_times(&mut row);
                 row
             })
             .collect();
+        view.critical_path = critical;
+    }
+
+    /// The view without its tasks.
+    fn look(&self) -> TeamView {
         let mut problems = status::with_workers(&self.broken, &self.workers);
-        // Where it cannot be read now, the next look tells.
-        problems.extend(status::at_gate(read, &self.team).ok().flatten());
+        problems.extend(self.gate.iter().cloned());
         problems.extend(self.unread.iter().cloned());
         let mut view = TeamView {
             id: self.team.as_str().to_owned(),
@@ -196,10 +267,7 @@ impl LiveTeam {
             seq: self.last,
             at: self.story.last(),
             past: false,
-            progress,
             workers: self.roster(),
-            tasks: rows,
-            critical_path: critical,
             problems,
             ..Story::of(self.team.as_str()).view()
         };
@@ -221,9 +289,18 @@ impl LiveTeam {
     }
 }
 
+/// Whether an event may tell of somebody who came, went, started or ended. Those that agents make most of do not.
+fn is_about_crew(kind: &str) -> bool {
+    let group = kind.split('.').next().unwrap_or_default();
+    !matches!(
+        group,
+        "task" | "agent" | "usage" | "message" | "hook" | "merge" | "verify" | "budget" | "state"
+    )
+}
+
 /// The tasks that an event changed.
 fn tasks_of(event: &Event, touched: &mut BTreeSet<TaskId>) {
-    if event.kind.starts_with("task.") {
+    if event.kind.starts_with("task.") || event.kind == "merge.merged" {
         touched.extend(event.task_id.clone());
     }
     let also = event.data.get("also").and_then(|also| also.as_object());

@@ -33,7 +33,7 @@ pub use run::{
     Verification, VerificationState, VerifyCommand,
 };
 pub use sessions::Sessions;
-pub use stage::{RunNow, run_now};
+pub use stage::{RunNow, run_lately, run_now};
 pub use story::{MOST_MESSAGES, PAGE, Story, message};
 pub use team::{History, Session, TeamKind, TeamView, Viewed};
 pub use timeline::{Lane, Mark, Span, SpanEnd, StageSpan, Tick, Timeline};

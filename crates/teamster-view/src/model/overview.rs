@@ -9,6 +9,7 @@ use teamster_types::{TeamName, Time};
 
 use super::live::{kind, viewed};
 use super::team::{TeamKind, Viewed};
+use super::stage::{RunNow, run_lately, run_now};
 use crate::{status, teams};
 
 /// One team, as the list of teams shows it.
@@ -73,11 +74,35 @@ pub struct Overview {
 /// What the name of a team in the API begins with when its folder's name is no team's name.
 const ODD: &str = "odd~";
 
+/// A journal of so many events takes a moment to be looked through.
+const LONG: u64 = 100_000;
+
 impl TeamRow {
     /// One team of the store in short.
     pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<Self> {
-        let short = teams::row(read, entry);
-        let status = status::of_entry(read, entry, limits)?;
+        Self::by(read, entry, limits, &|team| run_now(read, team))
+    }
+
+    /// The same in no time, and whether that is all: of a long journal only the end is looked at, so the stage of a run
+    /// may be missing.
+    pub fn at_first(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<(Self, bool)> {
+        let team = entry.name.parse::<TeamName>();
+        let is_long = team.is_ok_and(|team| read.position(&team).is_ok_and(|last| last > LONG));
+        if is_long {
+            let row = Self::by(read, entry, limits, &|team| run_lately(read, team))?;
+            return Ok((row, false));
+        }
+        Ok((Self::of_entry(read, entry, limits)?, true))
+    }
+
+    fn by(
+        read: &dyn Read,
+        entry: &TeamEntry,
+        limits: &Limits,
+        run: &dyn Fn(&TeamName) -> Result<RunNow>,
+    ) -> Result<Self> {
+        let short = teams::row(read, entry, run);
+        let status = status::of_entry_by(read, entry, limits, run)?;
         let team = entry.name.parse::<TeamName>().ok();
         let mut last = None;
         if let (Some(team), None) = (&team, &short.problem) {

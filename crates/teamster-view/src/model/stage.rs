@@ -15,33 +15,57 @@ pub struct RunNow {
     pub finished: bool,
 }
 
-/// Where the run of a team stands, from the end of its journal. The same as a whole story would tell.
+/// Events that a run is looked for in by whoever cannot wait.
+const LATELY: usize = 200;
+/// What a run's standing is read from: its last event, its last stage, and what is at its gate.
+const ASKED: [&[&str]; 3] = [
+    &["run."],
+    &["run.started", "run.stage"],
+    &["approval.", "run.started", "run.finished"],
+];
+
+/// Where the run of a team stands, from the end of its journal. The same as a whole story would tell. A run that has not
+/// said anything for long is looked for far back, which takes a while in a long journal.
 pub fn run_now(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
-    let Some(last) = read.last_of(team, &["run."])? else {
-        return Ok(RunNow::default());
+    let mut found = read.last_of_each(team, &ASKED)?.into_iter();
+    let mut next = || found.next().flatten();
+    Ok(standing(next(), next(), next()))
+}
+
+/// The same by the last events alone, which takes no time: what was said before them is not known.
+pub fn run_lately(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
+    let events = read.last_events(team, LATELY)?.events;
+    let last = |kinds: &[&str]| {
+        let fits = |event: &&Event| kinds.iter().any(|kind| event.kind.starts_with(kind));
+        events.iter().rfind(fits).cloned()
+    };
+    let [said, entered, gate] = ASKED.map(last);
+    Ok(standing(said, entered, gate))
+}
+
+fn standing(last: Option<Event>, entered: Option<Event>, gate: Option<Event>) -> RunNow {
+    let Some(last) = last else {
+        return RunNow::default();
     };
     let stage = match last.kind.as_str() {
         "run.started" => None,
         "run.stage" => stage_of(&last),
-        _ => {
-            let last = read.last_of(team, &["run.started", "run.stage"])?;
-            last.filter(|last| last.kind == "run.stage")
-                .as_ref()
-                .and_then(stage_of)
-        }
+        _ => entered
+            .filter(|entered| entered.kind == "run.stage")
+            .as_ref()
+            .and_then(stage_of),
     };
-    let gate = read.last_of(team, &["approval.", "run.started", "run.finished"])?;
     let is_open = |event: &Event| {
         matches!(
             event.kind.as_str(),
             "approval.requested" | "approval.answered"
         )
     };
-    Ok(RunNow {
+    RunNow {
         stage,
         awaits_approval: gate.as_ref().is_some_and(is_open),
         finished: last.kind == "run.finished",
-    })
+    }
 }
 
 fn stage_of(event: &Event) -> Option<String> {

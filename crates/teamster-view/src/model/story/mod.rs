@@ -105,6 +105,12 @@ impl Story {
         self.tasks.iter()
     }
 
+    /// Whether its run is over.
+    pub fn is_finished(&self) -> bool {
+        let run = self.runs.run.as_ref();
+        run.is_some_and(|run| run.finished.is_some())
+    }
+
     /// The time of the last event.
     pub fn last(&self) -> Option<Time> {
         self.last

@@ -133,7 +133,7 @@ impl Story {
         }
     }
 
-    fn add_times(&self, row: &mut TaskRow) {
+    pub(crate) fn add_times(&self, row: &mut TaskRow) {
         if let Some(Times {
             started,
             ended,

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_view::model::run_now;
 use teamster_view::teams::{self, TeamRow, TeamState};
 
 use crate::context::Context;
@@ -27,7 +28,7 @@ impl List {
         let rows: Vec<TeamRow> = read
             .teams()?
             .iter()
-            .map(|entry| teams::row(read, entry))
+            .map(|entry| teams::row(read, entry, &|team| run_now(read, team)))
             .collect();
         context.out.answer(
             || json!({ "teams": rows }),
