@@ -8,7 +8,7 @@ mod leader;
 mod overreach;
 mod places;
 mod plans;
-mod shop;
+pub mod shop;
 mod stops;
 mod tasks;
 mod verify;

@@ -2,6 +2,7 @@
 
 mod acting;
 mod demo;
+mod diffs;
 mod door;
 mod facts;
 mod hostile;

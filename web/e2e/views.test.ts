@@ -76,7 +76,7 @@ describe("every view shows what the server knows", () => {
     await page.getByPlaceholder("Find a task").fill("");
   });
 
-  test("graph: every task has its box, and a click opens prompt, log and history", async () => {
+  test("graph: every task has its box, and a click opens prompt, log, diff and history", async () => {
     await show("graph");
     const view = await now();
     for (const task of view.tasks) await page.locator(`[data-task="${task.id}"]`).waitFor();
@@ -87,6 +87,10 @@ describe("every view shows what the server knows", () => {
     expect(await panel.textContent()).toContain("Fix what `tsc` reports in src/loader.ts.");
     await panel.getByRole("tab", { name: "Log" }).click();
     await panel.getByText("the loader has three errors").waitFor();
+    await panel.getByRole("tab", { name: "Diff" }).click();
+    await panel.getByText("export function load(path: string): Config {").waitFor();
+    await panel.getByText("1 file").waitFor();
+    expect(await panel.textContent()).not.toContain("src/1.ts");
     await panel.getByRole("tab", { name: "History" }).click();
     await panel.getByText("task.completed").first().waitFor();
     await page.keyboard.press("Escape");

@@ -738,6 +738,32 @@ export interface Event {
   data: Record<string, unknown>;
 }
 
+/** What a branch or a task changed, as text. */
+export interface Diff {
+  /** A worker's name, `integration`, or of a task `task-3` for what came of it and `task-3.attempt-7` for an attempt that did not end well. */
+  name: string;
+  /** The commit that is shown. */
+  commit: string;
+  /** What it is compared with. */
+  base: string;
+  /** The files that were changed, with how many lines came and went, at most 2,000. */
+  files: Array<ChangedFile>;
+  /** The unified diff, redacted, at most 1 MiB. */
+  text: string;
+  /** Whether it is longer than that. */
+  cut: boolean;
+}
+
+/** A file that a branch changed. */
+export interface ChangedFile {
+  /** Its path. */
+  path: string;
+  /** Lines that came; `null` when it is no text. */
+  added: number | null;
+  /** Lines that went; `null` when it is no text. */
+  removed: number | null;
+}
+
 /** Messages from the journal, for whoever wants more than the last 50. */
 export interface Messages {
   /** The messages, the oldest first. */
@@ -800,30 +826,6 @@ export interface Branch {
   base: string;
   /** The files it changed, with how many lines came and went, at most 2,000. */
   files: Array<ChangedFile>;
-}
-
-/** A file that a branch changed. */
-export interface ChangedFile {
-  /** Its path. */
-  path: string;
-  /** Lines that came; `null` when it is no text. */
-  added: number | null;
-  /** Lines that went; `null` when it is no text. */
-  removed: number | null;
-}
-
-/** What a branch changed, as text. */
-export interface Diff {
-  /** A worker's name, or `integration`. */
-  name: string;
-  /** The commit that is shown. */
-  commit: string;
-  /** What it is compared with. */
-  base: string;
-  /** The unified diff, redacted, at most 1 MiB. */
-  text: string;
-  /** Whether it is longer than that. */
-  cut: boolean;
 }
 
 /** What is over but still there. */
@@ -1020,6 +1022,7 @@ export const routes = {
   team: { method: "GET", path: "/api/v1/teams/{team}" },
   timeline: { method: "GET", path: "/api/v1/teams/{team}/timeline" },
   task: { method: "GET", path: "/api/v1/teams/{team}/tasks/{task}" },
+  taskDiff: { method: "GET", path: "/api/v1/teams/{team}/tasks/{task}/diff" },
   messages: { method: "GET", path: "/api/v1/teams/{team}/messages" },
   journal: { method: "GET", path: "/api/v1/teams/{team}/journal" },
   log: { method: "GET", path: "/api/v1/teams/{team}/workers/{worker}/log" },

@@ -67,6 +67,21 @@ impl From<teamster_store::StoreError> for Refused {
     }
 }
 
+/// What one task has brought, as the model knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskWork {
+    /// The task.
+    pub task: TaskId,
+    /// The commit that it ended with.
+    pub commit: Option<String>,
+    /// Where the work began.
+    pub base: Option<String>,
+    /// The merge that brought it into the team's work.
+    pub merge: Option<String>,
+    /// Who is at it now.
+    pub at_work: Option<String>,
+}
+
 /// What a page can do and can ask for beyond the model. Every call may take long: it is made on a thread of its own.
 pub trait Hands: Send + Sync {
     /// Sends a message from the person to a worker, the lead or everyone.
@@ -101,4 +116,12 @@ pub trait Hands: Send + Sync {
 
     /// What one branch changed, as text.
     fn diff(&self, team: &TeamName, branch: &str, path: Option<&str>) -> Result<Diff, Refused>;
+
+    /// What one task changed, as text.
+    fn task_diff(
+        &self,
+        team: &TeamName,
+        work: &TaskWork,
+        path: Option<&str>,
+    ) -> Result<Diff, Refused>;
 }

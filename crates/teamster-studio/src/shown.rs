@@ -9,9 +9,18 @@ const LONGEST: usize = 64 * 1024;
 
 /// The value as JSON: secrets redacted, nothing in it that would drive a terminal or deceive the eye.
 pub fn to_json(value: &impl Serialize) -> Value {
+    up_to(value, LONGEST)
+}
+
+/// The same for an answer whose maker has limited its texts.
+pub(crate) fn whole(value: &impl Serialize) -> String {
+    up_to(value, usize::MAX).to_string()
+}
+
+fn up_to(value: &impl Serialize, longest: usize) -> Value {
     let mut value = serde_json::to_value(value).unwrap_or_default();
     redact_json(&mut value);
-    clean_all(&mut value);
+    clean_all(&mut value, longest);
     value
 }
 
@@ -20,14 +29,14 @@ pub fn fit_to_see(value: &impl Serialize) -> String {
     to_json(value).to_string()
 }
 
-fn clean_all(value: &mut Value) {
+fn clean_all(value: &mut Value, longest: usize) {
     match value {
         Value::String(text) => {
-            if let std::borrow::Cow::Owned(shown) = clean(text, LONGEST) {
+            if let std::borrow::Cow::Owned(shown) = clean(text, longest) {
                 *text = shown;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(clean_all),
+        Value::Array(items) => items.iter_mut().for_each(|item| clean_all(item, longest)),
         Value::Object(entries) => {
             let is_odd = |key: &String| matches!(clean(key, 256), std::borrow::Cow::Owned(_));
             if entries.keys().any(is_odd) {
@@ -37,7 +46,9 @@ fn clean_all(value: &mut Value) {
                         .map(|(key, value)| (clean(&key, 256).into_owned(), value)),
                 );
             }
-            entries.values_mut().for_each(clean_all);
+            for entry in entries.values_mut() {
+                clean_all(entry, longest);
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

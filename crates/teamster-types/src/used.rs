@@ -54,17 +54,17 @@ mod tests {
 
     use super::*;
 
-    fn of(data: Value) -> Used {
+    fn of(data: &Value) -> Used {
         Used::of(data.as_object().unwrap())
     }
 
     #[test]
     fn what_was_not_told_is_not_zero() {
         assert_eq!(
-            of(json!({ "tokensIn": null, "usd": null })),
+            of(&json!({ "tokensIn": null, "usd": null })),
             Used::default()
         );
-        let told = of(json!({ "tokensOut": 7, "usd": 0 }));
+        let told = of(&json!({ "tokensOut": 7, "usd": 0 }));
         let tokens = Tokens {
             output: 7,
             ..Tokens::default()
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn figures_that_are_none_were_not_told() {
         let told =
-            of(json!({ "tokensIn": -4, "tokensOut": "many", "usd": -0.5, "atLeast": "yes" }));
+            of(&json!({ "tokensIn": -4, "tokensOut": "many", "usd": -0.5, "atLeast": "yes" }));
         assert_eq!(told, Used::default());
-        assert!(of(json!({ "atLeast": true })).at_least);
+        assert!(of(&json!({ "atLeast": true })).at_least);
     }
 }

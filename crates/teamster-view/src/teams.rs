@@ -124,7 +124,7 @@ fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
             let host = config.host();
             // Whoever hosted a run that is over may do other things now.
             host.is_some_and(|host| read.life(&host) == Life::Alive)
-                && !run_now(read, team).is_ok_and(|run| run.finished)
+                && !crate::model::run_now(read, team).is_ok_and(|run| run.finished)
         }
     }
 }

@@ -27,6 +27,8 @@ pub enum Keep {
 pub struct Kept {
     /// The commit, where there is one.
     pub commit: Option<String>,
+    /// Where the work began.
+    pub base: Option<String>,
     /// The branch or ref that holds it.
     pub name: Option<String>,
     /// Files that were changed, from the top of the project.

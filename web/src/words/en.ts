@@ -172,6 +172,8 @@ export const en = {
   "task.prompt": "Prompt",
   "task.log": "Log",
   "task.diff": "Diff",
+  "task.diff.attempt": "an attempt that did not end well",
+  "task.diff.soFar": "so far",
   "task.history": "History",
   "task.owner": "Worker",
   "task.nobody": "nobody",

@@ -174,6 +174,8 @@ export const ko: Record<Key, string> = {
   "task.prompt": "프롬프트",
   "task.log": "로그",
   "task.diff": "변경",
+  "task.diff.attempt": "끝맺지 못한 시도",
+  "task.diff.soFar": "지금까지",
   "task.history": "이력",
   "task.owner": "작업자",
   "task.nobody": "없음",

@@ -1,10 +1,10 @@
 //! What a branch of a team changed, for people to look at.
 
-use teamster_types::TeamName;
+use teamster_types::{TaskId, TeamName};
 
 use super::error::GitError;
 use super::list::branches;
-use super::names::{CommitId, head_ref, team_branch};
+use super::names::{CommitId, attempts_of, head_ref, pins, team_branch};
 use super::repo::Repo;
 
 /// Files that are named at most.
@@ -58,6 +58,27 @@ pub fn tips(repo: &Repo, team: &TeamName) -> Result<Vec<Tip>, GitError> {
 }
 
 impl Repo {
+    /// What came of the attempts of a task that did not end well: the short name of each and its commit, the oldest
+    /// first.
+    pub fn attempts(
+        &self,
+        team: &TeamName,
+        task: &TaskId,
+    ) -> Result<Vec<(String, CommitId)>, GitError> {
+        let text = self
+            .call()
+            .args(["for-each-ref", "--sort=version:refname"])
+            .args(["--format=%(objectname) %(refname)", "--"])
+            .arg(attempts_of(team, task))
+            .text()?;
+        let prefix = pins(team);
+        let attempt = |line: &str| {
+            let (commit, name) = line.split_once(' ')?;
+            Some((name.strip_prefix(&prefix)?.to_owned(), commit.parse().ok()?))
+        };
+        Ok(text.lines().filter_map(attempt).collect())
+    }
+
     /// The last commit that two have in common; `None` when there is none.
     pub fn fork_point(
         &self,

@@ -104,9 +104,19 @@ pub(crate) fn attempt_ref(team: &TeamName, task: &TaskId, number: u64) -> String
     format!("{PINS}{team}/task-{task}.attempt-{number}")
 }
 
+/// What the references of all attempts of a task that did not end well look like, as git's pattern.
+pub(crate) fn attempts_of(team: &TeamName, task: &TaskId) -> String {
+    format!("{PINS}{team}/task-{task}.attempt-*")
+}
+
+/// What the names of all pins of a team begin with.
+pub(crate) fn pins(team: &TeamName) -> String {
+    format!("{PINS}{team}/")
+}
+
 /// All pins of a team, as git's pattern.
 pub(crate) fn pins_of(team: &TeamName) -> String {
-    format!("{PINS}{team}/*")
+    format!("{}*", pins(team))
 }
 
 #[cfg(test)]

@@ -148,6 +148,18 @@ pub const ROUTES: &[Route] = &[
         of::<TaskDetail>,
     ),
     get(
+        "/api/v1/teams/{team}/tasks/{task}/diff",
+        "taskDiff",
+        "What one task changed, as text, also when its worker and its branch are gone: what came of it, else its last \
+         attempt, else what its worker has committed so far",
+        &[Parameter {
+            name: "path",
+            kind: "string",
+            about: "only of this file",
+        }],
+        of::<Diff>,
+    ),
+    get(
         "/api/v1/teams/{team}/messages",
         "messages",
         "Messages from the journal, newest page first",

@@ -150,15 +150,18 @@ pub struct Changes {
     pub problem: Option<String>,
 }
 
-/// What a branch changed, as text.
+/// What a branch or a task changed, as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Diff {
-    /// A worker's name, or `integration`.
+    /// A worker's name, `integration`, or of a task `task-3` for what came of it and `task-3.attempt-7` for an attempt
+    /// that did not end well.
     pub name: String,
     /// The commit that is shown.
     pub commit: String,
     /// What it is compared with.
     pub base: String,
+    /// The files that were changed, with how many lines came and went, at most 2,000.
+    pub files: Vec<ChangedFile>,
     /// The unified diff, redacted, at most 1 MiB.
     pub text: String,
     /// Whether it is longer than that.

@@ -8,15 +8,15 @@ use axum::http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use teamster_types::event::Event;
-use teamster_types::task::Task;
+use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
-use teamster_view::model::{Sessions, TeamView, Timeline, message};
+use teamster_view::model::{MergeState, Sessions, TeamView, Timeline, message};
 use teamster_view::status::{Problem, ProblemKind};
 
 use super::Studio;
 use super::door::{answered, json, text};
 use crate::api::{self, Journal, Messages, Server, TaskDetail};
-use crate::hands::Refused;
+use crate::hands::{Refused, TaskWork};
 
 /// Events of one task that are shown.
 const MOST_EVENTS: usize = 200;
@@ -111,9 +111,7 @@ pub(super) async fn task(
 ) -> Response<Body> {
     answered(move || {
         let team = named(&key)?;
-        let id: TaskId = id
-            .parse()
-            .map_err(|error: teamster_types::NameError| Refused::usage(error.to_string()))?;
+        let id = task_named(&id)?;
         let desk = studio.hub.desk(&team)?;
         let (story, view) = match moment.at {
             None => (desk.story(), desk.view()),
@@ -146,6 +144,28 @@ pub(super) async fn task(
         })
     })
     .await
+}
+
+/// What one task has brought, by the store and the journal.
+pub(super) fn work_on(studio: &Studio, team: &TeamName, id: &TaskId) -> Result<TaskWork, Refused> {
+    let task = studio.hub.read().task(team, id)?;
+    let result = task.ours("result");
+    let word = |key: &str| result.and_then(|result| Some(result.get(key)?.as_str()?.to_owned()));
+    let merges = studio.hub.desk(team)?.view().merges;
+    let merge = merges.into_iter().rev().find_map(|merge| {
+        let is_its = merge.task_id.as_ref() == Some(id) && merge.state == MergeState::Merged;
+        merge.merge.filter(|_| is_its)
+    });
+    Ok(TaskWork {
+        task: id.clone(),
+        commit: word("commit"),
+        base: word("base"),
+        merge,
+        at_work: task
+            .owner()
+            .filter(|_| task.status() == Status::InProgress)
+            .map(str::to_owned),
+    })
 }
 
 /// What the task itself says.
@@ -248,6 +268,12 @@ pub(super) async fn journal(
         })
     })
     .await
+}
+
+/// The task that a part of an address names.
+pub(super) fn task_named(id: &str) -> Result<TaskId, Refused> {
+    id.parse()
+        .map_err(|error: teamster_types::NameError| Refused::usage(error.to_string()))
 }
 
 /// The team of the store that a part of an address names.

@@ -7,11 +7,10 @@ use axum::extract::{Path, Query, State};
 use axum::http::Response;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use teamster_types::TaskId;
 
 use super::Studio;
-use super::answers::named;
-use super::door::answered;
+use super::answers::{named, task_named, work_on};
+use super::door::{answered, answered_whole};
 use crate::api::{ApprovalAnswer, NewMessage, ReapWish, StopWish};
 use crate::hands::Refused;
 
@@ -98,10 +97,7 @@ pub(super) async fn log(
     Query(wanted): Query<LogOf>,
 ) -> Response<Body> {
     answered(move || {
-        let task = wanted.task.as_deref().map(str::parse::<TaskId>);
-        let task = task
-            .transpose()
-            .map_err(|error| Refused::usage(error.to_string()))?;
+        let task = wanted.task.as_deref().map(task_named).transpose()?;
         let after = wanted.after.unwrap_or(0);
         studio
             .hands
@@ -122,9 +118,24 @@ pub(super) async fn diff(
     Path((key, branch)): Path<(String, String)>,
     Query(wanted): Query<DiffOf>,
 ) -> Response<Body> {
-    answered(move || {
+    answered_whole(move || {
         let path = wanted.path.as_deref();
         studio.hands.diff(&named(&key)?, &branch, path)
+    })
+    .await
+}
+
+pub(super) async fn task_diff(
+    State(studio): State<Arc<Studio>>,
+    Path((key, id)): Path<(String, String)>,
+    Query(wanted): Query<DiffOf>,
+) -> Response<Body> {
+    answered_whole(move || {
+        let team = named(&key)?;
+        let id = task_named(&id)?;
+        let work = work_on(&studio, &team, &id)?;
+        let path = wanted.path.as_deref();
+        studio.hands.task_diff(&team, &work, path)
     })
     .await
 }

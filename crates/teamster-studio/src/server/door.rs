@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use super::Studio;
 use crate::guard::{Ruling, cookie_name, rule};
 use crate::hands::Refused;
-use crate::shown::fit_to_see;
+use crate::shown::{fit_to_see, whole};
 
 /// Nothing but what this server itself sends: no script or style in a page's text, no other place, no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
@@ -141,8 +141,23 @@ where
     T: serde::Serialize + Send + 'static,
     F: FnOnce() -> Result<T, Refused> + Send + 'static,
 {
+    made_by(move || work().map(|answer| fit_to_see(&answer))).await
+}
+
+/// The same for an answer whose texts may be long, because `work` has limited them.
+pub(super) async fn answered_whole<T, F>(work: F) -> Response<Body>
+where
+    T: serde::Serialize + Send + 'static,
+    F: FnOnce() -> Result<T, Refused> + Send + 'static,
+{
+    made_by(move || work().map(|answer| whole(&answer))).await
+}
+
+async fn made_by(
+    work: impl FnOnce() -> Result<String, Refused> + Send + 'static,
+) -> Response<Body> {
     let done = tokio::task::spawn_blocking(move || match work() {
-        Ok(answer) => json(StatusCode::OK, &answer),
+        Ok(answer) => text(StatusCode::OK, "application/json", answer),
         Err(error) => refused(&error),
     });
     done.await.unwrap_or_else(|_| {

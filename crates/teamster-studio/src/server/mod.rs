@@ -83,6 +83,7 @@ fn handler(id: &str, method: Method) -> MethodRouter<Arc<Studio>> {
         (Method::Get, "team") => get(answers::team),
         (Method::Get, "timeline") => get(answers::timeline),
         (Method::Get, "task") => get(answers::task),
+        (Method::Get, "taskDiff") => get(commands::task_diff),
         (Method::Get, "messages") => get(answers::messages),
         (Method::Get, "journal") => get(answers::journal),
         (Method::Get, "log") => get(commands::log),

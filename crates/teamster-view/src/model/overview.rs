@@ -8,8 +8,8 @@ use teamster_types::progress::Progress;
 use teamster_types::{TeamName, Time};
 
 use super::live::{kind, viewed};
-use super::team::{TeamKind, Viewed};
 use super::stage::{RunNow, run_lately, run_now};
+use super::team::{TeamKind, Viewed};
 use crate::{status, teams};
 
 /// One team, as the list of teams shows it.

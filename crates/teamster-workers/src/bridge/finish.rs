@@ -192,6 +192,7 @@ impl Bridge {
                 let result = json!({
                     "summary": summary,
                     "commit": kept.commit,
+                    "base": kept.base,
                     "ref": kept.name,
                     "files": kept.files.iter().take(NAMED_FILES).collect::<Vec<_>>(),
                     "fileCount": kept.files.len(),

@@ -117,6 +117,7 @@ impl InWorktree {
                 let branch = self.tree.salvage()?;
                 return Ok(Kept {
                     commit: None,
+                    base: Some(self.base.as_str().to_owned()),
                     name: Some(branch),
                     files,
                 });
@@ -144,6 +145,7 @@ impl InWorktree {
         };
         Ok(Kept {
             commit: Some(head.as_str().to_owned()),
+            base: Some(self.base.as_str().to_owned()),
             name: Some(name),
             files,
         })

@@ -8,7 +8,7 @@ use teamster_studio::api::{
     Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,
     Stopping, WorkerEnd, Zombie, Zombies,
 };
-use teamster_studio::{Hands, Refused};
+use teamster_studio::{Hands, Refused, TaskWork};
 use teamster_types::{TaskId, TeamName, WorkerName};
 use teamster_workers::shutdown::{End, How};
 
@@ -176,5 +176,14 @@ impl Hands for Acts {
 
     fn diff(&self, team: &TeamName, branch: &str, path: Option<&str>) -> Result<Diff, Refused> {
         changes::diff(&context()?, team, branch, path)
+    }
+
+    fn task_diff(
+        &self,
+        team: &TeamName,
+        work: &TaskWork,
+        path: Option<&str>,
+    ) -> Result<Diff, Refused> {
+        changes::of_task(&context()?, team, work, path)
     }
 }

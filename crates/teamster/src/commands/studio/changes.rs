@@ -1,9 +1,10 @@
 //! What the branches of a team changed.
 
 use teamster_isolate::git::{CommitId, Git, GitError, Repo, Tip, tips};
-use teamster_studio::Refused;
 use teamster_studio::api::{Branch, ChangedFile, Changes, Diff};
+use teamster_studio::{Refused, TaskWork};
 use teamster_types::TeamName;
+use teamster_types::redact::redact;
 
 use crate::commands::worker::project;
 use crate::context::Context;
@@ -13,6 +14,8 @@ use crate::error::CommandError;
 const INTEGRATION: &str = "integration";
 /// The longest diff that is passed on, in bytes.
 const LONGEST: usize = 1024 * 1024;
+/// So much more is looked at for secrets: none is longer.
+const MARGIN: usize = 64 * 1024;
 
 fn refused(error: GitError) -> Refused {
     CommandError::from(error).into()
@@ -40,20 +43,13 @@ pub(super) fn list(context: &Context, team: &TeamName) -> Result<Changes, Refuse
     let mut branches = Vec::new();
     for tip in tips(&repo, team).map_err(refused)? {
         let base = base_of(context, team, &repo, &tip)?;
-        let files = repo.counted(&base, &tip.commit).map_err(refused)?;
+        let files = counted(&repo, &base, &tip.commit)?;
         branches.push(Branch {
             name: tip.name,
             branch: tip.branch,
             commit: tip.commit.as_str().to_owned(),
             base: base.as_str().to_owned(),
-            files: files
-                .into_iter()
-                .map(|file| ChangedFile {
-                    path: file.path,
-                    added: file.added,
-                    removed: file.removed,
-                })
-                .collect(),
+            files,
         });
     }
     branches.sort_by_key(|branch| (branch.name != INTEGRATION, branch.name.clone()));
@@ -71,20 +67,153 @@ pub(super) fn diff(
     path: Option<&str>,
 ) -> Result<Diff, Refused> {
     let repo = repo(context, team)?;
-    let tips = tips(&repo, team).map_err(refused)?;
-    let tip = tips.into_iter().find(|tip| tip.name == name);
-    let tip =
-        tip.ok_or_else(|| Refused::not_found(format!("team {team} has no branch of that name")))?;
+    let tip = tip_of(&repo, team, name)?
+        .ok_or_else(|| Refused::not_found(format!("team {team} has no branch of that name")))?;
     let base = base_of(context, team, &repo, &tip)?;
-    let bytes = repo.diff(&base, &tip.commit, path).map_err(refused)?;
-    let shown = &bytes[..bytes.len().min(LONGEST)];
+    between(&repo, tip.name, &base, &tip.commit, path)
+}
+
+/// What one task changed, as text.
+pub(super) fn of_task(
+    context: &Context,
+    team: &TeamName,
+    work: &TaskWork,
+    path: Option<&str>,
+) -> Result<Diff, Refused> {
+    let repo = repo(context, team)?;
+    let id = &work.task;
+    let commit = match &work.commit {
+        Some(commit) => repo.resolve(commit).map_err(refused)?,
+        None => repo.pinned(team, id).map_err(refused)?,
+    };
+    if let Some(commit) = commit {
+        let base = began_at(context, team, &repo, work, &commit)?;
+        return between(&repo, format!("task-{id}"), &base, &commit, path);
+    }
+    if let Some(commit) = &work.commit {
+        let message = format!("the commit {commit} of task {id} is not in the repository any more");
+        return Err(Refused::not_found(message));
+    }
+    if let Some(worker) = &work.at_work
+        && let Some(tip) = tip_of(&repo, team, worker)?
+    {
+        let base = base_of(context, team, &repo, &tip)?;
+        let base = began_with_others(team, &repo, &tip.commit)?.unwrap_or(base);
+        return between(&repo, tip.name, &base, &tip.commit, path);
+    }
+    let attempts = repo.attempts(team, id).map_err(refused)?;
+    let Some((name, commit)) = attempts.into_iter().next_back() else {
+        let message = format!("task {id} has brought no commit yet");
+        return Err(Refused::not_found(message));
+    };
+    let base = began_at(context, team, &repo, work, &commit)?;
+    between(&repo, name, &base, &commit, path)
+}
+
+fn tip_of(repo: &Repo, team: &TeamName, name: &str) -> Result<Option<Tip>, Refused> {
+    let tips = tips(repo, team).map_err(refused)?;
+    Ok(tips.into_iter().find(|tip| tip.name == name))
+}
+
+/// The difference between two commits, for people.
+fn between(
+    repo: &Repo,
+    name: String,
+    base: &CommitId,
+    commit: &CommitId,
+    path: Option<&str>,
+) -> Result<Diff, Refused> {
+    let bytes = repo.diff(base, commit, path).map_err(refused)?;
+    let (text, cut) = shortened(&bytes);
     Ok(Diff {
-        name: tip.name,
-        commit: tip.commit.as_str().to_owned(),
+        name,
+        commit: commit.as_str().to_owned(),
         base: base.as_str().to_owned(),
-        text: String::from_utf8_lossy(shown).into_owned(),
-        cut: bytes.len() > LONGEST,
+        files: counted(repo, base, commit)?,
+        text,
+        cut,
     })
+}
+
+/// The beginning of a long text. What is cut is cut after it was redacted: half a secret is no longer seen as one.
+fn shortened(bytes: &[u8]) -> (String, bool) {
+    let looked_at = &bytes[..bytes.len().min(LONGEST + MARGIN)];
+    let text = String::from_utf8_lossy(looked_at);
+    let mut text = redact(&text).into_owned();
+    if text.len() <= LONGEST && looked_at.len() == bytes.len() {
+        return (text, false);
+    }
+    // A line that is not there to its end tells little, unless it is most of what there is.
+    let mut end = text.len().min(LONGEST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let line = text[..end].rfind('\n').map(|place| place + 1);
+    text.truncate(line.filter(|line| end - line <= MARGIN).unwrap_or(end));
+    (text, true)
+}
+
+fn counted(repo: &Repo, base: &CommitId, commit: &CommitId) -> Result<Vec<ChangedFile>, Refused> {
+    let files = repo.counted(base, commit).map_err(refused)?;
+    Ok(files
+        .into_iter()
+        .map(|file| ChangedFile {
+            path: file.path,
+            added: file.added,
+            removed: file.removed,
+        })
+        .collect())
+}
+
+/// Where the work of a task began: what the others had brought by then is no part of it, even if its agent has brought
+/// that in itself.
+fn began_at(
+    context: &Context,
+    team: &TeamName,
+    repo: &Repo,
+    work: &TaskWork,
+    commit: &CommitId,
+) -> Result<CommitId, Refused> {
+    if let Some(merge) = &work.merge
+        && let Some(before) = repo.resolve(&format!("{merge}^1")).map_err(refused)?
+        && let Some(fork) = repo.fork_point(&before, commit).map_err(refused)?
+        && fork != *commit
+    {
+        return Ok(fork);
+    }
+    if let Some(fork) = began_with_others(team, repo, commit)? {
+        return Ok(fork);
+    }
+    if let Some(base) = &work.base
+        && let Some(base) = repo.resolve(base).map_err(refused)?
+    {
+        return Ok(base);
+    }
+    let tip = Tip {
+        name: String::new(),
+        branch: String::new(),
+        commit: commit.clone(),
+    };
+    let base = base_of(context, team, repo, &tip)?;
+    if base != *commit {
+        return Ok(base);
+    }
+    // The user has it already, so all that is known is the commit itself.
+    let parent = repo.resolve(&format!("{commit}^1")).map_err(refused)?;
+    Ok(parent.unwrap_or(base))
+}
+
+/// Where a commit left the team's merged work; `None` when there is none, or when it is part of it.
+fn began_with_others(
+    team: &TeamName,
+    repo: &Repo,
+    commit: &CommitId,
+) -> Result<Option<CommitId>, Refused> {
+    let Some(merged) = tip_of(repo, team, INTEGRATION)? else {
+        return Ok(None);
+    };
+    let fork = repo.fork_point(&merged.commit, commit).map_err(refused)?;
+    Ok(fork.filter(|fork| fork != commit))
 }
 
 /// What a branch is compared with: where it left what the team began from.
