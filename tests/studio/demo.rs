@@ -77,6 +77,24 @@ fn a_demo_shows_itself_live_and_what_is_left_says_the_same_everywhere() {
             assert_eq!(shown[key], told[key], "{key}");
         }
     }
+    // Its branches are gone; what it brought is not.
+    let changes = studio.json("/api/v1/teams/demo/changes");
+    let files = changes["branches"][0]["files"].as_array().unwrap();
+    let files: Vec<&str> = files
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        files,
+        ["CHANGES.md", "lib/discount.sh", "lib/sum.sh", "receipt.sh"]
+    );
+    let diff = studio.json("/api/v1/teams/demo/changes/integration");
+    assert!(
+        diff["text"]
+            .as_str()
+            .unwrap()
+            .contains("+echo \"thank you\"")
+    );
     every_moment_is_what_a_replay_gives(&test, &studio, &folder, last);
 }
 

@@ -29,7 +29,8 @@ const ASKED: [&[&str]; 3] = [
 pub fn run_now(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
     let mut found = read.last_of_each(team, &ASKED)?.into_iter();
     let mut next = || found.next().flatten();
-    Ok(standing(next(), next(), next()))
+    let (last, entered, gate) = (next(), next(), next());
+    Ok(standing(last, entered, gate.as_ref()))
 }
 
 /// The same by the last events alone, which takes no time: what was said before them is not known.
@@ -40,10 +41,10 @@ pub fn run_lately(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
         events.iter().rfind(fits).cloned()
     };
     let [said, entered, gate] = ASKED.map(last);
-    Ok(standing(said, entered, gate))
+    Ok(standing(said, entered, gate.as_ref()))
 }
 
-fn standing(last: Option<Event>, entered: Option<Event>, gate: Option<Event>) -> RunNow {
+fn standing(last: Option<Event>, entered: Option<Event>, gate: Option<&Event>) -> RunNow {
     let Some(last) = last else {
         return RunNow::default();
     };
@@ -63,7 +64,7 @@ fn standing(last: Option<Event>, entered: Option<Event>, gate: Option<Event>) ->
     };
     RunNow {
         stage,
-        awaits_approval: gate.as_ref().is_some_and(is_open),
+        awaits_approval: gate.is_some_and(is_open),
         finished: last.kind == "run.finished",
     }
 }

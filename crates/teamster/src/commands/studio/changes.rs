@@ -41,7 +41,7 @@ pub(super) fn list(context: &Context, team: &TeamName) -> Result<Changes, Refuse
         Err(error) => return Err(error),
     };
     let mut branches = Vec::new();
-    for tip in tips(&repo, team).map_err(refused)? {
+    for tip in all_tips(context, team, &repo)? {
         let base = base_of(context, team, &repo, &tip)?;
         let files = counted(&repo, &base, &tip.commit)?;
         branches.push(Branch {
@@ -67,7 +67,7 @@ pub(super) fn diff(
     path: Option<&str>,
 ) -> Result<Diff, Refused> {
     let repo = repo(context, team)?;
-    let tip = tip_of(&repo, team, name)?
+    let tip = tip_of(context, team, &repo, name)?
         .ok_or_else(|| Refused::not_found(format!("team {team} has no branch of that name")))?;
     let base = base_of(context, team, &repo, &tip)?;
     between(&repo, tip.name, &base, &tip.commit, path)
@@ -95,7 +95,7 @@ pub(super) fn of_task(
         return Err(Refused::not_found(message));
     }
     if let Some(worker) = &work.at_work
-        && let Some(tip) = tip_of(&repo, team, worker)?
+        && let Some(tip) = tip_of(context, team, &repo, worker)?
     {
         let base = base_of(context, team, &repo, &tip)?;
         let base = began_with_others(team, &repo, &tip.commit)?.unwrap_or(base);
@@ -110,9 +110,34 @@ pub(super) fn of_task(
     between(&repo, name, &base, &commit, path)
 }
 
-fn tip_of(repo: &Repo, team: &TeamName, name: &str) -> Result<Option<Tip>, Refused> {
-    let tips = tips(repo, team).map_err(refused)?;
+fn tip_of(
+    context: &Context,
+    team: &TeamName,
+    repo: &Repo,
+    name: &str,
+) -> Result<Option<Tip>, Refused> {
+    let tips = all_tips(context, team, repo)?;
     Ok(tips.into_iter().find(|tip| tip.name == name))
+}
+
+/// The tips of a team's branches. A run that is over has removed them; what it brought to the gate stays a commit, and
+/// is shown as what its integration was.
+fn all_tips(context: &Context, team: &TeamName, repo: &Repo) -> Result<Vec<Tip>, Refused> {
+    let mut tips = tips(repo, team).map_err(refused)?;
+    if tips.iter().all(|tip| tip.name != INTEGRATION)
+        && let Some(asked) = context.read()?.last_of(team, &["approval.requested"])?
+        && let Some(commit) = asked.data.get("commit").and_then(|commit| commit.as_str())
+        && let Some(commit) = repo.resolve(commit).map_err(refused)?
+    {
+        let base = asked.data.get("base");
+        let branch = base.and_then(|base| base.get("branch")?.as_str());
+        tips.push(Tip {
+            name: INTEGRATION.to_owned(),
+            branch: branch.unwrap_or_default().to_owned(),
+            commit,
+        });
+    }
+    Ok(tips)
 }
 
 /// The difference between two commits, for people.
@@ -209,7 +234,8 @@ fn began_with_others(
     repo: &Repo,
     commit: &CommitId,
 ) -> Result<Option<CommitId>, Refused> {
-    let Some(merged) = tip_of(repo, team, INTEGRATION)? else {
+    let merged = tips(repo, team).map_err(refused)?;
+    let Some(merged) = merged.into_iter().find(|tip| tip.name == INTEGRATION) else {
         return Ok(None);
     };
     let fork = repo.fork_point(&merged.commit, commit).map_err(refused)?;
@@ -225,7 +251,9 @@ fn base_of(
 ) -> Result<CommitId, Refused> {
     let config = context.read()?.team(team).map_err(CommandError::from)?;
     let ours = config.as_object().get("teamster");
-    let recorded = ours.and_then(|ours| ours.get("base")?.as_str());
+    let of_run = |ours: &serde_json::Value| ours.get("run")?.get("base")?.get("commit").cloned();
+    let recorded = ours.and_then(|ours| ours.get("base").cloned().or_else(|| of_run(ours)));
+    let recorded = recorded.as_ref().and_then(|base| base.as_str());
     let named = match recorded {
         Some(name) => repo.resolve(name).map_err(refused)?,
         None => None,
