@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Message, TaskRow, TeamView, Worker } from "../src/api";
-import { diffRows } from "../src/lib/diff";
+import { diffRows, wrapped } from "../src/lib/diff";
 import { age, full, money, percent, short, span } from "../src/lib/format";
 import { compareIds, patched } from "../src/lib/patch";
 import { addressOfView, placeOf } from "../src/lib/route.svelte";
@@ -81,7 +81,21 @@ describe("a diff", () => {
 
   test("names both paths of a renamed file, and cuts long lines", () => {
     expect(diffRows("diff --git a/old b/newer")[0]?.text).toBe("a/old b/newer");
-    expect(diffRows(`@@ -0,0 +1 @@\n+${"x".repeat(9000)}`)[1]?.text.length).toBeLessThan(2100);
+  });
+
+  test("nothing of a line is out of sight: what is behind a screen of spaces is in the next rows", () => {
+    const text = `@@ -0,0 +1,2 @@\n+harmless = 1;${" ".repeat(200)}evil();\n+b`;
+    const rows = wrapped(diffRows(text), 80).slice(1);
+    expect(rows.map(({ goesOn }) => goesOn)).toEqual([false, true, true, false]);
+    expect(rows.map((row) => row.text).join("")).toBe(`harmless = 1;${" ".repeat(200)}evil();b`);
+    expect(rows.every((row) => row.text.length <= 80 && row.kind === "add" && row.hidden === 0)).toBe(true);
+    expect(rows.map(({ after }) => after)).toEqual([1, null, null, 2]);
+  });
+
+  test("a line of a megabyte says how much of it is not shown", () => {
+    const rows = wrapped(diffRows(`@@ -0,0 +1 @@\n+${"x".repeat(1_000_000)}`), 100);
+    expect(rows).toHaveLength(101);
+    expect(rows[100]?.hidden).toBe(990_000);
   });
 });
 

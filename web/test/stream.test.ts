@@ -169,4 +169,20 @@ describe("a stream that comes back", () => {
     expect(script.got).toEqual([]);
     expect(script.states[script.states.length - 1]).toBe("closed");
   });
+
+  test("a stream that rests gives its connection back and goes on after its last event", async () => {
+    const script = new Script([HELLO + journal(1), HELLO + journal(2)]);
+    const stream = script.start();
+    await script.settle();
+    stream.rest();
+    for (const timer of script.timers) if (!timer.off) timer.run();
+    await script.settle();
+    expect(script.asked).toEqual([null]);
+    stream.wake();
+    stream.wake();
+    await script.settle();
+    expect(script.asked).toEqual([null, "1"]);
+    expect(script.got).toEqual([1, 2]);
+    stream.close();
+  });
 });

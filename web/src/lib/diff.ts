@@ -1,5 +1,8 @@
 // A unified diff as rows.
 
+import { visible } from "./visible";
+import { pieces } from "./wrap";
+
 /** What a row of a diff is. */
 export type DiffKind = "file" | "hunk" | "add" | "remove" | "same" | "note";
 
@@ -13,8 +16,16 @@ export interface DiffRow {
   text: string;
 }
 
-/** The most characters of a row; a diff of a minified file stays usable. */
-const LONGEST = 2000;
+/** A row as wide as the screen: a line that is longer goes on in the next ones, because what is not seen is not judged. */
+export interface WrappedRow extends DiffRow {
+  /** Whether it goes on with the line above it. */
+  goesOn: boolean;
+  /** How many characters of the line are not shown; only in its last row, and said loudly. */
+  hidden: number;
+}
+
+/** Rows that one line may take: a minified file of a megabyte must not bury the others. */
+const ROWS_OF_A_LINE = 100;
 
 /** The rows of a diff. */
 export function diffRows(text: string): DiffRow[] {
@@ -25,8 +36,7 @@ export function diffRows(text: string): DiffRow[] {
   let leftAfter = 0;
   const lines = text.split("\n");
   if (lines[lines.length - 1] === "") lines.pop();
-  for (const whole of lines) {
-    const line = whole.length > LONGEST ? `${whole.slice(0, LONGEST)}… (+${whole.length - LONGEST})` : whole;
+  for (const line of lines) {
     const inHunk = leftBefore > 0 || leftAfter > 0;
     if (inHunk && (line[0] === "+" || line[0] === "-" || line[0] === " " || line === "")) {
       const kind = line[0] === "+" ? "add" : line[0] === "-" ? "remove" : "same";
@@ -64,6 +74,27 @@ export function diffRows(text: string): DiffRow[] {
     }
   }
   return rows;
+}
+
+/** The same rows, none wider than so many columns. */
+export function wrapped(rows: DiffRow[], columns: number): WrappedRow[] {
+  const all: WrappedRow[] = [];
+  for (const row of rows) {
+    const text = visible(row.text);
+    const { rows: cut, used } = pieces(text, columns, ROWS_OF_A_LINE);
+    for (const [place, piece] of cut.entries()) {
+      const goesOn = place > 0;
+      all.push({
+        kind: row.kind,
+        before: goesOn ? null : row.before,
+        after: goesOn ? null : row.after,
+        text: piece,
+        goesOn,
+        hidden: place === cut.length - 1 ? text.length - used : 0,
+      });
+    }
+  }
+  return all;
 }
 
 /** The path after the change, of `diff --git a/x b/x`. */

@@ -2,6 +2,7 @@
 
 import type { Overview } from "../api";
 import { addressOf } from "./client";
+import type { Sent } from "./sse";
 import { Stream, type Connection } from "./stream";
 
 /** All teams. */
@@ -18,9 +19,7 @@ export class Teams {
 
   constructor() {
     this.#stream = new Stream(addressOf("events"), {
-      event: (sent) => {
-        if (sent.event === "overview") this.overview = JSON.parse(sent.data) as Overview;
-      },
+      event: (sent) => this.hear(sent),
       connection: (state, retryIn) => {
         this.connection = state;
         this.retryAt = retryIn > 0 ? Date.now() + retryIn : 0;
@@ -30,6 +29,21 @@ export class Teams {
         this.refused = true;
       },
     });
+  }
+
+  /** Something was sent, on this stream or on that of a team. */
+  hear(sent: Sent): void {
+    if (sent.event === "overview") this.overview = JSON.parse(sent.data) as Overview;
+  }
+
+  /** While the stream of a team tells of all teams too, or nobody looks. */
+  rest(): void {
+    this.#stream.rest();
+  }
+
+  /** Listens again. */
+  wake(): void {
+    this.#stream.wake();
   }
 
   /** Comes back at once instead of waiting. */

@@ -51,6 +51,7 @@ export class Stream {
   #stop: AbortController | null = null;
   #cancelWait: (() => void) | null = null;
   #closed = false;
+  #resting = false;
 
   constructor(
     readonly url: string,
@@ -68,6 +69,22 @@ export class Stream {
     this.#cancelWait?.();
     this.#stop?.abort();
     this.listener.connection("closed", 0);
+  }
+
+  /** Gives the connection back until it is wanted again: a browser has few of them for all its tabs. */
+  rest(): void {
+    if (this.#resting || this.#closed) return;
+    this.#resting = true;
+    this.#cancelWait?.();
+    this.#cancelWait = null;
+    this.#stop?.abort();
+  }
+
+  /** Goes on where it was. */
+  wake(): void {
+    if (!this.#resting || this.#closed) return;
+    this.#resting = false;
+    void this.#connect();
   }
 
   /** Does not wait any longer: a person asked, or the network is back. */
@@ -99,13 +116,14 @@ export class Stream {
       const decoder = new TextDecoder();
       for (;;) {
         const { done, value } = await reader.read();
-        if (done || this.#closed) break;
+        if (done || this.#closed || stop.signal.aborted) break;
         for (const sent of parser.push(decoder.decode(value, { stream: true }))) this.#take(sent);
       }
     } catch {
       // Whatever it was, the answer is the same: come back later, and go on at the last id.
     }
-    if (this.#closed) return;
+    // Whoever rests, or has been woken meanwhile, does not come back twice.
+    if (this.#closed || this.#resting || this.#stop !== stop) return;
     this.#failures += 1;
     const wait = waitAfter(this.#failures, this.world.random(), parser.retry);
     this.listener.connection("waiting", wait);

@@ -36,7 +36,12 @@ export class Team {
   #waiting: Event[] = [];
   #frame = 0;
 
-  constructor(key: string) {
+  /** `others` hears what the stream tells about all teams; `alone` is called when the stream ends for good. */
+  constructor(
+    key: string,
+    readonly others: (sent: Sent) => void,
+    readonly alone: () => void,
+  ) {
     this.key = key;
     this.#stream = this.#listen(null);
     void this.#recent();
@@ -56,15 +61,26 @@ export class Team {
       this.past = null;
       return;
     }
-    this.at = Math.max(1, seq);
+    const at = Math.max(1, seq);
+    this.at = at;
     try {
-      const view = await this.#newest.ask((signal) => ask<TeamView>("team", { team: this.key }, { at: seq }, signal));
+      const view = await this.#newest.ask((signal) => ask<TeamView>("team", { team: this.key }, { at }, signal));
       if (view && this.at !== null) this.past = view;
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       this.at = null;
       this.past = null;
     }
+  }
+
+  /** Nobody looks. */
+  rest(): void {
+    this.#stream.rest();
+  }
+
+  /** Somebody looks again. */
+  wake(): void {
+    this.#stream.wake();
   }
 
   /** Comes back at once instead of waiting. */
@@ -81,7 +97,7 @@ export class Team {
 
   #listen(after: string | null): Stream {
     return new Stream(
-      addressOf("events", {}, { team: this.key }),
+      addressOf("events", {}, { team: this.key, overview: "true" }),
       {
         event: (sent) => this.#hear(sent),
         connection: (state, retryIn) => {
@@ -91,6 +107,7 @@ export class Team {
         refused: (status) => {
           this.connection = "closed";
           this.missing = status === 404 ? "gone" : "refused";
+          this.alone();
         },
       },
       after,
@@ -137,6 +154,9 @@ export class Team {
         this.#waiting.push(JSON.parse(sent.data) as Event);
         // Several events between two frames are one change of the screen.
         this.#frame ||= requestAnimationFrame(() => this.#flush());
+        break;
+      case "overview":
+        this.others(sent);
         break;
       case "gone":
         this.missing = "gone";

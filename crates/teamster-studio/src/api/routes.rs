@@ -256,6 +256,11 @@ pub const ROUTES: &[Route] = &[
                 kind: "integer",
                 about: "journal events after this position; Last-Event-ID counts more; without both, only new ones",
             },
+            Parameter {
+                name: "overview",
+                kind: "boolean",
+                about: "with `team`: `overview` events of all teams on the same stream",
+            },
         ],
         body: None,
         answer: None,

@@ -18,6 +18,8 @@ use crate::watch::stream;
 pub(super) struct Wanted {
     team: Option<String>,
     after: Option<u64>,
+    #[serde(default)]
+    overview: bool,
 }
 
 pub(super) async fn events(
@@ -36,15 +38,28 @@ pub(super) async fn events(
             studio.hub.subscribe(subscriber);
             Ok(())
         }
-        Some(key) if Sessions::is_id(&key) => studio.hub.subscribe_to_session(&key, subscriber),
+        Some(key) if Sessions::is_id(&key) => {
+            let begun = studio.hub.subscribe_to_session(&key, subscriber.clone());
+            if begun.is_ok() && wanted.overview {
+                studio.hub.also(subscriber);
+            }
+            begun
+        }
         Some(key) => {
+            let hub = studio.hub.clone();
             let opened = tokio::task::spawn_blocking(move || {
                 Ok::<_, Refused>(studio.hub.desk(&named(&key)?)?)
             });
             match opened.await {
                 Ok(Ok(desk)) => {
                     // It ends when the client has caught up, or is gone.
-                    tokio::task::spawn_blocking(move || desk.subscribe(subscriber, after));
+                    tokio::task::spawn_blocking(move || {
+                        let begun = desk.subscribe(subscriber.clone(), after);
+                        // Not before it has caught up: what does not wait for a client would cut it off meanwhile.
+                        if begun.is_ok() && wanted.overview {
+                            hub.also(subscriber);
+                        }
+                    });
                     Ok(())
                 }
                 Ok(Err(error)) => Err(error),

@@ -142,6 +142,15 @@ impl Hub {
         shown.subscribers.push(subscriber);
     }
 
+    /// Lets a client that listens to one team hear of all the others on the same stream: a browser has only six
+    /// connections to a server, for all its tabs together.
+    pub fn also(&self, subscriber: Subscriber) {
+        let mut shown = self.lock();
+        if subscriber.offer(&message("overview", None, &shown.overview)) {
+            shown.subscribers.push(subscriber);
+        }
+    }
+
     /// Lets a client listen to one session.
     pub fn subscribe_to_session(&self, key: &str, subscriber: Subscriber) -> Result<(), Refused> {
         let view = self.session(key)?;

@@ -98,9 +98,9 @@ impl Body for Stream {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.queue.poll_recv(context) {
-            Poll::Pending => Poll::Pending,
             Poll::Ready(Some(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            Poll::Ready(None) if self.lags.load(Ordering::Acquire) && !self.told => {
+            // One of those who tell it things found it too slow, so there is a gap: the others do not go on either.
+            _ if self.lags.load(Ordering::Acquire) && !self.told => {
                 self.told = true;
                 let lagging = Lagging {
                     message: "events came faster than they were read; the stream goes on from the last one"
@@ -108,6 +108,8 @@ impl Body for Stream {
                 };
                 Poll::Ready(Some(Ok(Frame::data(message("lagging", None, &lagging)))))
             }
+            _ if self.told => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
             Poll::Ready(None) => Poll::Ready(None),
         }
     }
