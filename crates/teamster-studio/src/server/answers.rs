@@ -129,7 +129,14 @@ pub(super) async fn task(
             None => read.task(&team, &id)?,
             Some(_) => story.task(&id).ok_or_else(missing)?.clone(),
         };
-        let events = read.last_events(&team, REACH)?.events;
+        // The end of the journal, or what lies before the moment.
+        let events = match moment.at {
+            None => read.last_events(&team, REACH)?.events,
+            Some(at) => {
+                let first = at.saturating_sub(REACH as u64).saturating_add(1);
+                read.events(&team, first, REACH)?.events
+            }
+        };
         let mut events: Vec<Event> = events
             .into_iter()
             .filter(|event| event.task_id.as_ref() == Some(&id))
@@ -214,7 +221,9 @@ pub(super) async fn messages(
         }
         let team = named(&key)?;
         let read = studio.hub.read();
-        let before = page.before.unwrap_or(read.position(&team)? + 1);
+        // Nobody has to be looked for behind the end.
+        let end = read.position(&team)?.saturating_add(1);
+        let before = page.before.unwrap_or(end).min(end);
         let mut found = Vec::new();
         let mut end = before;
         // From the end back in pages, until there are enough.

@@ -20,6 +20,9 @@ use crate::shown::{fit_to_see, whole};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
                       connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The longest reason of the framework that is passed on.
+const LONGEST_REASON: usize = 4 * 1024;
+
 /// How long a browser keeps the key.
 const A_MONTH: u32 = 30 * 24 * 60 * 60;
 
@@ -38,7 +41,14 @@ pub(super) async fn pass(
     );
     let is_api = request.uri().path().starts_with("/api/");
     let mut answer = match ruling {
-        Ruling::Enter => next.run(request).await,
+        Ruling::Enter => {
+            let answer = next.run(request).await;
+            if is_api {
+                in_our_words(answer).await
+            } else {
+                answer
+            }
+        }
         Ruling::Welcome { key, led_here } => welcome(&key, led_here, studio.port),
         Ruling::GoOn => to_the_page(),
         Ruling::Refuse(status, words) if is_api => {
@@ -74,6 +84,38 @@ pub(super) async fn pass(
         .entry(CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     answer
+}
+
+/// What the framework refuses by itself (no such route, another method, a number that is none, too long a body) in the
+/// form of every other error.
+async fn in_our_words(answer: Response<Body>) -> Response<Body> {
+    let status = answer.status();
+    let is_ours = answer
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind == "application/json");
+    if is_ours || !(status.is_client_error() || status.is_server_error()) {
+        return answer;
+    }
+    let (kind, words) = match status {
+        StatusCode::NOT_FOUND => ("not_found", "there is nothing of that name"),
+        StatusCode::METHOD_NOT_ALLOWED => ("usage", "this route takes another method"),
+        StatusCode::PAYLOAD_TOO_LARGE => ("usage", "the body is too long"),
+        _ => ("usage", "the request cannot be understood"),
+    };
+    let said = axum::body::to_bytes(answer.into_body(), LONGEST_REASON).await;
+    let said = said.map(|said| String::from_utf8_lossy(&said).trim().to_owned());
+    let said = said.unwrap_or_default();
+    let refused = Refused {
+        kind,
+        message: if said.is_empty() {
+            words.to_owned()
+        } else {
+            said
+        },
+        hint: Some("docs/studio.md and /api/v1/openapi.json tell what there is".to_owned()),
+    };
+    json(status, &refused.body())
 }
 
 /// The cookie in exchange for the token, and the way to the page without the token in the address.

@@ -9,11 +9,16 @@ mod stream;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use teamster_types::Time;
+use tokio::sync::Semaphore;
 
 use crate::api::{Method, ROUTES};
 use crate::hands::Hands;
@@ -22,6 +27,13 @@ use crate::watch::Hub;
 
 /// The longest body that is taken: a message has at most 64 KiB, and JSON may write each byte as six.
 const LONGEST_BODY: usize = 512 * 1024;
+
+/// Connections at once. More would use up what a process may open, and nobody has as many pages.
+const MOST_CONNECTIONS: usize = 256;
+/// Whoever connects and does not say what they want in this time gives their place to others.
+const HEADERS: Duration = Duration::from_secs(5);
+/// How long nobody is let in after the system had no room.
+const OUT_OF_BREATH: Duration = Duration::from_millis(100);
 
 /// What every answer is made from.
 pub struct Studio {
@@ -55,7 +67,26 @@ pub fn serve(studio: Studio, listener: TcpListener) -> std::io::Result<()> {
         .build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        axum::serve(listener, router(Arc::new(studio))).await
+        let service = TowerToHyperService::new(router(Arc::new(studio)));
+        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        loop {
+            // First the room: whoever has to wait for it waits in the system's queue and costs nothing.
+            let Ok(place) = room.clone().acquire_owned().await else {
+                return Ok(());
+            };
+            let Ok((socket, _)) = listener.accept().await else {
+                // Out of descriptors, or a client that left at once: neither may end the server.
+                tokio::time::sleep(OUT_OF_BREATH).await;
+                continue;
+            };
+            let service = service.clone();
+            tokio::spawn(async move {
+                let mut http = http1::Builder::new();
+                http.timer(TokioTimer::new()).header_read_timeout(HEADERS);
+                let _ = http.serve_connection(TokioIo::new(socket), service).await;
+                drop(place);
+            });
+        }
     })
 }
 

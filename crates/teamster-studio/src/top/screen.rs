@@ -1,15 +1,20 @@
 //! The terminal's screen, and what is typed on it.
 
-use std::io::{Stdout, stdout};
+use std::io::{ErrorKind, Stdout, stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::frame::Scene;
 
@@ -44,6 +49,8 @@ pub enum Key {
 /// The whole screen, until it is dropped: then the terminal is as it was.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Somebody wants an end, and not by a key.
+    ends: Arc<AtomicBool>,
 }
 
 impl Screen {
@@ -53,7 +60,17 @@ impl Screen {
         // Made at once, so that whatever fails from here on gives the terminal back.
         let screen = Self {
             terminal: Terminal::new(CrosstermBackend::new(stdout()))?,
+            ends: Arc::new(AtomicBool::new(false)),
         };
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, screen.ends.clone())?;
+        }
+        // A program that ends by a mistake of its own drops nothing.
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            give_back();
+            before(info);
+        }));
         execute!(stdout(), EnterAlternateScreen)?;
         Ok(screen)
     }
@@ -67,7 +84,16 @@ impl Screen {
 
     /// What is typed in this time; `None` when nothing is.
     pub fn key(&self, patience: Duration) -> std::io::Result<Option<Key>> {
-        if !event::poll(patience)? {
+        let is_typed = match event::poll(patience) {
+            // A signal cuts the wait short.
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            Err(_) => false,
+            Ok(is_typed) => is_typed,
+        };
+        if self.ends.load(Ordering::Relaxed) {
+            return Ok(Some(Key::Quit));
+        }
+        if !is_typed {
             return Ok(None);
         }
         Ok(Some(match event::read()? {
@@ -92,8 +118,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = execute!(stdout(), LeaveAlternateScreen);
-        let _ = disable_raw_mode();
-        let _ = self.terminal.show_cursor();
+        give_back();
     }
+}
+
+/// Leaves the terminal as it was.
+fn give_back() {
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
 }

@@ -149,7 +149,7 @@ impl Desk {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             team: Some(self.team.as_str().to_owned()),
         };
-        if !subscriber.give(message("hello", None, &hello)) {
+        if !subscriber.give(&message("hello", None, &hello)) {
             return Ok(());
         }
         let mut next = after.map(|after| after + 1);
@@ -175,7 +175,7 @@ impl Desk {
             let events = page.events.iter().filter(|event| event.seq <= up_to);
             let mut reached = from;
             for event in events {
-                if !subscriber.give(message("journal", Some(event.seq), event)) {
+                if !subscriber.give(&message("journal", Some(event.seq), event)) {
                     return Ok(());
                 }
                 reached = event.seq + 1;

@@ -5,8 +5,9 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use http_body::{Body, Frame};
@@ -17,14 +18,20 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::api::Lagging;
 use crate::shown::fit_to_see;
 
-/// How many events may be on their way to one client.
+/// How many events may be on their way to one client,
 const QUEUE: usize = 1_024;
+/// and how many bytes of them, unless a single one is longer.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// So long a client that is told what it missed may take for the next event.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The end that events are put into.
 #[derive(Clone, Debug)]
 pub struct Subscriber {
     queue: mpsc::Sender<Bytes>,
     lags: Arc<AtomicBool>,
+    bytes: Arc<AtomicUsize>,
 }
 
 /// The end that a client reads from.
@@ -32,20 +39,28 @@ pub struct Subscriber {
 pub struct Stream {
     queue: mpsc::Receiver<Bytes>,
     lags: Arc<AtomicBool>,
+    bytes: Arc<AtomicUsize>,
     told: bool,
 }
+
+/// The queue has no room.
+#[derive(Debug, PartialEq, Eq)]
+struct Full;
 
 /// Both ends of one stream.
 pub fn stream() -> (Subscriber, Stream) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let lags = Arc::new(AtomicBool::new(false));
+    let bytes = Arc::new(AtomicUsize::new(0));
     let subscriber = Subscriber {
         queue: sender,
         lags: lags.clone(),
+        bytes: bytes.clone(),
     };
     let stream = Stream {
         queue: receiver,
         lags,
+        bytes,
         told: false,
     };
     (subscriber, stream)
@@ -64,19 +79,39 @@ pub(super) fn message(name: &str, id: Option<u64>, data: &impl Serialize) -> Byt
 impl Subscriber {
     /// Puts an event on its way. `false`: the client is gone or too slow, and gets nothing more.
     pub(super) fn offer(&self, event: &Bytes) -> bool {
-        match self.queue.try_send(event.clone()) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_)) => {
-                self.lags.store(true, Ordering::Release);
-                false
-            }
-            Err(TrySendError::Closed(_)) => false,
+        let sent = self.put(event);
+        if sent == Err(Full) {
+            self.lags.store(true, Ordering::Release);
         }
+        sent == Ok(true)
     }
 
-    /// The same for whoever has the time to wait for the client. `false`: the client is gone.
-    pub(super) fn give(&self, event: Bytes) -> bool {
-        self.queue.blocking_send(event).is_ok()
+    /// The same for whoever has some time to wait for the client. `false`: it is gone, or does not read at all.
+    pub(super) fn give(&self, event: &Bytes) -> bool {
+        let until = Instant::now() + PATIENCE;
+        while self.put(event) == Err(Full) {
+            if Instant::now() >= until {
+                return self.offer(event);
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        !self.is_gone()
+    }
+
+    /// Puts an event into the queue, if it has room. `false`: the client is gone.
+    fn put(&self, event: &Bytes) -> Result<bool, Full> {
+        let waiting = self.bytes.fetch_add(event.len(), Ordering::AcqRel);
+        let sent = if waiting > 0 && waiting + event.len() > MOST_BYTES {
+            Err(Full)
+        } else {
+            match self.queue.try_send(event.clone()) {
+                Ok(()) => return Ok(true),
+                Err(TrySendError::Full(_)) => Err(Full),
+                Err(TrySendError::Closed(_)) => Ok(false),
+            }
+        };
+        self.bytes.fetch_sub(event.len(), Ordering::AcqRel);
+        sent
     }
 
     /// Whether this many more events fit.
@@ -98,7 +133,10 @@ impl Body for Stream {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.queue.poll_recv(context) {
-            Poll::Ready(Some(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            Poll::Ready(Some(bytes)) => {
+                self.bytes.fetch_sub(bytes.len(), Ordering::AcqRel);
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
             // One of those who tell it things found it too slow, so there is a gap: the others do not go on either.
             _ if self.lags.load(Ordering::Acquire) && !self.told => {
                 self.told = true;

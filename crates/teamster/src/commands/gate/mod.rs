@@ -149,7 +149,7 @@ pub fn from_elsewhere(
     via: &str,
 ) -> Result<u64> {
     trust::must_be_a_person(context, "deciding at the gate")?;
-    let (story, _) = read(context.read()?, team)?;
+    let (mut story, seen_up_to) = read(context.read()?, team)?;
     let gate = gate(team, &story)?;
     if (gate.id.as_str(), gate.commit.as_str()) != seen || story.decision.is_some() {
         return Err(CommandError::new(
@@ -159,11 +159,34 @@ pub fn from_elsewhere(
         .hint("look at it again before you decide"));
     }
     refuse_rollback_in_place(&run::order_of(context, team)?, answered)?;
+    must_be_first(&story, &gate, answered)?;
     let place = tell(context, team, &gate, answered, via)?;
+    // Of two that came at once the host takes the one that is first in the journal; the other one must not hear that
+    // it was taken.
+    for event in context.read()?.events(team, seen_up_to + 1, PAGE)?.events {
+        if event.seq < place {
+            story.apply(&event);
+        }
+    }
+    must_be_first(&story, &gate, answered)?;
     if run::seat(context, team)?.is_some() {
         run::begin_detached(context, team, &[])?;
     }
     Ok(place)
+}
+
+/// An answer counts only if nobody has given another one.
+fn must_be_first(story: &Story, gate: &Gate, answered: &Answer) -> Result {
+    let given = story.decision.iter().chain(&story.answers);
+    let mut given = given.filter(|given| given.gate == gate.id && given.commit == gate.commit);
+    match given.next() {
+        Some(first) if first.answer != *answered => Err(CommandError::new(
+            ErrorKind::Conflict,
+            format!("somebody else was faster: it is {}", word(&first.answer)),
+        )
+        .hint("look at what came of it before you decide again")),
+        _ => Ok(()),
+    }
 }
 
 /// Where everybody works in the project's own folder, nothing is there to go back to.
