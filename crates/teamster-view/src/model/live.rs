@@ -214,9 +214,7 @@ impl LiveTeam {
             name: self.team.as_str().to_owned(),
             config: Ok(self.config.clone()),
         };
-        viewed(teams::state(read, &entry, &|team| {
-            self.run_of(read, team)
-        }))
+        viewed(teams::state(read, &entry, &|team| self.run_of(read, team)))
     }
 
     /// Where the run stands, by what is told of it so far. A journal that is not read yet is not searched either: the end

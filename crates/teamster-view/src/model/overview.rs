@@ -8,8 +8,8 @@ use teamster_types::progress::Progress;
 use teamster_types::{TeamName, Time};
 
 use super::live::{kind, viewed};
-use super::team::{TeamKind, Viewed};
 use super::stage::{RunNow, run_lately, run_now};
+use super::team::{TeamKind, Viewed};
 use crate::{status, teams};
 
 /// One team, as the list of teams shows it.
@@ -101,7 +101,7 @@ impl TeamRow {
         limits: &Limits,
         run: &dyn Fn(&TeamName) -> Result<RunNow>,
     ) -> Result<Self> {
-        let short = teams::row(read, entry, run);
+        let short = teams::row_by(read, entry, run);
         let status = status::of_entry_by(read, entry, limits, run)?;
         let team = entry.name.parse::<TeamName>().ok();
         let mut last = None;
