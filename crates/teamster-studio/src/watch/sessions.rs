@@ -19,9 +19,11 @@ use crate::hands::Refused;
 
 /// How often everything is looked at without being told: ages change, a notice may be missed, and folders are made.
 const TICK: Duration = Duration::from_secs(1);
-/// A file that is written without end is read at most so often, and never for more than a fifth of the time.
+/// A file that is written without end is read at most so often, and for a fifth of the time where that takes long; but
+/// nobody waits longer than this for the next look.
 const BETWEEN: Duration = Duration::from_millis(2);
 const TIMES_ITS_COST: u32 = 4;
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Clients that listen to one session each.
 #[derive(Default)]
@@ -119,7 +121,8 @@ impl Hub {
                     touched.iter().any(|path| path.starts_with(&bkit))
                 });
             }
-            std::thread::sleep(BETWEEN.max(begun.elapsed() * TIMES_ITS_COST));
+            let pause = BETWEEN.max(begun.elapsed() * TIMES_ITS_COST);
+            std::thread::sleep(pause.min(LONGEST_PAUSE));
         }
     }
 
