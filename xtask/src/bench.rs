@@ -5,6 +5,7 @@
 
 mod commands;
 mod hooks;
+mod host;
 mod recipe;
 mod store;
 mod studio;
@@ -52,6 +53,10 @@ struct Size {
     idle: usize,
     /// and for how long they are watched.
     idle_time: Duration,
+    /// Workers of the run whose host is watched,
+    hosted: usize,
+    /// and for how long it is.
+    hosted_time: Duration,
     /// Events of the team that Studio shows,
     studio_events: usize,
     /// of one with a long journal,
@@ -75,6 +80,8 @@ const FULL: Size = Size {
     crew_tasks: 500,
     idle: 100,
     idle_time: Duration::from_secs(60),
+    hosted: 100,
+    hosted_time: Duration::from_secs(30),
     studio_events: 100_000,
     studio_long: 1_000_000,
     studio_changes: 2_000,
@@ -95,6 +102,8 @@ const QUICK: Size = Size {
     crew_tasks: 60,
     idle: 10,
     idle_time: Duration::from_secs(15),
+    hosted: 5,
+    hosted_time: Duration::from_secs(5),
     studio_events: 20_000,
     studio_long: 50_000,
     studio_changes: 300,
@@ -103,11 +112,12 @@ const QUICK: Size = Size {
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
 /// The rows, in groups that can be measured alone.
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     ("hooks", hooks::measure),
     ("commands", commands::measure),
     ("store", store::measure),
     ("workers", workers::measure),
+    ("host", host::measure),
     ("studio", studio::measure),
 ];
 

@@ -32,19 +32,7 @@ impl<'a> Crew<'a> {
     /// A team without workers.
     pub(crate) fn assemble(product: &'a Product) -> Result<Self> {
         let place = Place::on_disk()?;
-        for words in [
-            &["init", "--quiet", "--initial-branch", "main"][..],
-            &["config", "user.name", "Check"],
-            &["config", "user.email", "check@localhost"],
-            &["commit", "--quiet", "--allow-empty", "--message", "Begin"],
-        ] {
-            let mut git = Command::new("git");
-            place.dress(&mut git);
-            let answer = Answer::of(git.args(words))?;
-            if !answer.status.success() {
-                bail!("git {words:?} failed: {}", answer.said());
-            }
-        }
+        kit::repository(&place)?;
         let store = place.store(Sync::Fast)?;
         let crew = Self {
             product,

@@ -1,6 +1,8 @@
 //! Teams, tasks and messages for the checks, made through the library.
 
-use anyhow::{Context, Result};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
 use teamster_fs::Sync;
 use teamster_store::{
     ClaimRequest, Claimed, FileStore, Outgoing, PlannedTask, Reader, Recipient, Store,
@@ -9,7 +11,7 @@ use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TeamName, WorkerName};
 
-use crate::product::{Place, TEAM};
+use crate::product::{Answer, Place, TEAM};
 
 /// Tasks that one import makes at once.
 const CHUNK: usize = 250;
@@ -38,6 +40,24 @@ pub(crate) fn team_of(place: &Place, workers: usize) -> Result<FileStore> {
     };
     store.create_team(&new, None)?;
     Ok(store)
+}
+
+/// Makes a place's project a repository with one commit.
+pub(crate) fn repository(place: &Place) -> Result<()> {
+    for words in [
+        &["init", "--quiet", "--initial-branch", "main"][..],
+        &["config", "user.name", "Check"],
+        &["config", "user.email", "check@localhost"],
+        &["commit", "--quiet", "--allow-empty", "--message", "Begin"],
+    ] {
+        let mut git = Command::new("git");
+        place.dress(&mut git);
+        let answer = Answer::of(git.args(words))?;
+        if !answer.status.success() {
+            bail!("git {words:?} failed: {}", answer.said());
+        }
+    }
+    Ok(())
 }
 
 /// The time now.

@@ -37,7 +37,7 @@ use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
 use teamster_store::{Store, StoreError};
 use teamster_types::TeamName;
-use teamster_types::event::NewEvent;
+use teamster_types::event::{Event, NewEvent};
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::health::Limits;
 use teamster_types::heartbeat::Heartbeat;
@@ -56,6 +56,9 @@ pub use seat::{ProjectSeat, Seat};
 const PAUSE: Duration = Duration::from_millis(100);
 /// What is not journalled is looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// While workers are at it, a task that changes has an event, unless somebody else's program changed it; its file is
+/// looked at this often. Reading a thousand of them every second would be most of what a waiting host does.
+const TASKS_AGAIN: Duration = Duration::from_secs(5);
 /// Events that are read at once.
 const PAGE: usize = 1_000;
 
@@ -171,8 +174,12 @@ pub struct Host<'a> {
     team: TeamName,
     order: Order,
     story: Story,
-    /// The last event that was read.
+    /// The last event that was read,
     seen: u64,
+    /// the last one that may have changed a task,
+    tasks_changed: u64,
+    /// and the last one about a worker.
+    crew_changed: u64,
     supervisor: Supervisor<'a>,
     integration: Option<Integration>,
     projector: Projector,
@@ -207,6 +214,8 @@ impl<'a> Host<'a> {
             order,
             story: Story::default(),
             seen: 0,
+            tasks_changed: 0,
+            crew_changed: 0,
             supervisor,
             integration: None,
             projector: Projector::default(),
@@ -345,29 +354,40 @@ impl<'a> Host<'a> {
 
     /// Reads what was journalled before we came. Of a run that has not begun, everything is news.
     fn catch_up_with_the_journal(&mut self) -> Result<()> {
-        let mut known = Vec::new();
+        let begun = self
+            .parts
+            .store
+            .last_of(&self.team, &["run.started", "run.resumed"])?;
+        let is_new = begun.is_none();
         loop {
             let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
             let count = page.events.len();
-            for event in page.events {
-                self.seen = event.seq;
-                teamster_fs::fail::reached_event(event.seq);
-                self.story.apply(&event);
-                known.push(event);
+            for event in &page.events {
+                self.take_in(event);
+                if is_new {
+                    self.parts.desk.event(event);
+                } else {
+                    self.parts.desk.known(event);
+                }
             }
             if count < PAGE {
-                break;
+                return Ok(());
             }
         }
-        let is_new = self.story.begun.is_none();
-        for event in &known {
-            if is_new {
-                self.parts.desk.event(event);
-            } else {
-                self.parts.desk.known(event);
-            }
+    }
+
+    fn take_in(&mut self, event: &Event) {
+        self.seen = event.seq;
+        teamster_fs::fail::reached_event(event.seq);
+        self.story.apply(event);
+        if event.task_id.is_some() && event.kind != "agent.event" && event.kind != "usage"
+            || event.data.contains_key("also")
+        {
+            self.tasks_changed = event.seq;
         }
-        Ok(())
+        if event.kind.starts_with("worker.") || event.kind.starts_with("member.") {
+            self.crew_changed = event.seq;
+        }
     }
 
     /// Reads what was journalled since the last time.
@@ -375,9 +395,7 @@ impl<'a> Host<'a> {
         loop {
             let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
             for event in &page.events {
-                self.seen = event.seq;
-                teamster_fs::fail::reached_event(event.seq);
-                self.story.apply(event);
+                self.take_in(event);
                 self.parts.desk.event(event);
             }
             if page.events.len() < PAGE {
@@ -430,30 +448,35 @@ impl<'a> Host<'a> {
     /// The tasks, as they were at the last event, or a moment ago.
     fn tasks(&self) -> Result<Rc<Vec<Task>>> {
         let mut known = self.known_tasks.borrow_mut();
-        if let Some((seen, at, tasks)) = &*known
-            && *seen == self.seen
-            && at.elapsed() < LOOK_AGAIN
+        let again = if self.crew_is_up {
+            TASKS_AGAIN
+        } else {
+            LOOK_AGAIN
+        };
+        if let Some((changed, at, tasks)) = &*known
+            && *changed == self.tasks_changed
+            && at.elapsed() < again
         {
             return Ok(Rc::clone(tasks));
         }
         let mut tasks = self.parts.store.tasks(&self.team)?.tasks;
         tasks.retain(|task| !task.is_internal());
         let tasks = Rc::new(tasks);
-        *known = Some((self.seen, Instant::now(), Rc::clone(&tasks)));
+        *known = Some((self.tasks_changed, Instant::now(), Rc::clone(&tasks)));
         Ok(tasks)
     }
 
     /// The heartbeats, as they were at the last event, or a moment ago.
     fn beats(&self) -> Result<Rc<Vec<Heartbeat>>> {
         let mut known = self.known_beats.borrow_mut();
-        if let Some((seen, at, beats)) = &*known
-            && *seen == self.seen
+        if let Some((changed, at, beats)) = &*known
+            && *changed == self.crew_changed
             && at.elapsed() < LOOK_AGAIN
         {
             return Ok(Rc::clone(beats));
         }
         let beats = Rc::new(self.parts.store.heartbeats(&self.team)?.0);
-        *known = Some((self.seen, Instant::now(), Rc::clone(&beats)));
+        *known = Some((self.crew_changed, Instant::now(), Rc::clone(&beats)));
         Ok(beats)
     }
 

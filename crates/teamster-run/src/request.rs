@@ -11,7 +11,7 @@ use teamster_types::WorkerName;
 use teamster_types::task::DESCRIPTION_LIMIT;
 
 /// No team is larger.
-pub const MOST_WORKERS: u32 = 50;
+pub const MOST_WORKERS: u32 = 100;
 const LONGEST_WORD: usize = 64;
 /// Agents whose word goes on after the colon.
 const WITH_ARGUMENT: [&str; 2] = ["command", "scripted"];

@@ -12,7 +12,7 @@ use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::task::Status;
 use teamster_types::team::{Kind, TeamConfig};
 
-use crate::model::RunNow;
+use crate::model::{RunNow, run_now};
 use crate::native::Lead;
 use crate::workers::{is_fresh, life_behind};
 
@@ -59,10 +59,15 @@ pub struct TeamRow {
 }
 
 /// How it is found out where a team's run stands.
-pub type RunOf<'a> = &'a dyn Fn(&TeamName) -> Result<RunNow>;
+pub(crate) type RunOf<'a> = &'a dyn Fn(&TeamName) -> Result<RunNow>;
 
-/// One row for a team that was found. Where its run stands is asked for only if nothing else tells whether it is over.
-pub fn row(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamRow {
+/// One row for a team that was found.
+pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamRow {
+    row_by(read, entry, &|team| run_now(read, team))
+}
+
+/// The same, with where its run stands found out so, if nothing else tells whether it is over.
+pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamRow {
     let config = entry.config.as_ref();
     TeamRow {
         name: entry.name.clone(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use teamster_fs::Sync;
+use teamster_fs::{Sync, layout};
 use teamster_store::{FileStore, Store};
 use teamster_types::event::NewEvent;
 
@@ -26,6 +26,8 @@ const FIRST_VIEW: Duration = Duration::from_secs(1);
 const CHANGE: Duration = Duration::from_millis(100);
 /// and the server may have so much memory with a journal of the usual length.
 const MEGABYTES: f64 = 150.0;
+/// A writer moves a journal of this size aside.
+const SEGMENT: usize = 64 * 1024 * 1024;
 /// Changes that are made in a second.
 const PER_SECOND: u32 = 100;
 
@@ -49,7 +51,7 @@ pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         ),
     });
     let store = place.store(Sync::Fast)?;
-    rows.push(events(&server, &store, size)?);
+    rows.extend(events(&server, &store, size)?);
     rows.push(state_file(&server, &place, size)?);
     rows.push(Row {
         key: "studio-memory",
@@ -95,7 +97,14 @@ fn large_team(size: Size, events: usize) -> Result<Place> {
     let last = text.lines().last().context("an empty journal")?;
     let mut event: Value = serde_json::from_str(last)?;
     let begun = event["seq"].as_u64().context("no position")?;
-    let mut out = std::io::BufWriter::new(std::fs::OpenOptions::new().append(true).open(&file)?);
+    let append = || {
+        std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&file)
+    };
+    let mut out = std::io::BufWriter::new(append()?);
+    let (mut written, mut segments) = (text.len(), 0);
     if let Some(object) = event.as_object_mut() {
         object.shift_remove("taskId");
     }
@@ -119,7 +128,16 @@ fn large_team(size: Size, events: usize) -> Result<Place> {
                 event["data"] = json!({ "what": "tool", "text": CONTENT });
             }
         }
-        writeln!(out, "{event}")?;
+        if written > SEGMENT {
+            out.flush()?;
+            segments += 1;
+            std::fs::rename(&file, place.team().join(layout::journal_segment(segments)))?;
+            out = std::io::BufWriter::new(append()?);
+            written = 0;
+        }
+        let line = format!("{event}\n");
+        written += line.len();
+        out.write_all(line.as_bytes())?;
     }
     out.flush()?;
     drop(out);
@@ -127,22 +145,35 @@ fn large_team(size: Size, events: usize) -> Result<Place> {
     Ok(place)
 }
 
-/// Events of the journal on their way to a client.
-fn events(server: &Server, store: &FileStore, size: Size) -> Result<Row> {
-    let arrivals = server.listen(&format!("team={TEAM}"), |name, data| {
-        (name == "journal").then(|| data["seq"].as_u64()).flatten()
-    })?;
+/// Events of the journal on their way to a client: by themselves, and as what they change in the view.
+fn events(server: &Server, store: &FileStore, size: Size) -> Result<[Row; 2]> {
     let team = kit::team()?;
-    let sent = paced(size.studio_changes, |_| {
-        let event = NewEvent::new("agent.event", "w1").with("what", "tool");
+    let position_in = |wanted: &'static str| {
+        server.listen(&format!("team={TEAM}"), move |name, data| {
+            (name == wanted).then(|| data["seq"].as_u64()).flatten()
+        })
+    };
+    let (journal, patches) = (position_in("journal")?, position_in("patch")?);
+    let workers = size.workers.max(1) as u64;
+    let sent = paced(size.studio_changes, |number| {
+        let worker = format!("w{}", number % workers + 1);
+        let event = NewEvent::new("agent.event", worker).with("what", "tool");
         Ok(store.record(&team, event.with("text", CONTENT))?)
     })?;
-    let took = taken(&sent, &arrivals, true)?;
-    Ok(latency(
-        "studio-event",
-        "an event of the journal → a client of the stream",
-        &took,
-    ))
+    let one = taken(&sent, &journal, true)?;
+    let other = taken(&sent, &patches, false)?;
+    Ok([
+        latency(
+            "studio-event",
+            "an event of the journal → a client of the stream",
+            &one,
+        ),
+        latency(
+            "studio-patch",
+            "an event of the journal → the view of a client, changed",
+            &other,
+        ),
+    ])
 }
 
 /// A state file that another program writes, on its way to a client. Some of many changes may be told together.

@@ -160,17 +160,20 @@ fn most_memory(crew: &Crew<'_>) -> Result<f64> {
 
 /// User and system time of all bridges so far, without that of their agents.
 fn cpu(crew: &Crew<'_>) -> Result<Duration> {
+    crew.pids.iter().map(|pid| cpu_of(*pid)).sum()
+}
+
+/// User and system time of a process so far, without that of its children.
+pub(super) fn cpu_of(pid: u32) -> Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .with_context(|| format!("the process {pid} is not there any more"))?;
+    // The name in brackets may have spaces; user and system time are the 14th and 15th field of all.
+    let (_, fields) = stat.rsplit_once(')').context("a strange stat file")?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
     let mut ticks = 0;
-    for pid in &crew.pids {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
-            .with_context(|| format!("the bridge {pid} is not there any more"))?;
-        // The name in brackets may have spaces; user and system time are the 14th and 15th field of all.
-        let (_, fields) = stat.rsplit_once(')').context("a strange stat file")?;
-        let fields: Vec<&str> = fields.split_whitespace().collect();
-        for place in [11, 12] {
-            let field = fields.get(place).context("a short stat file")?;
-            ticks += field.parse::<u64>()?;
-        }
+    for place in [11, 12] {
+        let field = fields.get(place).context("a short stat file")?;
+        ticks += field.parse::<u64>()?;
     }
     let in_a_second = rustix::param::clock_ticks_per_second();
     Ok(Duration::from_millis(ticks * 1000 / in_a_second))

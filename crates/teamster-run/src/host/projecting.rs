@@ -196,11 +196,7 @@ impl Host<'_> {
     }
 
     fn project_agents(&mut self, stage: Stage, tasks: &[Task]) -> Result<(), String> {
-        let (beats, _) = self
-            .parts
-            .store
-            .heartbeats(&self.team)
-            .map_err(|error| error.to_string())?;
+        let beats = self.beats().map_err(|error| error.to_string())?;
         let now = agents(stage, tasks, &beats);
         let before = self.projector.agents.clone();
         if before.as_ref() == Some(&now) {

@@ -138,7 +138,7 @@ impl Host<'_> {
     /// Why nobody will do what is still to be done, once that has been so for a while.
     fn nobody_left(&mut self, open: &[&Task]) -> Result<Option<String>> {
         let is_worked_on = open.iter().any(|task| task.status() == Status::InProgress);
-        let (beats, _) = self.parts.store.heartbeats(&self.team)?;
+        let beats = self.beats()?;
         // The heartbeat of one who died too often stays, and says nothing for ever.
         let is_well = |beat: &Heartbeat| {
             let found = dead::assess(self.parts.store, Some(beat), None, &self.parts.limits);

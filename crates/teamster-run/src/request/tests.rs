@@ -97,8 +97,8 @@ fn what_is_wrong_is_said_in_words() {
         &["3:executor:a:b", "go"],
         &["1:command", "go"],
         &["1:x/y", "go"],
-        &["51:executor", "go"],
-        &["30:executor,30:codex", "go"],
+        &["101:executor", "go"],
+        &["60:executor,60:codex", "go"],
         &["99999999999999999999:executor", "go"],
         &["go", &long],
     ]
@@ -116,9 +116,9 @@ fn what_is_wrong_is_said_in_words() {
     "3:executor:a:b" is no part of a team: "a:b" is no role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
     "1:command" is no part of a team: `command` needs something after its colon
     "1:x/y" is no part of a team: "x/y" is no agent: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
-    51 workers were asked for; the limit is 50
-    60 workers were asked for; the limit is 50
-    4294967295 workers were asked for; the limit is 50
+    101 workers were asked for; the limit is 100
+    120 workers were asked for; the limit is 100
+    4294967295 workers were asked for; the limit is 100
     the task has 10004 characters; the limit is 10000: put the rest into a file of the project, and name it
     "#);
 }

@@ -282,7 +282,11 @@ impl<'a> LinesBackwards<'a> {
             let from = self.start.saturating_sub(CHUNK as u64);
             let mut chunk = vec![0; usize::try_from(self.start - from).unwrap_or(0)];
             let count = self.team.read_at(self.name, &mut chunk, from)?.unwrap_or(0);
-            chunk.truncate(count);
+            if count < chunk.len() {
+                // Without the lock the file may have become a segment, and a shorter one stands under its name.
+                self.end = 0;
+                return Ok(None);
+            }
             chunk.extend_from_slice(&self.buffer);
             self.buffer = chunk;
             self.start = from;

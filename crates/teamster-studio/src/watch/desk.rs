@@ -1,6 +1,8 @@
-//! One team that somebody looks at, kept current by a thread of its own.
+//! One team that somebody looks at, kept current by two threads of its own: one tells what happens, at once, and the
+//! other makes the view of it, which takes longer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,12 +19,12 @@ use crate::api::{Gone, Hello};
 const TICK: Duration = Duration::from_secs(2);
 /// Views are made at most so often, and never for more than a fifth of the time: those of a large team take longer.
 /// Events of the journal do not wait for them.
-const BETWEEN_VIEWS: Duration = Duration::from_millis(40);
+const BETWEEN_VIEWS: Duration = Duration::from_millis(15);
 const TIMES_ITS_COST: u32 = 4;
 /// A connection that nothing is sent on looks dead to some proxies and browsers.
 const QUIET: Duration = Duration::from_secs(15);
 /// How long a first view waits for the journal to be read.
-const FIRST_READ: Duration = Duration::from_millis(300);
+const FIRST_READ: Duration = Duration::from_millis(150);
 /// Stories of earlier moments that are kept in mind, for going back in time quickly.
 const MOST_MARKERS: usize = 24;
 
@@ -30,21 +32,29 @@ const MOST_MARKERS: usize = 24;
 pub struct Desk {
     team: TeamName,
     read: Arc<dyn Read>,
-    inner: Mutex<Inner>,
+    /// Taken before `ears` by whoever needs both.
+    seen: Mutex<Seen>,
+    /// Never held while something is read or made, so that an event does not wait.
+    ears: Mutex<Ears>,
     ended: AtomicBool,
     /// When somebody last asked, in milliseconds since the desk was opened.
     asked: AtomicU64,
     opened: Instant,
 }
 
-struct Inner {
+/// What is seen of the team.
+struct Seen {
     live: LiveTeam,
+    markers: Vec<Story>,
+    every: u64,
+}
+
+/// Who listens.
+struct Ears {
     /// The last event that was sent to subscribers.
     sent: u64,
     subscribers: Vec<Subscriber>,
     spoke: Instant,
-    markers: Vec<Story>,
-    every: u64,
 }
 
 impl Desk {
@@ -56,13 +66,15 @@ impl Desk {
         let desk = Arc::new(Self {
             team: team.clone(),
             read,
-            inner: Mutex::new(Inner {
+            seen: Mutex::new(Seen {
                 live,
+                markers: Vec::new(),
+                every: PAGE as u64,
+            }),
+            ears: Mutex::new(Ears {
                 sent,
                 subscribers: Vec::new(),
                 spoke: Instant::now(),
-                markers: Vec::new(),
-                every: PAGE as u64,
             }),
             ended: AtomicBool::new(false),
             asked: AtomicU64::new(0),
@@ -70,13 +82,12 @@ impl Desk {
         });
         let until = Instant::now() + FIRST_READ;
         while Instant::now() < until && desk.read_on() {}
-        let looking = desk.clone();
-        std::thread::Builder::new()
-            .name(format!("desk {team}"))
-            .spawn(move || looking.look(watch))
-            .map_err(|error| {
-                teamster_store::StoreError::new(Kind::Failed, format!("no thread: {error}"))
-            })?;
+        let (happened, changes) = channel();
+        let (telling, viewing) = (desk.clone(), desk.clone());
+        start(format!("desk {team}"), move || {
+            telling.tell(watch, &happened);
+        })?;
+        start(format!("view {team}"), move || viewing.keep_view(&changes))?;
         Ok(desk)
     }
 
@@ -92,7 +103,7 @@ impl Desk {
 
     /// For how long nobody has asked; nothing while somebody listens.
     pub fn idle(&self) -> Duration {
-        if !self.lock().subscribers.is_empty() {
+        if self.listeners() > 0 {
             return Duration::ZERO;
         }
         let asked = Duration::from_millis(self.asked.load(Ordering::Relaxed));
@@ -101,14 +112,14 @@ impl Desk {
 
     /// How many clients listen.
     pub fn listeners(&self) -> usize {
-        let inner = self.lock();
-        let here = inner.subscribers.iter().filter(|one| !one.is_gone());
+        let ears = self.ears();
+        let here = ears.subscribers.iter().filter(|one| !one.is_gone());
         here.count()
     }
 
     /// The team as it is now.
     pub fn view(&self) -> TeamView {
-        self.lock_for_answer().live.view().clone()
+        self.seen_for_answer().live.view().clone()
     }
 
     /// The team at a past moment, from the journal alone.
@@ -118,15 +129,15 @@ impl Desk {
 
     /// What happened when, up to now.
     pub fn timeline(&self) -> Timeline {
-        self.lock_for_answer().live.story().timeline()
+        self.seen_for_answer().live.story().timeline()
     }
 
     /// What the journal tells up to a position.
     pub fn story_at(&self, seq: u64) -> Result<Story> {
         let nearest = {
-            let inner = self.lock_for_answer();
-            let now = inner.live.story();
-            let markers = inner.markers.iter().chain([now]);
+            let seen = self.seen_for_answer();
+            let now = seen.live.story();
+            let markers = seen.markers.iter().chain([now]);
             markers
                 .filter(|story| story.seq() <= seq)
                 .max_by_key(|story| story.seq())
@@ -139,7 +150,7 @@ impl Desk {
 
     /// What the journal tells now.
     pub fn story(&self) -> Story {
-        self.lock_for_answer().live.story().clone()
+        self.seen_for_answer().live.story().clone()
     }
 
     /// Lets a client listen: first the events after `after`, each once, then the view, then what comes. Returns when the
@@ -155,14 +166,15 @@ impl Desk {
         let mut next = after.map(|after| after + 1);
         loop {
             {
-                let mut inner = self.lock_for_answer();
-                let wanted = next.unwrap_or(inner.sent + 1);
-                // The rest fits, so the client can join without a gap and without a double.
-                let missing = usize::try_from((inner.sent + 1).saturating_sub(wanted));
-                let missing = missing.unwrap_or(usize::MAX);
-                if missing == 0 && subscriber.has_room(1) {
-                    subscriber.offer(&message("view", None, inner.live.view()));
-                    inner.subscribers.push(subscriber);
+                // No patch can be made until the client has the view that it changes.
+                let seen = self.seen_for_answer();
+                let view = message("view", None, seen.live.view());
+                let mut ears = self.ears();
+                let wanted = next.unwrap_or(ears.sent + 1);
+                // Nothing is missing, so the client can join without a gap and without a double.
+                if wanted > ears.sent && subscriber.has_room(1) {
+                    subscriber.offer(&view);
+                    ears.subscribers.push(subscriber);
                     return Ok(());
                 }
             }
@@ -170,7 +182,7 @@ impl Desk {
                 return Ok(());
             }
             let Some(from) = next else { continue };
-            let up_to = self.lock().sent;
+            let up_to = self.ears().sent;
             let page = self.read.events(&self.team, from, PAGE)?;
             let events = page.events.iter().filter(|event| event.seq <= up_to);
             let mut reached = from;
@@ -185,43 +197,40 @@ impl Desk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_for_answer(&self) -> MutexGuard<'_, Inner> {
+    fn seen_for_answer(&self) -> MutexGuard<'_, Seen> {
         let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.asked.store(now, Ordering::Relaxed);
-        self.lock()
+        self.seen()
     }
 
-    /// Reads a part of a long journal; whether there is more.
+    fn ears(&self) -> MutexGuard<'_, Ears> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a part of a long journal; whether there is more. Whoever asks meanwhile waits only while it is counted in.
     fn read_on(&self) -> bool {
-        let mut inner = self.lock();
-        if inner.live.is_read() {
+        let Some((from, count)) = self.seen().live.wanted() else {
             return false;
+        };
+        let Ok(page) = self.read.events(&self.team, from, count) else {
+            return false;
+        };
+        let mut seen = self.seen();
+        if let Some(patch) = seen.live.count_in(&*self.read, &page) {
+            self.ears().tell_all(&message("patch", None, &patch));
         }
-        if let Ok(Some(patch)) = inner.live.read_on(&*self.read) {
-            inner.tell_all(&message("patch", None, &patch));
-        }
-        inner.mark();
-        !inner.live.is_read()
+        seen.mark();
+        !seen.live.is_read()
     }
 
-    fn look(&self, mut watch: Box<dyn Watch>) {
-        let mut gathered: Vec<Change> = Vec::new();
-        let mut viewed = Instant::now();
-        let mut between = BETWEEN_VIEWS;
+    /// Tells events as they come, before anything is made of them.
+    fn tell(&self, mut watch: Box<dyn Watch>, happened: &Sender<Vec<Change>>) {
         while !self.is_closed() {
-            let more = self.read_on();
-            let patience = if more {
-                Duration::ZERO
-            } else if gathered.is_empty() {
-                TICK
-            } else {
-                between.saturating_sub(viewed.elapsed())
-            };
-            let changes = match watch.wait(patience) {
+            let changes = match watch.wait(TICK) {
                 Ok(changes) => changes,
                 Err(error) if error.kind == Kind::NotFound => return self.is_gone(),
                 Err(_) => {
@@ -229,8 +238,48 @@ impl Desk {
                     continue;
                 }
             };
+            if changes.is_empty() {
+                continue;
+            }
             self.send_events(&changes);
-            gathered.extend(changes);
+            if happened.send(changes).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn send_events(&self, changes: &[Change]) {
+        let mut ears = self.ears();
+        for change in changes {
+            if let Change::Event(event) = change
+                && event.seq > ears.sent
+            {
+                if !ears.subscribers.is_empty() {
+                    ears.tell_all(&message("journal", Some(event.seq), event));
+                }
+                ears.sent = event.seq;
+            }
+        }
+    }
+
+    /// Keeps the view current, until the desk is closed.
+    fn keep_view(&self, changes: &Receiver<Vec<Change>>) {
+        let mut gathered: Vec<Change> = Vec::new();
+        let mut viewed = Instant::now();
+        let mut between = BETWEEN_VIEWS;
+        while !self.is_closed() {
+            let more = self.read_on();
+            let pause = if gathered.is_empty() { TICK } else { between };
+            let patience = if more {
+                Duration::ZERO
+            } else {
+                pause.saturating_sub(viewed.elapsed())
+            };
+            match changes.recv_timeout(patience) {
+                Ok(first) => gathered.extend(first.into_iter().chain(changes.try_iter().flatten())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
             let is_due = viewed.elapsed() >= between;
             if (!gathered.is_empty() && is_due) || viewed.elapsed() >= TICK {
                 let begun = Instant::now();
@@ -243,33 +292,18 @@ impl Desk {
         }
     }
 
-    /// Events go out at once, before anything is made of them.
-    fn send_events(&self, changes: &[Change]) {
-        let mut inner = self.lock();
-        for change in changes {
-            if let Change::Event(event) = change
-                && event.seq > inner.sent
-            {
-                if !inner.subscribers.is_empty() {
-                    inner.tell_all(&message("journal", Some(event.seq), event));
-                }
-                inner.sent = event.seq;
-            }
-        }
-    }
-
     /// Takes changes into the view; `false` when the team is gone.
     fn update(&self, changes: &[Change]) -> bool {
-        let mut inner = self.lock();
-        match inner.live.apply(&*self.read, changes) {
-            Ok(Some(patch)) => inner.tell_all(&message("patch", None, &patch)),
-            Ok(None) if inner.spoke.elapsed() >= QUIET => {
-                inner.tell_all(&Bytes::from_static(b": still here\n\n"));
+        let mut seen = self.seen();
+        match seen.live.apply(&*self.read, changes) {
+            Ok(Some(patch)) => {
+                let patch = message("patch", None, &patch);
+                self.ears().tell_all(&patch);
             }
-            Ok(None) => {}
+            Ok(None) => self.ears().still_here(),
             Err(error) => return error.kind != Kind::NotFound,
         }
-        inner.mark();
+        seen.mark();
         true
     }
 
@@ -279,19 +313,34 @@ impl Desk {
         };
         // First: whoever hears it and asks again must not be answered from here.
         self.close();
-        let mut inner = self.lock();
-        inner.tell_all(&message("gone", None, &gone));
-        inner.subscribers.clear();
+        let mut ears = self.ears();
+        ears.tell_all(&message("gone", None, &gone));
+        ears.subscribers.clear();
     }
 }
 
-impl Inner {
+pub(super) fn start(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = std::thread::Builder::new().name(name).spawn(work);
+    thread.map(drop).map_err(|error| {
+        teamster_store::StoreError::new(Kind::Failed, format!("no thread: {error}"))
+    })
+}
+
+impl Ears {
     fn tell_all(&mut self, event: &Bytes) {
         self.spoke = Instant::now();
         self.subscribers
             .retain(|subscriber| subscriber.offer(event));
     }
 
+    fn still_here(&mut self) {
+        if self.spoke.elapsed() >= QUIET {
+            self.tell_all(&Bytes::from_static(b": still here\n\n"));
+        }
+    }
+}
+
+impl Seen {
     /// Keeps the story of this moment in mind, if the last one that was kept is far enough back. When there are too many,
     /// every other one goes.
     fn mark(&mut self) {

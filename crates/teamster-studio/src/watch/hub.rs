@@ -11,9 +11,10 @@ use teamster_types::TeamName;
 use teamster_types::health::Limits;
 use teamster_view::model::{Overview, Sessions, TeamRow, TeamView, Viewed};
 
-use super::desk::Desk;
+use super::desk::{Desk, start};
+use super::sessions::Listeners;
 use super::subscriber::{Subscriber, message};
-use crate::api::{Gone, Hello};
+use crate::api::Hello;
 use crate::hands::Refused;
 
 /// How often everything is looked at without being told: ages change, and a notice may be missed.
@@ -24,7 +25,7 @@ const RARELY: Duration = Duration::from_secs(30);
 const BETWEEN: Duration = Duration::from_millis(50);
 const TIMES_ITS_COST: u32 = 4;
 /// Changes are gathered for so long before they are looked at.
-const GATHER: Duration = Duration::from_millis(10);
+const GATHER: Duration = Duration::from_millis(20);
 /// A desk that nobody asked for so long is closed.
 const IDLE: Duration = Duration::from_secs(120);
 /// Streams that only say that they are still there say so this often.
@@ -43,18 +44,17 @@ pub struct Settings {
 
 /// All teams in short, and the desks of those that somebody looks at.
 pub struct Hub {
-    read: Arc<dyn Read>,
-    settings: Settings,
+    pub(super) read: Arc<dyn Read>,
+    pub(super) settings: Settings,
     desks: Mutex<HashMap<TeamName, Arc<Desk>>>,
     shown: Mutex<Shown>,
+    pub(super) sessions: Listeners,
 }
 
 #[derive(Default)]
 struct Shown {
     overview: Overview,
     subscribers: Vec<Subscriber>,
-    /// Clients that listen to one session, with what they were last shown.
-    sessions: Vec<(String, Subscriber, Option<TeamView>)>,
 }
 
 impl Hub {
@@ -65,15 +65,13 @@ impl Hub {
             settings,
             desks: Mutex::default(),
             shown: Mutex::default(),
+            sessions: Listeners::default(),
         });
         let mut looking = Looking::new(hub.clone());
         looking.look()?;
-        std::thread::Builder::new()
-            .name("hub".to_owned())
-            .spawn(move || looking.go_on())
-            .map_err(|error| {
-                StoreError::new(teamster_store::Kind::Failed, format!("no thread: {error}"))
-            })?;
+        start("hub".to_owned(), move || looking.go_on())?;
+        let sessions = hub.clone();
+        start("sessions".to_owned(), move || sessions.tell_sessions())?;
         Ok(hub)
     }
 
@@ -90,10 +88,8 @@ impl Hub {
     /// How many clients listen, to everything and to each team.
     pub fn listeners(&self) -> usize {
         let shown = self.lock();
-        let here = |subscriber: &&Subscriber| !subscriber.is_gone();
-        let own = shown.subscribers.iter().filter(here).count();
-        let of_sessions = shown.sessions.iter().map(|(_, subscriber, _)| subscriber);
-        let own = own + of_sessions.filter(here).count();
+        let here = shown.subscribers.iter().filter(|one| !one.is_gone());
+        let own = here.count() + self.sessions.count();
         drop(shown);
         let desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
         own + desks.values().map(|desk| desk.listeners()).sum::<usize>()
@@ -120,14 +116,15 @@ impl Hub {
 
     /// A session that is known by its state file.
     pub fn session(&self, key: &str) -> Result<TeamView, Refused> {
-        let now = self.read.now();
-        let projects = self.lock().overview.projects.clone();
-        projects
-            .iter()
-            .find_map(|project| {
-                Sessions::of(&self.settings.layout, Path::new(&project.path)).view(key, now)
-            })
-            .ok_or_else(|| Refused::not_found(format!("there is no session {key}")))
+        let found = self.find_session(key).map(|(_, view)| view);
+        found.ok_or_else(|| Refused::not_found(format!("there is no session {key}")))
+    }
+
+    /// The projects that are watched.
+    pub(super) fn projects(&self) -> Vec<String> {
+        let shown = self.lock();
+        let projects = shown.overview.projects.iter();
+        projects.map(|project| project.path.clone()).collect()
     }
 
     /// Lets a client listen to all teams in short.
@@ -149,22 +146,6 @@ impl Hub {
         if subscriber.offer(&message("overview", None, &shown.overview)) {
             shown.subscribers.push(subscriber);
         }
-    }
-
-    /// Lets a client listen to one session.
-    pub fn subscribe_to_session(&self, key: &str, subscriber: Subscriber) -> Result<(), Refused> {
-        let view = self.session(key)?;
-        let hello = Hello {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            team: Some(key.to_owned()),
-        };
-        let mut shown = self.lock();
-        subscriber.offer(&message("hello", None, &hello));
-        subscriber.offer(&message("view", None, &view));
-        shown
-            .sessions
-            .push((key.to_owned(), subscriber, Some(view)));
-        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Shown> {
@@ -195,42 +176,14 @@ impl Hub {
         is_new
     }
 
-    /// Sends sessions that changed to those who listen to them. A state file is small, so the whole view is sent.
-    fn show_sessions(&self) {
-        let wanted: BTreeSet<String> = {
-            let shown = self.lock();
-            let keys = shown.sessions.iter().map(|(key, ..)| key.clone());
-            keys.collect()
-        };
-        for key in wanted {
-            let now = self.session(&key).ok();
-            let mut shown = self.lock();
-            shown.sessions.retain_mut(|(known, subscriber, before)| {
-                if *known != key || *before == now {
-                    return true;
-                }
-                before.clone_from(&now);
-                if let Some(view) = &now {
-                    return subscriber.offer(&message("view", None, view));
-                }
-                let gone = Gone {
-                    message: "the session is not there any more".to_owned(),
-                };
-                subscriber.offer(&message("gone", None, &gone));
-                false
-            });
-        }
-    }
-
     fn still_here(&self) {
         let event = axum::body::Bytes::from_static(b": still here\n\n");
         let mut shown = self.lock();
         shown
             .subscribers
             .retain(|subscriber| subscriber.offer(&event));
-        shown
-            .sessions
-            .retain(|(_, subscriber, _)| subscriber.offer(&event));
+        drop(shown);
+        self.sessions.still_here(&event);
     }
 }
 
@@ -241,7 +194,7 @@ struct Looking {
     rows: BTreeMap<String, TeamRow>,
     /// When a team was last looked at, and from when on it may be again.
     looked: HashMap<String, (Instant, Instant)>,
-    /// Teams that were touched and are not looked at yet.
+    /// Teams that were touched and are not looked at yet, or not to the end.
     dirty: BTreeSet<String>,
     /// Which team or project a folder is about.
     about: HashMap<PathBuf, About>,
@@ -278,7 +231,6 @@ impl Looking {
             self.note(&touched);
             // A store that cannot be read now may be readable later; what was shown stays until then.
             let _ = self.look();
-            self.hub.show_sessions();
             self.hub.close_idle_desks();
             if spoke.elapsed() >= QUIET {
                 self.hub.still_here();
@@ -301,8 +253,18 @@ impl Looking {
                 continue;
             }
             self.dirty.remove(&entry.name);
-            if let Ok(row) = TeamRow::of_entry(&*read, entry, &self.hub.settings.limits) {
+            let limits = &self.hub.settings.limits;
+            // Nobody waits for a long journal before there is anything to see.
+            let row = if self.rows.contains_key(&entry.name) {
+                TeamRow::of_entry(&*read, entry, limits).map(|row| (row, true))
+            } else {
+                TeamRow::at_first(&*read, entry, limits)
+            };
+            if let Ok((row, is_all)) = row {
                 self.rows.insert(entry.name.clone(), row);
+                if !is_all {
+                    self.dirty.insert(entry.name.clone());
+                }
             }
             let now = Instant::now();
             let again = now + BETWEEN.max((now - begun) * TIMES_ITS_COST);

@@ -2,6 +2,7 @@
 
 mod desk;
 mod hub;
+mod sessions;
 mod subscriber;
 
 pub use desk::Desk;

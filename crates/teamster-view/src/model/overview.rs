@@ -101,7 +101,7 @@ impl TeamRow {
         limits: &Limits,
         run: &dyn Fn(&TeamName) -> Result<RunNow>,
     ) -> Result<Self> {
-        let short = teams::row(read, entry, run);
+        let short = teams::row_by(read, entry, run);
         let status = status::of_entry_by(read, entry, limits, run)?;
         let team = entry.name.parse::<TeamName>().ok();
         let mut last = None;

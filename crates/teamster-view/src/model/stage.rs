@@ -29,8 +29,8 @@ const ASKED: [&[&str]; 3] = [
 pub fn run_now(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
     let mut found = read.last_of_each(team, &ASKED)?.into_iter();
     let mut next = || found.next().flatten();
-    let (last, entered, gate) = (next(), next(), next());
-    Ok(standing(last, entered, gate.as_ref()))
+    let (said, entered, gate) = (next(), next(), next());
+    Ok(standing(said.as_ref(), entered.as_ref(), gate.as_ref()))
 }
 
 /// The same by the last events alone, which takes no time: what was said before them is not known.
@@ -38,22 +38,21 @@ pub fn run_lately(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
     let events = read.last_events(team, LATELY)?.events;
     let last = |kinds: &[&str]| {
         let fits = |event: &&Event| kinds.iter().any(|kind| event.kind.starts_with(kind));
-        events.iter().rfind(fits).cloned()
+        events.iter().rfind(fits)
     };
     let [said, entered, gate] = ASKED.map(last);
-    Ok(standing(said, entered, gate.as_ref()))
+    Ok(standing(said, entered, gate))
 }
 
-fn standing(last: Option<Event>, entered: Option<Event>, gate: Option<&Event>) -> RunNow {
+fn standing(last: Option<&Event>, entered: Option<&Event>, gate: Option<&Event>) -> RunNow {
     let Some(last) = last else {
         return RunNow::default();
     };
     let stage = match last.kind.as_str() {
         "run.started" => None,
-        "run.stage" => stage_of(&last),
+        "run.stage" => stage_of(last),
         _ => entered
             .filter(|entered| entered.kind == "run.stage")
-            .as_ref()
             .and_then(stage_of),
     };
     let is_open = |event: &Event| {

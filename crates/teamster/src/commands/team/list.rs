@@ -2,7 +2,6 @@
 
 use clap::Args;
 use serde_json::json;
-use teamster_view::model::run_now;
 use teamster_view::teams::{self, TeamRow, TeamState};
 
 use crate::context::Context;
@@ -28,7 +27,7 @@ impl List {
         let rows: Vec<TeamRow> = read
             .teams()?
             .iter()
-            .map(|entry| teams::row(read, entry, &|team| run_now(read, team)))
+            .map(|entry| teams::row(read, entry))
             .collect();
         context.out.answer(
             || json!({ "teams": rows }),

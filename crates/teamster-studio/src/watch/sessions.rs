@@ -1,0 +1,160 @@
+//! Sessions that are known by their state files, told to those who look at them.
+//!
+//! Their thread does nothing else: a large team takes long to be looked at, and a small file must not wait for it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use teamster_fs::layout;
+use teamster_store::Folders;
+use teamster_view::model::{Sessions, TeamView};
+
+use super::hub::Hub;
+use super::subscriber::{Subscriber, message};
+use crate::api::{Gone, Hello};
+use crate::hands::Refused;
+
+/// How often everything is looked at without being told: ages change, a notice may be missed, and folders are made.
+const TICK: Duration = Duration::from_secs(1);
+/// A file that is written without end is read at most so often, and for a fifth of the time where that takes long; but
+/// nobody waits longer than this for the next look.
+const BETWEEN: Duration = Duration::from_millis(2);
+const TIMES_ITS_COST: u32 = 4;
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// Clients that listen to one session each.
+#[derive(Default)]
+pub(super) struct Listeners(Mutex<Vec<Listener>>);
+
+struct Listener {
+    key: String,
+    project: PathBuf,
+    subscriber: Subscriber,
+    /// What it was last shown.
+    shown: Option<TeamView>,
+}
+
+impl Listeners {
+    pub(super) fn count(&self) -> usize {
+        let listeners = self.lock();
+        let here = listeners.iter().filter(|one| !one.subscriber.is_gone());
+        here.count()
+    }
+
+    pub(super) fn still_here(&self, event: &Bytes) {
+        self.lock()
+            .retain(|listener| listener.subscriber.offer(event));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Listener>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener {
+    /// Sends what there is now, if it is something else than before. A state file is small, so the whole view is sent.
+    /// `false`: there is nothing more to tell.
+    fn show(&mut self, now: Option<&TeamView>) -> bool {
+        if self.shown.as_ref() == now {
+            return true;
+        }
+        self.shown = now.cloned();
+        if let Some(view) = now {
+            return self.subscriber.offer(&message("view", None, view));
+        }
+        let gone = Gone {
+            message: "the session is not there any more".to_owned(),
+        };
+        self.subscriber.offer(&message("gone", None, &gone));
+        false
+    }
+}
+
+impl Hub {
+    /// Lets a client listen to one session.
+    pub fn subscribe_to_session(&self, key: &str, subscriber: Subscriber) -> Result<(), Refused> {
+        let found = self.find_session(key);
+        let (project, view) =
+            found.ok_or_else(|| Refused::not_found(format!("there is no session {key}")))?;
+        let hello = Hello {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            team: Some(key.to_owned()),
+        };
+        subscriber.offer(&message("hello", None, &hello));
+        subscriber.offer(&message("view", None, &view));
+        self.sessions.lock().push(Listener {
+            key: key.to_owned(),
+            project: project.clone(),
+            subscriber,
+            shown: Some(view),
+        });
+        // What changed since it was read was told to those who listened already.
+        self.show_sessions(|listener| listener.project == project);
+        Ok(())
+    }
+
+    /// A session and its project.
+    pub(super) fn find_session(&self, key: &str) -> Option<(PathBuf, TeamView)> {
+        let now = self.read.now();
+        self.projects().into_iter().find_map(|project| {
+            let project = PathBuf::from(project);
+            let view = Sessions::of(&self.settings.layout, &project).view(key, now)?;
+            Some((project, view))
+        })
+    }
+
+    /// Tells of sessions for ever.
+    pub(super) fn tell_sessions(&self) {
+        let mut folders = Folders::new();
+        let mut looked = Instant::now();
+        loop {
+            folders.watch_only(&self.session_folders());
+            let touched = folders.wait(TICK.saturating_sub(looked.elapsed()));
+            let begun = Instant::now();
+            if touched.is_empty() {
+                self.show_sessions(|_| true);
+                looked = Instant::now();
+            } else {
+                self.show_sessions(|listener| {
+                    let bkit = listener.project.join(layout::BKIT);
+                    touched.iter().any(|path| path.starts_with(&bkit))
+                });
+            }
+            let pause = BETWEEN.max(begun.elapsed() * TIMES_ITS_COST);
+            std::thread::sleep(pause.min(LONGEST_PAUSE));
+        }
+    }
+
+    /// The folders in which state files may be, whether somebody looks at them yet or not.
+    fn session_folders(&self) -> BTreeSet<PathBuf> {
+        let projects = self.projects().into_iter().map(PathBuf::from);
+        let folders = projects.flat_map(|project| {
+            let bkit = project.join(layout::BKIT);
+            [bkit.join(layout::STATE_SESSIONS), bkit, project]
+        });
+        folders.filter(|folder| folder.is_dir()).collect()
+    }
+
+    /// Sends sessions that changed to those who listen to them, of those that are wanted.
+    fn show_sessions(&self, wanted: impl Fn(&Listener) -> bool) {
+        let keys: BTreeSet<(String, PathBuf)> = {
+            let listeners = self.sessions.lock();
+            let wanted = listeners.iter().filter(|listener| wanted(listener));
+            wanted
+                .map(|listener| (listener.key.clone(), listener.project.clone()))
+                .collect()
+        };
+        for (key, project) in keys {
+            let sessions = Sessions::of(&self.settings.layout, &project);
+            // Read under the lock: of two that read at once the one that read first would tell last.
+            let mut listeners = self.sessions.lock();
+            let now = sessions.view(&key, self.read.now());
+            listeners.retain_mut(|listener| {
+                listener.key != key || listener.project != project || listener.show(now.as_ref())
+            });
+        }
+    }
+}
