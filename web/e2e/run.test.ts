@@ -1,6 +1,6 @@
 // A person and a real run: seen live, decided at the gate in the page, and what came of it looked at with git.
 
-import { rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -116,6 +116,7 @@ test("rejected work that is taken back leaves the project as it was", async () =
   const dialog = page.getByRole("dialog");
   await dialog.getByText(commit).waitFor();
   await dialog.getByLabel("Also take the work back").check();
+  await dialog.getByRole("textbox").fill("not like this");
   await dialog.getByRole("button", { name: "Reject" }).click();
   expect(await run.ended).toBe(10);
   await page.locator(".head").getByText("rolled back").waitFor();
@@ -123,6 +124,7 @@ test("rejected work that is taken back leaves the project as it was", async () =
   expect(await git("rev-parse", "main")).toBe(before);
   expect(await git("show", "main:mul.sh")).toBe("echo $(($1 + $2))");
   expect(await git("branch", "--list", "omc-team/unwanted/integration")).toBe("");
+  expect(readFileSync(join(place.project, ".omc/reports/unwanted/report.md"), "utf8")).toContain("not like this");
   // On no branch, and not lost.
   expect(await git("for-each-ref", "--contains", commit, "refs/teamster")).not.toBe("");
 });
