@@ -3,6 +3,7 @@
 //! A time on a shared machine means nothing; how many times longer than the floor, the raw loop or the same command on
 //! a small team, means something. Every row takes its two sides by turns and compares their medians.
 
+mod browser;
 mod commands;
 mod hooks;
 mod recipe;
@@ -103,12 +104,13 @@ const QUICK: Size = Size {
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
 /// The rows, in groups that can be measured alone.
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     ("hooks", hooks::measure),
     ("commands", commands::measure),
     ("store", store::measure),
     ("workers", workers::measure),
     ("studio", studio::measure),
+    ("browser", browser::measure),
 ];
 
 /// Measures all rows, or those of some groups, and prints them; a full run writes them down.
