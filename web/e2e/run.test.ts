@@ -100,6 +100,8 @@ test("a run is seen from its first moment to the gate, approved in the page, and
   expect(await place.run("sh", ["test.sh"])).toContain("all sums are right");
   expect(await git("status", "--porcelain", "draft.txt")).toBe("?? draft.txt");
   expect(await git("branch", "--list", "omc-team/*")).toBe("");
+  // Once in the list, although it wrote a state file for other viewers, too.
+  expect(await page.getByRole("navigation", { name: "Menu" }).getByText("mended").count()).toBe(1);
   const given = place.journal("mended").find(({ type }) => type === "approval.answered");
   expect(given?.["data"]).toMatchObject({ commit, answer: "approve", via: "studio" });
   expect((await viewOf(place, "mended")).run?.finished?.outcome).toBe("complete");
