@@ -33,10 +33,25 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["e2e/**/*.test.ts"],
+          exclude: ["e2e/large.test.ts"],
           environment: "node",
-          fileParallelism: false,
+          // Each file has a home, a server and a browser of its own.
+          maxWorkers: 2,
           testTimeout: 120_000,
           hookTimeout: 180_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "large",
+          include: ["e2e/large.test.ts"],
+          environment: "node",
+          testTimeout: 120_000,
+          hookTimeout: 180_000,
+          // What is measured there is measured alone.
+          sequence: { groupOrder: 2 },
         },
       },
       {

@@ -1,6 +1,6 @@
 // A person and a real run: seen live, decided at the gate in the page, and what came of it looked at with git.
 
-import { rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -100,6 +100,8 @@ test("a run is seen from its first moment to the gate, approved in the page, and
   expect(await place.run("sh", ["test.sh"])).toContain("all sums are right");
   expect(await git("status", "--porcelain", "draft.txt")).toBe("?? draft.txt");
   expect(await git("branch", "--list", "omc-team/*")).toBe("");
+  // Once in the list, although it wrote a state file for other viewers, too.
+  expect(await page.getByRole("navigation", { name: "Menu" }).getByText("mended").count()).toBe(1);
   const given = place.journal("mended").find(({ type }) => type === "approval.answered");
   expect(given?.["data"]).toMatchObject({ commit, answer: "approve", via: "studio" });
   expect((await viewOf(place, "mended")).run?.finished?.outcome).toBe("complete");
@@ -116,6 +118,7 @@ test("rejected work that is taken back leaves the project as it was", async () =
   const dialog = page.getByRole("dialog");
   await dialog.getByText(commit).waitFor();
   await dialog.getByLabel("Also take the work back").check();
+  await dialog.getByRole("textbox").fill("not like this");
   await dialog.getByRole("button", { name: "Reject" }).click();
   expect(await run.ended).toBe(10);
   await page.locator(".head").getByText("rolled back").waitFor();
@@ -123,6 +126,7 @@ test("rejected work that is taken back leaves the project as it was", async () =
   expect(await git("rev-parse", "main")).toBe(before);
   expect(await git("show", "main:mul.sh")).toBe("echo $(($1 + $2))");
   expect(await git("branch", "--list", "omc-team/unwanted/integration")).toBe("");
+  expect(readFileSync(join(place.project, ".omc/reports/unwanted/report.md"), "utf8")).toContain("not like this");
   // On no branch, and not lost.
   expect(await git("for-each-ref", "--contains", commit, "refs/teamster")).not.toBe("");
 });
@@ -184,7 +188,7 @@ test("every surface says the same of the run, now and at any moment of it", asyn
   expect(told?.progress).toEqual(view.progress);
   expect(told?.workers.map(({ name, verdict }) => [name, verdict])).toEqual(view.workers.map(({ name, verdict }) => [name, verdict]));
 
-  // Any moment: the first, the last but one, every tenth between, and right behind each stage.
+  // Any moment: the first, the last but one, some between, and right behind each stage.
   const stages = place.journal("revised").filter(({ type }) => type === "run.stage").map(({ seq }) => seq);
   const moments = [...new Set([1, ...stages, ...Array.from({ length: 6 }, (_, part) => Math.floor((last * (part + 1)) / 7)), last - 1])].sort((a, b) => a - b);
   await page.keyboard.press("3");

@@ -3,6 +3,7 @@
 //! A time on a shared machine means nothing; how many times longer than the floor, the raw loop or the same command on
 //! a small team, means something. Every row takes its two sides by turns and compares their medians.
 
+mod browser;
 mod commands;
 mod hooks;
 mod host;
@@ -119,6 +120,7 @@ const GROUPS: [Group; 6] = [
     ("workers", workers::measure),
     ("host", host::measure),
     ("studio", studio::measure),
+    ("browser", browser::measure),
 ];
 
 /// Measures all rows, or those of some groups, and prints them; a full run writes them down.

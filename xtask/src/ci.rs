@@ -5,6 +5,8 @@ mod elf;
 mod tests;
 mod tools;
 
+use std::fmt::Display;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -20,13 +22,14 @@ const RACE_TASKS: usize = 200;
 type Step = (&'static str, fn() -> Result<()>);
 
 /// The steps, in the order in which a mistake is found soonest.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     ("tools", tools::install),
     ("format", format),
     ("lints", lints),
     ("dependencies", tools::deny),
     ("web", web::check),
     ("tests", tests::run),
+    ("browser", in_browser),
     ("release", release),
     ("documents", documents::run_as_written),
     ("docs", fresh_docs),
@@ -71,6 +74,10 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
         "",
         start.elapsed().as_secs_f64()
     );
+    let skipped = SKIPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    for step in skipped.iter() {
+        println!("SKIPPED, {step}");
+    }
     let failed: Vec<String> = ended
         .iter()
         .filter_map(|(name, _, result)| Some(format!("{name}: {:#}", result.as_ref().err()?)))
@@ -79,6 +86,23 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
         return Ok(());
     }
     bail!("{} steps failed\n{}", failed.len(), failed.join("\n"));
+}
+
+/// The page in a browser. A machine that cannot try it says so, here and at the end.
+fn in_browser() -> Result<()> {
+    if let Some(lack) = web::browser::step()? {
+        skip("browser", &lack);
+    }
+    Ok(())
+}
+
+/// Steps that could not be made here, and why.
+static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn skip(step: &str, why: &dyn Display) {
+    println!("  SKIPPED: {why}");
+    let mut skipped = SKIPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    skipped.push(format!("{step}: {why}"));
 }
 
 fn format() -> Result<()> {

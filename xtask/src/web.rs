@@ -4,6 +4,8 @@
 //! without Node, so nobody can change one without the other. Where the pinned Node is there the page is built again and
 //! compared byte for byte.
 
+pub(crate) mod browser;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use crate::product::{cargo, must, target, workspace};
+use crate::product::{must, target, workspace};
 
 /// The sums, beside the build: a file inside of it would be embedded in the binary.
 const SUMS: &str = "dist.sha256";
@@ -52,9 +54,9 @@ pub(crate) fn run(wish: Wish) -> Result<()> {
     if wish.check {
         check()
     } else if wish.browser {
-        in_browser("e2e", "the page in a browser")
+        browser::run("e2e", "the page in a browser")
     } else if wish.screenshots {
-        in_browser("screenshots", "screenshots")
+        browser::run("screenshots", "screenshots")
     } else {
         build()
     }
@@ -123,25 +125,6 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Runs a script of the page's that needs a browser and the product.
-fn in_browser(script: &str, what: &str) -> Result<()> {
-    let found = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find_map(program);
-    let Some(chromium) = found else {
-        bail!("{what} need Chromium; install the package chromium");
-    };
-    check_built_in()?;
-    install()?;
-    must(&mut cargo(["build", "--quiet", "--package", "teamster"]))?;
-    must(
-        npm()
-            .args(["run", "--silent", script])
-            .env("CHROMIUM", chromium)
-            .env("TEAMSTER_BIN", target().join("debug").join("teamster")),
-    )
-}
-
 /// A binary with an older page would be tried otherwise.
 fn check_built_in() -> Result<()> {
     let recorded = std::fs::read_to_string(web().join(SUMS)).unwrap_or_default();
@@ -157,25 +140,26 @@ fn npm() -> Command {
     command
 }
 
+/// Fetches the packages, unless those of this very lock file were fetched before.
 fn install() -> Result<()> {
+    let lock = sum(&web(), &["package-lock.json".to_owned()])?;
+    // In the folder itself, which `npm ci` removes before it fetches anything.
+    let mark = web().join("node_modules").join(".fetched");
+    if std::fs::read_to_string(&mark).is_ok_and(|fetched| fetched == lock) {
+        return Ok(());
+    }
     must(
         npm()
             .args(["ci", "--silent", "--no-audit", "--no-fund"])
             .env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1"),
-    )
+    )?;
+    std::fs::write(&mark, lock).with_context(|| format!("cannot write {}", mark.display()))
 }
 
 fn node_version() -> Option<String> {
     let output = Command::new("node").arg("--version").output().ok()?;
     let version = String::from_utf8(output.stdout).ok()?;
     Some(version.trim().trim_start_matches('v').to_owned())
-}
-
-fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
 }
 
 /// The page must stay small; compressed as a browser gets it.

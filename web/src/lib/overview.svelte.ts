@@ -1,9 +1,15 @@
 // Every team in short, live.
 
-import type { Overview } from "../api";
+import type { Overview, TeamRow } from "../api";
 import { addressOf } from "./client";
 import type { Sent } from "./sse";
 import { Stream, type Connection } from "./stream";
+
+/** The rows that a person needs. A run of ours writes a state file for other viewers, which tells nothing that the team's own row does not. */
+export function rowsOf({ teams }: Overview): TeamRow[] {
+  const ours = new Set(teams.filter(({ kind }) => kind === "teamster").map(({ id }) => id));
+  return teams.filter(({ sameAs }) => sameAs === null || !ours.has(sameAs));
+}
 
 /** All teams. */
 export class Teams {

@@ -298,6 +298,7 @@ export const en = {
   "approval.revise.text": "The team goes on and asks again when it is done.",
   "approval.rollback": "Also take the work back",
   "approval.what": "What should change?",
+  "approval.why": "Why not? The report of the run will say it.",
   "approval.changed": "The commit changed while you were deciding. Look at the new one first.",
   "approval.sent": "Your answer was given to the run.",
   "approval.output": "Last lines of output",

@@ -300,6 +300,7 @@ export const ko: Record<Key, string> = {
   "approval.revise.text": "팀이 작업을 이어 가고, 끝나면 다시 묻습니다.",
   "approval.rollback": "결과도 되돌리기",
   "approval.what": "무엇을 바꿔야 하나요?",
+  "approval.why": "왜 거부하나요? 실행 보고서에 남습니다.",
   "approval.changed": "결정하는 사이에 커밋이 바뀌었습니다. 새 커밋을 먼저 살펴보세요.",
   "approval.sent": "답을 실행에 전달했습니다.",
   "approval.output": "출력의 마지막 줄",

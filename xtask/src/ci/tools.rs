@@ -1,14 +1,17 @@
 //! Programs that the checks need and a bare machine may lack.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
 use crate::product::{cargo, must, target};
+use crate::web::browser;
 
 const CARGO_DENY: &str = "0.20.2";
 const SYSTEM: [&str; 3] = ["git", "strace", "tmux"];
+/// What the package fonts-noto-cjk brings.
+const CJK_FONT: &str = "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc";
 
 /// Installs what is missing, and nothing else.
 pub(super) fn install() -> Result<()> {
@@ -21,6 +24,7 @@ pub(super) fn install() -> Result<()> {
     } else {
         install_with_apt(&missing)?;
     }
+    install_browser();
     let deny = cargo_deny();
     if deny.exists() {
         println!("  cargo-deny is there");
@@ -36,6 +40,27 @@ pub(super) fn install() -> Result<()> {
             // The tool's own build must not mix with ours.
             .env("CARGO_TARGET_DIR", tools().join("build")),
     )
+}
+
+/// Chromium and a font for Korean, where the page can be tried at all. What cannot be installed is missed by the step
+/// `browser`, which says so.
+fn install_browser() {
+    if let Err(lack) = browser::has_node() {
+        println!("  no browser is needed: {lack}");
+        return;
+    }
+    let mut missing = Vec::new();
+    if browser::installed().is_none() {
+        missing.push("chromium");
+    }
+    if !Path::new(CJK_FONT).exists() {
+        missing.push("fonts-noto-cjk");
+    }
+    if missing.is_empty() {
+        println!("  chromium and a font for Korean are there");
+    } else if let Err(error) = install_with_apt(&missing) {
+        println!("  {} could not be installed: {error:#}", missing.join(", "));
+    }
 }
 
 fn is_there(program: &str) -> bool {
