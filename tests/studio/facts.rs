@@ -65,15 +65,17 @@ fn record_run(project: &TestProject) {
                 .with("round", 0),
         );
     }
-    let usage = json!({ "input": 1_000, "cachedInput": 500, "cacheWrite": 0, "output": 250 });
     let task = "1".parse().unwrap();
     record(
         NewEvent::new("usage", "worker-1")
             .task(&task)
             .with("provider", "codex")
             .with("model", "m-1")
-            .with("usage", usage)
-            .with("costUsd", 0.5)
+            .with("tokensIn", 1_000)
+            .with("cachedIn", 500)
+            .with("cacheWrite", 0)
+            .with("tokensOut", 250)
+            .with("usd", 0.5)
             .with("atLeast", false),
     );
     let failed = NewEvent::new("verify.failed", "host")

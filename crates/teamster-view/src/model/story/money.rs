@@ -90,17 +90,18 @@ impl Money {
 
 /// Adds what one event of the type `usage` tells.
 pub(super) fn add(spent: &mut Spent, event: &Event) {
+    // Older journals have the figures under `usage`, by other names.
     let usage = event.data.get("usage");
-    let count = |key: &str| {
-        usage
-            .and_then(|usage| usage.get(key)?.as_u64())
-            .unwrap_or(0)
+    let count = |key: &str, old: &str| {
+        let now = event.data.get(key).and_then(Value::as_u64);
+        let before = || usage.and_then(|usage| usage.get(old)?.as_u64());
+        now.or_else(before).unwrap_or(0)
     };
     let kinds = [
-        (&mut spent.input, count("input")),
-        (&mut spent.cached_input, count("cachedInput")),
-        (&mut spent.cache_write, count("cacheWrite")),
-        (&mut spent.output, count("output")),
+        (&mut spent.input, count("tokensIn", "input")),
+        (&mut spent.cached_input, count("cachedIn", "cachedInput")),
+        (&mut spent.cache_write, count("cacheWrite", "cacheWrite")),
+        (&mut spent.output, count("tokensOut", "output")),
     ];
     let mut told = 0_u64;
     for (sum, more) in kinds {
@@ -108,7 +109,8 @@ pub(super) fn add(spent: &mut Spent, event: &Event) {
         told = told.saturating_add(more);
     }
     spent.tokens = spent.tokens.saturating_add(told);
-    let cost = event.data.get("costUsd").and_then(Value::as_f64);
+    let price = event.data.get("usd").or(event.data.get("costUsd"));
+    let cost = price.and_then(Value::as_f64);
     match cost {
         Some(cost) => *spent.cost_usd.get_or_insert(0.0) += cost,
         // Where some runs have a price and others have none, the sum is a lower bound.
