@@ -4,6 +4,7 @@ mod acting;
 mod diffs;
 mod door;
 mod facts;
+mod gate;
 mod hostile;
 mod http;
 mod past;

@@ -38,11 +38,13 @@ afterAll(async () => {
 test("shows task, plan, checks, conflicts and what is not part of the work", async () => {
   await page.getByText("Your decision is needed").waitFor();
   const text = (await page.locator("main").textContent()) ?? "";
-  for (const words of ["Fix all type errors", "3f9a1c27d4", "npm test", "npm run lint", "flaky", "on the base", "src/store.ts", "2 files that you have not committed", "Fix the loader"]) {
+  for (const words of ["Fix all type errors", "3f9a1c27d4", "npm test", "npm run lint", "flaky", "on the base", "src/store.ts", "2 files that you have not committed", "Fix the loader", "Not fully verified", "reviewing-001.md", "src/loader.ts", "+12", "the old API is gone", "src/outside.ts", "src/mine.ts"]) {
     expect(text).toContain(words);
   }
   await page.locator("summary", { hasText: "npm test" }).click();
   await page.getByText("42 passing").waitFor();
+  await page.locator("summary", { hasText: "reviewing-001.md" }).click();
+  await page.getByText("<b>what it needs once</b>").last().waitFor();
 });
 
 test("a decision names the commit that was seen, and none is made when it changes meanwhile", async () => {

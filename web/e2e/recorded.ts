@@ -8,6 +8,17 @@ const BASE = "8c2d0f6b1a3e5d7f9b0c2e4a6d8f1b3c5e7a9d0f";
 
 /** Everything up to the gate; `gate` and `commit` can be another one's. */
 export function gate(place: Place, team: string, name: string, commit = COMMIT): void {
+  const shown = {
+    verification: "Not fully verified: of 2 checks, 1 flaky, which is not passed; 1 passed.",
+    unverified: [{ command: "npm run lint", why: "flaky, which is not passed" }],
+    findings: [{ name: "reviewing-001.md", text: "# Review\n\nThe loader reads \u001b[31mtwice <b>what it needs once</b>." }],
+    files: [{ path: "src/loader.ts", added: 12, removed: 4 }, { path: "logo.png", added: null, removed: null }],
+    fileCount: 2,
+    failed: [{ taskId: "2", subject: "Write types", why: "the old API is gone" }],
+    outside: [{ taskId: "3", files: ["src/outside.ts"] }],
+    inTheWay: ["src/mine.ts"],
+  };
+  place.record(team, [{ type: "approval.shown", data: { gate: name, ...shown } }]);
   place.record(team, [{ type: "approval.requested", data: { gate: name, commit, base: BASE, branch: "main", verified: true, words: "All tasks that could be done are done; one failed for good." } }]);
 }
 
