@@ -5,6 +5,7 @@ mod demo;
 mod diffs;
 mod door;
 mod facts;
+mod gate;
 mod hostile;
 mod http;
 mod past;

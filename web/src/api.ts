@@ -430,12 +430,80 @@ export interface Approval {
   verified: boolean;
   /** What to know, in words. */
   words: string;
+  /** Why the commit could not land when it was approved before. */
+  refused: string | null;
+  /** What else the decision rests on, as it stood when the gate opened; `null` when the run did not tell. */
+  shown: Shown | null;
   /** When it opened. */
   askedAt: Time;
   /** Whether an answer is still waited for. */
   waits: boolean;
   /** What was answered. */
   answer: Answer | null;
+}
+
+/** What a person is shown at the gate. */
+export interface Shown {
+  /** Whether the work was verified, in one sentence that never says more than is so. */
+  verification: string;
+  /** Checks that do not count as passed, and why. */
+  unverified: Array<Unverified>;
+  /** What was found out on the way, by reviewers too. */
+  findings: Array<Finding>;
+  /** The files that would change, at most 200. */
+  files: Array<FileChange>;
+  /** How many files would change in all. */
+  fileCount: number;
+  /** What failed for good, or waits for that. */
+  failed: Array<GivenUp>;
+  /** Tasks that changed files which they had not reserved. */
+  outside: Array<Outside>;
+  /** Files of the user's that are not committed, and that the work would have to write over. */
+  inTheWay: Array<string>;
+}
+
+/** A check that does not count as passed. */
+export interface Unverified {
+  /** The command. */
+  command: string;
+  /** Why not, in words. */
+  why: string;
+}
+
+/** Something that was found out on the way. */
+export interface Finding {
+  /** Its file, in `.party/findings`. */
+  name: string;
+  /** What it says, at most 32,768 characters. */
+  text: string;
+}
+
+/** A file that would change. */
+export interface FileChange {
+  /** Its path. */
+  path: string;
+  /** Lines that come; `null` when it is no text. */
+  added: number | null;
+  /** Lines that go; `null` when it is no text. */
+  removed: number | null;
+}
+
+/** A task that will not be done. */
+export interface GivenUp {
+  /** The task. */
+  taskId: TaskId;
+  /** What it was about. */
+  subject: string;
+  /** Why not, in words. */
+  why: string;
+}
+
+/** A task that changed files which it had not reserved. */
+export interface Outside {
+  /** The task. */
+  taskId: TaskId;
+  /** The files. */
+  files: Array<string>;
 }
 
 /** An answer at the gate. */

@@ -13,6 +13,7 @@ mod journal;
 mod left;
 mod page;
 mod sections;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -20,6 +21,7 @@ mod words;
 use std::time::Duration;
 
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_types::gate::Shown;
 use teamster_types::{TeamName, Time};
 
 use crate::cost::{Budget, Cost};
@@ -73,6 +75,10 @@ pub struct ReportInput {
     pub diff_stat: String,
     /// The commit that a person is asked about, or was.
     pub asked_about: Option<String>,
+    /// Why the commit could not land when it was approved before.
+    pub refused: Option<String>,
+    /// What was shown when the gate was last opened.
+    pub shown: Option<Shown>,
     /// What was decided at the gate, in order.
     pub decisions: Vec<Decision>,
     /// What the run cost.

@@ -1,7 +1,7 @@
 //! The words of teamster, and the rules that need nothing but words.
 //!
 //! This crate owns every record that is written to disk or a database ([`task`], [`message`], [`heartbeat`],
-//! [`team`], [`event`], [`failure`]), the names that may become a path ([`ids`]), and the decisions that are a
+//! [`team`], [`event`], [`failure`], [`gate`]), the names that may become a path ([`ids`]), and the decisions that are a
 //! function of such records: which step a task may take ([`steps`]), what the dependency graph says ([`graph`]),
 //! how healthy a worker is ([`health`]), who should get a task ([`routing`]), which stage may follow which
 //! ([`flow`]), which paths no agent may touch ([`denied`]), whether two tasks reserve the same files ([`paths`]), and
@@ -17,6 +17,7 @@ pub mod denied;
 pub mod event;
 pub mod failure;
 pub mod flow;
+pub mod gate;
 pub mod graph;
 pub mod health;
 pub mod heartbeat;

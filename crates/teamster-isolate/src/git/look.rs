@@ -1,5 +1,6 @@
 //! What a person wants to know before they decide, and what is cleared away after the checks.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use teamster_fs::layout::INTEGRATION;
@@ -9,6 +10,7 @@ use super::error::GitError;
 use super::integration::Integration;
 use super::merge::Predicted;
 use super::names::{CommitId, head_ref, integration_branch, moved_ref, rejected_ref};
+use super::registered;
 use super::repo::Repo;
 use super::worktree::{Worktree, hold, team_folder, vanished};
 
@@ -31,6 +33,49 @@ impl Repo {
             .bytes()?;
         let entries = listed.split(|byte| *byte == 0);
         Ok(entries.filter(|entry| !entry.is_empty()).count())
+    }
+
+    /// Files of the user's that are not committed where a branch is checked out, and that the branch would have to write
+    /// over to get to `commit`. Nothing is touched, not even the index.
+    pub fn in_the_way(&self, branch: &str, commit: &CommitId) -> Result<Vec<String>, GitError> {
+        let Some(tip) = self.resolve(&head_ref(branch))? else {
+            return Ok(Vec::new());
+        };
+        let there = registered::all(self)?
+            .into_iter()
+            .find(|entry| entry.branch.as_deref() == Some(branch));
+        let Some(folder) = there.map(|entry| entry.path).filter(|path| path.is_dir()) else {
+            return Ok(Vec::new());
+        };
+        let changed = self
+            .call()
+            .args(["diff", "--name-only", "-z", "--no-ext-diff", "--no-renames"])
+            .args([tip.as_str(), commit.as_str(), "--"])
+            .bytes()?;
+        let changed: BTreeSet<String> = names(&changed).into_iter().collect();
+        let listed = self
+            .call_in(&folder)
+            .args(["--no-optional-locks", "status", "--porcelain=v1", "-z"])
+            .args([
+                "--untracked-files=all",
+                "--ignored=matching",
+                "--no-renames",
+            ])
+            .bytes()?;
+        // A file stands in the way of one of its name, and of a folder of its name.
+        let is_in_the_way = |file: &String| {
+            let folder = format!("{file}/");
+            changed.contains(file)
+                || changed
+                    .range(folder.clone()..)
+                    .next()
+                    .is_some_and(|name| name.starts_with(&folder))
+        };
+        Ok(names(&listed)
+            .iter()
+            .filter_map(|entry| Some(entry.get(3..)?.to_owned()))
+            .filter(is_in_the_way)
+            .collect())
     }
 
     /// What changed between two commits, as `git diff --stat` shows it.

@@ -15,6 +15,8 @@ use crate::verify::{Check, Checked, Place, Verdict, Verifier, charge};
 
 /// So much of what a check printed goes into the task that is to mend it.
 const SHOWN: usize = 7_000;
+/// The checks before anybody works: what fails there is nobody's fault.
+const BASE: &str = "base";
 
 impl Host<'_> {
     /// Runs the checks where the work begins, once; whether that is done.
@@ -28,7 +30,7 @@ impl Host<'_> {
             if self.story.base.iter().any(known) {
                 continue;
             }
-            if !self.check("base", &commit, number, check)? {
+            if !self.check(BASE, &commit, number, check)? {
                 return Ok(false);
             }
         }
@@ -172,7 +174,13 @@ impl Host<'_> {
             Verdict::Flaky => "verify.flaky",
             Verdict::Failed | Verdict::TimedOut => "verify.failed",
         };
-        self.record(told(kind, on, commit, round, &checked))?;
+        let one = [checked];
+        let charged = on != BASE && !charge(&self.story.base, &one).charged.is_empty();
+        let [checked] = &one;
+        let event = told(kind, on, commit, round, checked)
+            .with("timedOut", checked.verdict == Verdict::TimedOut)
+            .with("charged", charged);
+        self.record(event)?;
         Ok(true)
     }
 }

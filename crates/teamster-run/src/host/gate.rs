@@ -143,6 +143,12 @@ impl Host<'_> {
             (false, false) => "not every check passed",
         };
         let id = teamster_fs::random_hex();
+        // First what the decision rests on, so that nobody sees a question without it.
+        let mut shown = NewEvent::new("approval.shown", HOST).with("gate", &id);
+        if let Value::Object(fields) = json!(self.to_show(commit)) {
+            shown.data.extend(fields);
+        }
+        self.record(shown)?;
         self.record(
             NewEvent::new("approval.requested", HOST)
                 .with("gate", &id)

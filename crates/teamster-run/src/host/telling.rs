@@ -1,10 +1,14 @@
 //! What a person reads: the gate, and the report.
 
-use teamster_isolate::git::{self, CommitId, Listing, State};
+use serde_json::Value;
+use teamster_isolate::git::{self, CommitId, Count, Listing, State};
 use teamster_party::Party;
 use teamster_types::event::Event;
+use teamster_types::gate::{FileChange, MOST_FILES, Outside, Shown};
+use teamster_types::task::Task;
 
 use super::Host;
+use super::settled::needs_review;
 use crate::report::{Left, ReportInput, gate_text, input_from, keep, page};
 use crate::story::Gate;
 
@@ -16,6 +20,39 @@ impl Host<'_> {
         let mut input = self.report_input();
         input.diff_stat = self.diff_stat(&gate.commit);
         gate_text(&input)
+    }
+
+    /// Everything that a decision about a commit rests on, as it stands now.
+    pub(super) fn to_show(&self, commit: &str) -> Shown {
+        let mut input = self.report_input();
+        input.asked_about = Some(commit.to_owned());
+        let mut shown = input.to_show();
+        shown.outside = self
+            .tasks()
+            .unwrap_or_default()
+            .iter()
+            .filter(|task| needs_review(task))
+            .map(|task| Outside {
+                task_id: task.id().clone(),
+                files: files_outside(task),
+            })
+            .collect();
+        let base = self.order.base.as_ref();
+        if let (Some(repo), Some(base), Ok(commit)) =
+            (self.parts.repo, base, commit.parse::<CommitId>())
+        {
+            if let Ok(from) = base.commit.parse() {
+                let files = repo.counted(&from, &commit).unwrap_or_default();
+                shown.file_count = files.len() as u64;
+                shown.files = files.into_iter().take(MOST_FILES).map(change).collect();
+            }
+            if let Some(branch) = &base.branch {
+                let in_the_way = repo.in_the_way(branch, &commit);
+                shown.in_the_way = in_the_way.unwrap_or_default();
+                shown.in_the_way.truncate(MOST_FILES);
+            }
+        }
+        shown
     }
 
     /// Writes the report, and keeps the journal beside it. The run has ended, whether that works or not.
@@ -110,4 +147,20 @@ impl Host<'_> {
         }
         left
     }
+}
+
+fn change(count: Count) -> FileChange {
+    FileChange {
+        path: count.path,
+        added: count.added,
+        removed: count.removed,
+    }
+}
+
+/// The files of a task that it had not reserved.
+fn files_outside(task: &Task) -> Vec<String> {
+    let result = task.ours("result");
+    let files = result.and_then(|result| result.get("outsideReservation")?.as_array());
+    let files = files.into_iter().flatten().filter_map(Value::as_str);
+    files.take(MOST_FILES).map(str::to_owned).collect()
 }

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use teamster_types::gate::Shown;
 use unicode_width::UnicodeWidthStr;
 
 use super::page::{plan_source, tasks_words, uncommitted_words};
 use super::sections::{exit_words, state_words, verdict_words};
 use super::words::{fit, last_lines, line, plain, short, span};
-use super::{CheckRun, ReportInput, TaskState};
+use super::{CheckRun, ReportInput};
 
 /// Columns that a line takes at most, where it can be cut.
 const WIDTH: usize = 100;
@@ -19,6 +20,8 @@ const STAT_LINES: usize = 60;
 
 /// Everything that the decision is about, and how to make it.
 pub fn gate_text(input: &ReportInput) -> String {
+    let shown = input.shown.clone().unwrap_or_else(|| input.to_show());
+    let shown = &shown;
     let mut text = format!("Team {} asks for approval", line(&input.team));
     if let Some(commit) = &input.asked_about {
         let _ = write!(text, " of commit {}", short(commit));
@@ -27,11 +30,14 @@ pub fn gate_text(input: &ReportInput) -> String {
     for (heading, lines) in [
         ("Task", indented(&input.task, usize::MAX)),
         ("Plan", plan(input)),
-        ("Findings", findings(input)),
+        ("Findings", findings(shown)),
         ("Changes", changes(input)),
-        ("Verification", verification(input)),
+        ("Verification", verification(input, shown)),
         ("Conflicts met", conflicts(input)),
-        ("Failed for good", failed(input)),
+        ("Failed for good", failed(shown)),
+        ("Outside what was reserved", outside(shown)),
+        ("In the way", in_the_way(shown)),
+        ("It has not landed", refused(input)),
         ("Cost", cost(input)),
         ("Decide", decide(input)),
     ] {
@@ -104,11 +110,11 @@ fn plan(input: &ReportInput) -> String {
     text
 }
 
-fn findings(input: &ReportInput) -> String {
+fn findings(shown: &Shown) -> String {
     let mut text = String::new();
-    for (name, finding) in &input.findings {
-        let _ = writeln!(text, "  {}", line(name));
-        for line in indented(finding, FINDING_LINES).lines() {
+    for finding in &shown.findings {
+        let _ = writeln!(text, "  {}", line(&finding.name));
+        for line in indented(&finding.text, FINDING_LINES).lines() {
             let _ = writeln!(text, "{}", format!("  {line}").trim_end());
         }
     }
@@ -146,10 +152,10 @@ fn changes(input: &ReportInput) -> String {
     text
 }
 
-fn verification(input: &ReportInput) -> String {
-    let mut text = format!("  {}\n", input.verified_words());
+fn verification(input: &ReportInput, shown: &Shown) -> String {
+    let mut text = format!("  {}\n", line(&shown.verification));
     let checks = input.last_checks();
-    let shown: Vec<Vec<String>> = checks
+    let table: Vec<Vec<String>> = checks
         .iter()
         .map(|run| {
             let checked = &run.checked;
@@ -162,7 +168,14 @@ fn verification(input: &ReportInput) -> String {
             ]
         })
         .collect();
-    text.push_str(&rows(&shown, WIDTH));
+    text.push_str(&rows(&table, WIDTH));
+    let is_listed = |command: &str| checks.iter().any(|run| run.checked.command == command);
+    for check in &shown.unverified {
+        if !is_listed(&check.command) {
+            let said = format!("  {}: {}", line(&check.why), line(&check.command));
+            let _ = writeln!(text, "{}", fit(&said, WIDTH));
+        }
+    }
     for run in checks.iter().filter(|run| run.charged) {
         text.push_str(&last_words(run));
     }
@@ -205,23 +218,48 @@ fn conflicts(input: &ReportInput) -> String {
     text
 }
 
-fn failed(input: &ReportInput) -> String {
+fn failed(shown: &Shown) -> String {
     let mut text = String::new();
-    for task in &input.tasks {
-        let words = match &task.state {
-            TaskState::Failed => line(task.error.as_deref().unwrap_or("nobody said why")),
-            TaskState::NotMerged => "it could not be merged".to_owned(),
-            TaskState::Behind(ids) => format!("it waits for {}", ids.join(", ")),
-            _ => continue,
-        };
-        let shown = format!(
-            "  {} {}: {words}",
-            line(&task.id),
-            fit(&line(&task.subject), 50)
+    for task in &shown.failed {
+        let said = format!(
+            "  {} {}: {}",
+            task.task_id,
+            fit(&line(&task.subject), 50),
+            line(&task.why)
         );
-        let _ = writeln!(text, "{}", fit(&shown, 2 * WIDTH));
+        let _ = writeln!(text, "{}", fit(&said, 2 * WIDTH));
     }
     text
+}
+
+fn outside(shown: &Shown) -> String {
+    let mut text = String::new();
+    for task in &shown.outside {
+        let files: Vec<String> = task.files.iter().map(|file| line(file)).collect();
+        let said = format!("  task {}: {}", task.task_id, files.join(", "));
+        let _ = writeln!(text, "{}", fit(&said, WIDTH));
+    }
+    text
+}
+
+fn in_the_way(shown: &Shown) -> String {
+    if shown.in_the_way.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "  These files of yours are not committed, and it cannot land before they are out of the way:\n",
+    );
+    for file in shown.in_the_way.iter().take(STAT_LINES) {
+        let _ = writeln!(text, "  {}", fit(&line(file), WIDTH));
+    }
+    if shown.in_the_way.len() > STAT_LINES {
+        let _ = writeln!(text, "  … {} more", shown.in_the_way.len() - STAT_LINES);
+    }
+    text
+}
+
+fn refused(input: &ReportInput) -> String {
+    indented(input.refused.as_deref().unwrap_or_default(), CHECK_LINES)
 }
 
 fn cost(input: &ReportInput) -> String {

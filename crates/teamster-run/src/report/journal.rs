@@ -86,7 +86,13 @@ fn take(input: &mut ReportInput, event: &Event) {
                 commit: word(data.get("commit")),
             });
         }
-        "approval.requested" => input.asked_about = word(data.get("commit")),
+        "approval.shown" => {
+            input.shown = serde_json::from_value(Value::Object(data.clone())).ok();
+        }
+        "approval.requested" => {
+            input.asked_about = word(data.get("commit"));
+            input.refused = word(data.get("refused"));
+        }
         "approval.given" | "approval.refused" | "approval.revised" => {
             input.decisions.push(decision(event));
         }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use teamster_types::gate::Shown;
 use teamster_types::{TaskId, Time};
 
 use super::cost::Budget;
@@ -245,6 +246,10 @@ pub struct Approval {
     pub verified: bool,
     /// What to know, in words.
     pub words: String,
+    /// Why the commit could not land when it was approved before.
+    pub refused: Option<String>,
+    /// What else the decision rests on, as it stood when the gate opened; `null` when the run did not tell.
+    pub shown: Option<Shown>,
     /// When it opened.
     pub asked_at: Time,
     /// Whether an answer is still waited for.

@@ -20,6 +20,8 @@ pub(super) struct Runs {
     pub(super) approval: Option<Approval>,
     pub(super) verifications: Vec<Verification>,
     pub(super) merges: Vec<Merge>,
+    /// What is to be shown at the gate that opens next.
+    shown: Option<Event>,
 }
 
 impl Runs {
@@ -41,6 +43,7 @@ impl Runs {
             "merge.predicted" => self.merge(MergeState::Predicted, event),
             "merge.merged" => self.merge(MergeState::Merged, event),
             "merge.conflict" => self.merge(MergeState::Conflict, event),
+            "approval.shown" => self.shown = Some(event.clone()),
             "approval.requested" => self.gate(event),
             "approval.answered" => self.answer(event, word(event, "answer"), false),
             "approval.given" => self.answer(event, "approve".to_owned(), true),
@@ -220,17 +223,20 @@ impl Runs {
     }
 
     fn gate(&mut self, event: &Event) {
-        let base = event.data.get("base");
-        // Why an approval of this work did not land, where the gate is open again.
-        let words = [lines(event, "refused"), lines(event, "words")];
+        let base = |key: &str| inner(event.data.get("base")?, key);
+        let is_its = |shown: &Event| word(shown, "gate") == word(event, "gate");
+        let shown = self.shown.take().filter(is_its);
+        let shown = shown.and_then(|shown| serde_json::from_value(Value::Object(shown.data)).ok());
         self.approval = Some(Approval {
             seq: event.seq,
             gate: word(event, "gate"),
             commit: word(event, "commit"),
-            base: base.and_then(|base| inner(base, "commit")),
-            branch: base.and_then(|base| inner(base, "branch")),
+            base: base("commit"),
+            branch: base("branch"),
             verified: event.data.get("verified") == Some(&Value::Bool(true)),
-            words: words.join("\n").trim().to_owned(),
+            words: lines(event, "words"),
+            refused: text(event, "refused").map(str::to_owned),
+            shown,
             asked_at: event.ts,
             waits: true,
             answer: None,

@@ -1,0 +1,194 @@
+//! The gate: the page is told all that the terminal shows, from the same place.
+
+use serde_json::{Value, json};
+
+use super::{Studio, wait_for};
+use crate::run::shop::Shop;
+
+/// Two tasks: one stays in what it has reserved, the other does not; a third fails for good, and a fourth waits for it.
+const PLAN: &str = r#"
+[[tasks]]
+id = "news"
+subject = "Write news"
+paths = ["news.txt"]
+
+[[tasks]]
+id = "more"
+subject = "Write more"
+paths = ["more.txt"]
+
+[[tasks]]
+id = "never"
+subject = "Do what cannot be done"
+
+[[tasks]]
+id = "after"
+subject = "Go on from there"
+blockedBy = ["never"]
+"#;
+
+const SCRIPT: &str = r#"
+[[step]]
+task = "news"
+do = "run"
+command = "mkdir -p ROOT/../project/.party/findings; cp ROOT/review.md ROOT/../project/.party/findings/reviewing-900.md"
+[[step]]
+task = "news"
+do = "edit"
+path = "news.txt"
+content = "one\ntwo\n"
+[[step]]
+task = "news"
+do = "usage"
+tokens_in = 1000
+tokens_out = 200
+usd = 0.25
+
+[[step]]
+task = "more"
+do = "edit"
+path = "more.txt"
+content = "more\n"
+[[step]]
+task = "more"
+do = "edit"
+path = "readme.txt"
+content = "A shop with more.\n"
+
+[[step]]
+task = "never"
+do = "run"
+command = "git init --quiet sub && git -C sub -c user.name=n -c user.email=e commit --quiet --allow-empty --message Sub"
+"#;
+
+fn at_gate(shop: &Shop) -> String {
+    let secret = format!("sk-ant-api03-{}", "a1B2".repeat(24));
+    let review = format!(
+        "---\nphase: reviewing\nauthor: critic\n---\n# Review\n\nThe news \u{1b}[31mare <b>old</b>. Key: {secret}\n{}",
+        "A long line of a careful reviewer.\n".repeat(300)
+    );
+    std::fs::write(shop.aside().join("review.md"), review).unwrap();
+    let script = shop.script(SCRIPT);
+    let plan = shop.plan(PLAN);
+    let args = [
+        "run",
+        "2:w",
+        "write news",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--plan",
+        &plan,
+        "--verify",
+        "true",
+        "--verify",
+        "test -e never.txt",
+        "--approve",
+        "never",
+    ];
+    let ran = shop.run(&args);
+    ran.stdout + &ran.stderr
+}
+
+fn names<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
+    let items = list.as_array().unwrap().iter();
+    items.map(|item| item[key].as_str().unwrap()).collect()
+}
+
+#[test]
+fn all_that_the_terminal_shows_at_the_gate_is_in_the_model() {
+    let shop = Shop::new();
+    // Not committed, and the work writes over it.
+    shop.project.write("news.txt", "my own news\n");
+    let text = at_gate(&shop);
+    let studio = Studio::start(&shop.project);
+    let view = studio.json("/api/v1/teams/shop");
+    let gate = &view["approval"];
+    let shown = &gate["shown"];
+    assert_eq!(gate["waits"], true, "{text}");
+    assert_eq!(gate["base"], shop.git(&["rev-parse", "main"]));
+    assert_eq!(gate["branch"], "main");
+    assert_eq!(gate["refused"], Value::Null);
+    assert_eq!(names(&shown["failed"], "taskId"), ["3", "4"], "{shown}");
+    let why = names(&shown["failed"], "why")[0];
+    assert!(why.contains("a repository in the repository"), "{why}");
+    assert_eq!(names(&shown["failed"], "why")[1], "it waits for 3");
+    assert_eq!(
+        shown["outside"],
+        json!([{ "taskId": "2", "files": ["readme.txt"] }])
+    );
+    assert_eq!(shown["inTheWay"], json!(["news.txt"]));
+    assert_eq!(shown["fileCount"], 3);
+    assert_eq!(
+        names(&shown["files"], "path"),
+        ["more.txt", "news.txt", "readme.txt"]
+    );
+    assert_eq!(shown["files"][1]["added"], 2);
+    let unverified =
+        json!([{ "command": "test -e never.txt", "why": "failed as before the work began" }]);
+    assert_eq!(shown["unverified"], unverified);
+    let findings = names(&shown["findings"], "name");
+    assert!(findings.contains(&"reviewing-900.md"), "{findings:?}");
+    let review = shown["findings"].as_array().unwrap().iter();
+    let review = review
+        .clone()
+        .find(|one| one["name"] == "reviewing-900.md")
+        .unwrap();
+    let review = review["text"].as_str().unwrap();
+    assert!(
+        review.contains("are <b>old</b>") && review.len() > 9_000,
+        "{review}"
+    );
+    // The same words on the terminal, and nowhere a secret or anything that steers.
+    let mut words: Vec<&str> = findings;
+    words.extend(names(&shown["failed"], "subject"));
+    words.extend(["it made a repository in the repository", "it waits for 3"]);
+    words.extend(names(&shown["files"], "path"));
+    words.push(shown["verification"].as_str().unwrap());
+    words.extend([
+        "In the way\n",
+        "Outside what was reserved\n  task 2: readme.txt",
+        "are <b>old</b>",
+    ]);
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in:\n{text}");
+    }
+    let told = view.to_string();
+    for forbidden in ["sk-ant", "a1B2", "\u{1b}", "\\u001b"] {
+        assert!(
+            !text.contains(forbidden) && !told.contains(forbidden),
+            "{forbidden:?}"
+        );
+    }
+    assert_eq!(view["cost"]["total"]["tokens"], 1_200);
+    assert!(text.contains("1,200"), "{text}");
+    // The journal alone tells it again, at that moment and not before.
+    let at = gate["seq"].as_u64().unwrap();
+    let past = studio.json(&format!("/api/v1/teams/shop?at={at}"));
+    assert_eq!(past["approval"]["shown"], *shown);
+    let before = studio.json(&format!("/api/v1/teams/shop?at={}", at - 1));
+    assert_eq!(before["approval"], Value::Null);
+}
+
+#[test]
+fn what_could_not_land_says_why_and_what_is_in_the_way_now() {
+    let shop = Shop::new();
+    at_gate(&shop);
+    let studio = Studio::start(&shop.project);
+    let gate = || studio.json("/api/v1/teams/shop")["approval"].clone();
+    assert_eq!(gate()["shown"]["inTheWay"], json!([]));
+    // New to git, and the work has a file of that name.
+    shop.project.write("more.txt", "mine\n");
+    let commit = shop.asked();
+    let approve = ["approve", "--team", "shop", "--commit", &commit];
+    let told = shop.run(&approve).exits(4);
+    let now = wait_for("the gate that is open again", || {
+        Some(gate()).filter(|gate| !gate["refused"].is_null())
+    });
+    assert_eq!(now["waits"], true);
+    assert_eq!(now["shown"]["inTheWay"], json!(["more.txt"]));
+    let refused = now["refused"].as_str().unwrap();
+    assert!(refused.contains("more.txt"), "{refused}");
+    assert!(told.stderr.contains("more.txt"), "{}", told.stderr);
+}
