@@ -79,6 +79,7 @@ fn a_demo_shows_itself_live_and_what_is_left_says_the_same_everywhere() {
     }
     // Its branches are gone; what it brought is not.
     let changes = studio.json("/api/v1/teams/demo/changes");
+    assert_eq!(changes["branches"][0]["name"], "@gate");
     let files = changes["branches"][0]["files"].as_array().unwrap();
     let files: Vec<&str> = files
         .iter()
@@ -88,7 +89,7 @@ fn a_demo_shows_itself_live_and_what_is_left_says_the_same_everywhere() {
         files,
         ["CHANGES.md", "lib/discount.sh", "lib/sum.sh", "receipt.sh"]
     );
-    let diff = studio.json("/api/v1/teams/demo/changes/integration");
+    let diff = studio.json("/api/v1/teams/demo/changes/@gate");
     assert!(
         diff["text"]
             .as_str()
@@ -154,8 +155,8 @@ fn a_demo_at_a_terminal_stays_for_as_long_as_somebody_looks_at_its_page() {
     let terminal = Terminal::of_call(call);
     // The address is longer than the terminal is wide, so it is looked for without line ends.
     let url = super::wait_for("the address", || {
-        let text = terminal.text().replace('\n', "");
-        let rest = text.split_once("http://127.0.0.1:")?.1;
+        let shown = terminal.text().replace('\n', "");
+        let rest = shown.split_once("http://127.0.0.1:")?.1;
         let (port, rest) = rest.split_once("/?token=")?;
         let token: String = rest.chars().take_while(char::is_ascii_hexdigit).collect();
         (token.len() == 64).then(|| (port.parse::<u16>().unwrap(), token))

@@ -113,7 +113,7 @@ const QUICK: Size = Size {
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
 /// The rows, in groups that can be measured alone.
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     ("hooks", hooks::measure),
     ("commands", commands::measure),
     ("store", store::measure),

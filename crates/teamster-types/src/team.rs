@@ -160,6 +160,11 @@ impl TeamConfig {
         member.get("cwd")?.as_str()
     }
 
+    /// When it was made, in whatever form its maker wrote: two that differ are two teams.
+    pub fn created_at(&self) -> Option<&Value> {
+        self.raw.get("createdAt")
+    }
+
     /// The process that created it or runs it.
     pub fn host(&self) -> Option<ProcessId> {
         use serde::Deserialize;

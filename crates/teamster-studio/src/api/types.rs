@@ -118,7 +118,7 @@ pub struct Log {
 /// What one branch of a team changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Branch {
-    /// A worker's name, or `integration`.
+    /// A worker's name, `integration`, or `@gate` for what was last asked about at the gate.
     pub name: String,
     /// The branch.
     pub branch: String,

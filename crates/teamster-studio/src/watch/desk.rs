@@ -10,6 +10,7 @@ use axum::body::Bytes;
 use teamster_store::{Change, Kind, Read, Result, Watch};
 use teamster_types::TeamName;
 use teamster_types::health::Limits;
+use teamster_types::team::TeamConfig;
 use teamster_view::model::{LiveTeam, PAGE, Story, TeamView, Timeline};
 
 use super::subscriber::{Subscriber, message};
@@ -163,23 +164,26 @@ impl Desk {
         if !subscriber.give(&message("hello", None, &hello)) {
             return Ok(());
         }
-        let mut next = after.map(|after| after + 1);
-        loop {
+        let mut next = after.map(|after| after.saturating_add(1));
+        // What nobody waits for could cut a client off that has not read what it missed.
+        while subscriber.has_read_all() {
             {
                 // No patch can be made until the client has the view that it changes.
                 let seen = self.seen_for_answer();
                 let view = message("view", None, seen.live.view());
                 let mut ears = self.ears();
+                // Whoever ends the desk says so first, and then tells those who listen.
+                if self.is_closed() {
+                    subscriber.end_with(&self.gone());
+                    return Ok(());
+                }
                 let wanted = next.unwrap_or(ears.sent + 1);
                 // Nothing is missing, so the client can join without a gap and without a double.
-                if wanted > ears.sent && subscriber.has_room(1) {
+                if wanted > ears.sent {
                     subscriber.offer(&view);
                     ears.subscribers.push(subscriber);
                     return Ok(());
                 }
-            }
-            if subscriber.is_gone() || self.is_closed() {
-                return Ok(());
             }
             let Some(from) = next else { continue };
             let up_to = self.ears().sent;
@@ -195,6 +199,7 @@ impl Desk {
             // Positions that cannot be read are passed over: waiting for them would be for ever.
             next = Some(if reached == from { up_to + 1 } else { reached });
         }
+        Ok(())
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -307,15 +312,27 @@ impl Desk {
         true
     }
 
-    fn is_gone(&self) {
+    fn gone(&self) -> Bytes {
         let gone = Gone {
             message: format!("team {} is not there any more", self.team),
         };
+        message("gone", None, &gone)
+    }
+
+    /// Whether it looks at the team of this registry.
+    pub fn is_of(&self, config: &TeamConfig) -> bool {
+        self.seen().live.is_of(config)
+    }
+
+    /// The team that it looked at is gone: tells so, and ends.
+    pub(super) fn is_gone(&self) {
         // First: whoever hears it and asks again must not be answered from here.
         self.close();
         let mut ears = self.ears();
-        ears.tell_all(&message("gone", None, &gone));
-        ears.subscribers.clear();
+        let gone = self.gone();
+        for subscriber in ears.subscribers.drain(..) {
+            subscriber.end_with(&gone);
+        }
     }
 }
 

@@ -97,12 +97,16 @@ impl Hub {
 
     /// The desk of a team, opened if it is not.
     pub fn desk(&self, team: &TeamName) -> Result<Arc<Desk>, StoreError> {
+        // A team that was deleted and made anew is another one, however short the time between.
+        let config = self.read.team(team)?;
         {
             let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
-            desks.retain(|_, desk| !desk.is_closed());
-            if let Some(desk) = desks.get(team) {
-                return Ok(desk.clone());
+            match desks.get(team) {
+                Some(desk) if !desk.is_closed() && desk.is_of(&config) => return Ok(desk.clone()),
+                Some(desk) => desk.is_gone(),
+                None => {}
             }
+            desks.retain(|_, desk| !desk.is_closed());
         }
         // Not under the lock: a long journal must not keep other teams waiting. Of two that were opened at once one goes.
         let desk = Desk::open(self.read.clone(), team, &self.settings.limits)?;

@@ -68,7 +68,7 @@ impl Listener {
         let gone = Gone {
             message: "the session is not there any more".to_owned(),
         };
-        self.subscriber.offer(&message("gone", None, &gone));
+        self.subscriber.end_with(&message("gone", None, &gone));
         false
     }
 }

@@ -31,6 +31,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub struct Subscriber {
     queue: mpsc::Sender<Bytes>,
     lags: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
     bytes: Arc<AtomicUsize>,
 }
 
@@ -39,6 +40,7 @@ pub struct Subscriber {
 pub struct Stream {
     queue: mpsc::Receiver<Bytes>,
     lags: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
     bytes: Arc<AtomicUsize>,
     told: bool,
 }
@@ -51,15 +53,18 @@ struct Full;
 pub fn stream() -> (Subscriber, Stream) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let lags = Arc::new(AtomicBool::new(false));
+    let over = Arc::new(AtomicBool::new(false));
     let bytes = Arc::new(AtomicUsize::new(0));
     let subscriber = Subscriber {
         queue: sender,
         lags: lags.clone(),
+        over: over.clone(),
         bytes: bytes.clone(),
     };
     let stream = Stream {
         queue: receiver,
         lags,
+        over,
         bytes,
         told: false,
     };
@@ -84,6 +89,12 @@ impl Subscriber {
             self.lags.store(true, Ordering::Release);
         }
         sent == Ok(true)
+    }
+
+    /// The last event: the stream ends behind it, whoever else would tell something on it.
+    pub(super) fn end_with(&self, event: &Bytes) {
+        self.over.store(true, Ordering::Release);
+        self.offer(event);
     }
 
     /// The same for whoever has some time to wait for the client. `false`: it is gone, or does not read at all.
@@ -114,9 +125,17 @@ impl Subscriber {
         sent
     }
 
-    /// Whether this many more events fit.
-    pub(super) fn has_room(&self, count: usize) -> bool {
-        self.queue.capacity() > count
+    /// Waits until it has read everything; whether it did in time.
+    pub(super) fn has_read_all(&self) -> bool {
+        let until = Instant::now() + PATIENCE;
+        while self.bytes.load(Ordering::Acquire) > 0 && !self.is_gone() {
+            if Instant::now() >= until {
+                self.lags.store(true, Ordering::Release);
+                return false;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        !self.is_gone()
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -146,7 +165,7 @@ impl Body for Stream {
                 };
                 Poll::Ready(Some(Ok(Frame::data(message("lagging", None, &lagging)))))
             }
-            _ if self.told => Poll::Ready(None),
+            _ if self.told || self.over.load(Ordering::Acquire) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
             Poll::Ready(None) => Poll::Ready(None),
         }

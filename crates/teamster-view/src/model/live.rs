@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use teamster_store::{Change, Damaged, JournalPage, Kind as ErrorKind, Read, Result, TeamEntry};
+use teamster_store::{
+    Change, Damaged, JournalPage, Kind as ErrorKind, Read, Result, StoreError, TeamEntry,
+};
 use teamster_types::event::Event;
 use teamster_types::graph::critical_path;
 use teamster_types::health::Limits;
@@ -66,6 +68,11 @@ impl LiveTeam {
         live.state = live.state_now(read);
         live.update(read, true);
         Ok(live)
+    }
+
+    /// Whether this is still the registry of the team that was looked at first, and not of another one under its name.
+    pub fn is_of(&self, config: &TeamConfig) -> bool {
+        self.config.created_at() == config.created_at()
     }
 
     /// The position up to which changes are known.
@@ -155,7 +162,14 @@ impl LiveTeam {
             self.broken = found.problems;
         }
         if again || registry {
-            self.config = read.team(&self.team)?;
+            let config = read.team(&self.team)?;
+            if !self.is_of(&config) {
+                return Err(StoreError::not_found(format!(
+                    "team {} was made anew",
+                    self.team
+                )));
+            }
+            self.config = config;
         }
         if again || registry || crew {
             self.workers = workers::list(read, &self.team, &self.config, &self.limits)?;

@@ -65,7 +65,7 @@ pub struct Project {
 /// All teams and projects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Overview {
-    /// The teams: live ones first, then by name.
+    /// The teams: those that wait for a person first, then live ones, then by name.
     pub teams: Vec<TeamRow>,
     /// The projects that are watched, by path.
     pub projects: Vec<Project>,
@@ -146,7 +146,14 @@ impl Overview {
                 row.same_as = same.map(|(_, id, _)| id.clone());
             }
         }
-        teams.sort_by(|a, b| (a.state, &a.name, &a.id).cmp(&(b.state, &b.name, &b.id)));
+        teams.sort_by_cached_key(|row| {
+            (
+                !row.awaits_approval,
+                row.state,
+                natural(&row.name),
+                row.id.clone(),
+            )
+        });
         let projects = projects
             .iter()
             .map(|(path, exists)| {
@@ -167,5 +174,40 @@ impl Overview {
             })
             .collect();
         Self { teams, projects }
+    }
+}
+
+/// A name so that numbers in it count as numbers: `t2` comes before `t10`.
+fn natural(name: &str) -> Vec<(String, u128)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let words = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(words);
+        let digits = behind.find(|c: char| !c.is_ascii_digit());
+        let (number, behind) = behind.split_at(digits.unwrap_or(behind.len()));
+        // One that is too long for a number is larger than any.
+        let number = if number.is_empty() {
+            0
+        } else {
+            number.parse().unwrap_or(u128::MAX)
+        };
+        parts.push((word.to_lowercase(), number));
+        rest = behind;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::natural;
+
+    #[test]
+    fn numbers_in_names_are_in_order() {
+        let mut names = ["t10", "t2", "t1", "a", "t2-b", "t2-a10", "t2-a9"];
+        names.sort_by_cached_key(|name| natural(name));
+        assert_eq!(names, ["a", "t1", "t2", "t2-a9", "t2-a10", "t2-b", "t10"]);
     }
 }

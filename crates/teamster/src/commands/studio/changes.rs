@@ -1,5 +1,6 @@
 //! What the branches of a team changed.
 
+use serde_json::Value;
 use teamster_isolate::git::{CommitId, Git, GitError, Repo, Tip, tips};
 use teamster_studio::api::{Branch, ChangedFile, Changes, Diff};
 use teamster_studio::{Refused, TaskWork};
@@ -12,6 +13,8 @@ use crate::env_vars;
 use crate::error::CommandError;
 
 const INTEGRATION: &str = "integration";
+/// What is decided about at the gate. No worker can be called so.
+const AT_GATE: &str = "@gate";
 /// The longest diff that is passed on, in bytes.
 const LONGEST: usize = 1024 * 1024;
 /// So much more is looked at for secrets: none is longer.
@@ -41,8 +44,7 @@ pub(super) fn list(context: &Context, team: &TeamName) -> Result<Changes, Refuse
         Err(error) => return Err(error),
     };
     let mut branches = Vec::new();
-    for tip in all_tips(context, team, &repo)? {
-        let base = base_of(context, team, &repo, &tip)?;
+    for (tip, base) in all_tips(context, team, &repo)? {
         let files = counted(&repo, &base, &tip.commit)?;
         branches.push(Branch {
             name: tip.name,
@@ -52,7 +54,12 @@ pub(super) fn list(context: &Context, team: &TeamName) -> Result<Changes, Refuse
             files,
         });
     }
-    branches.sort_by_key(|branch| (branch.name != INTEGRATION, branch.name.clone()));
+    branches.sort_by_key(|branch| {
+        let rank = [AT_GATE, INTEGRATION]
+            .iter()
+            .position(|name| branch.name == *name);
+        (rank.unwrap_or(usize::MAX), branch.name.clone())
+    });
     Ok(Changes {
         branches,
         problem: None,
@@ -67,9 +74,8 @@ pub(super) fn diff(
     path: Option<&str>,
 ) -> Result<Diff, Refused> {
     let repo = repo(context, team)?;
-    let tip = tip_of(context, team, &repo, name)?
+    let (tip, base) = tip_of(context, team, &repo, name)?
         .ok_or_else(|| Refused::not_found(format!("team {team} has no branch of that name")))?;
-    let base = base_of(context, team, &repo, &tip)?;
     between(&repo, tip.name, &base, &tip.commit, path)
 }
 
@@ -95,9 +101,8 @@ pub(super) fn of_task(
         return Err(Refused::not_found(message));
     }
     if let Some(worker) = &work.at_work
-        && let Some(tip) = tip_of(context, team, &repo, worker)?
+        && let Some((tip, base)) = tip_of(context, team, &repo, worker)?
     {
-        let base = base_of(context, team, &repo, &tip)?;
         let base = began_with_others(team, &repo, &tip.commit)?.unwrap_or(base);
         return between(&repo, tip.name, &base, &tip.commit, path);
     }
@@ -115,29 +120,55 @@ fn tip_of(
     team: &TeamName,
     repo: &Repo,
     name: &str,
-) -> Result<Option<Tip>, Refused> {
+) -> Result<Option<(Tip, CommitId)>, Refused> {
     let tips = all_tips(context, team, repo)?;
-    Ok(tips.into_iter().find(|tip| tip.name == name))
+    Ok(tips.into_iter().find(|(tip, _)| tip.name == name))
 }
 
-/// The tips of a team's branches. A run that is over has removed them; what it brought to the gate stays a commit, and
-/// is shown as what its integration was.
-fn all_tips(context: &Context, team: &TeamName, repo: &Repo) -> Result<Vec<Tip>, Refused> {
-    let mut tips = tips(repo, team).map_err(refused)?;
-    if tips.iter().all(|tip| tip.name != INTEGRATION)
-        && let Some(asked) = context.read()?.last_of(team, &["approval.requested"])?
-        && let Some(commit) = asked.data.get("commit").and_then(|commit| commit.as_str())
-        && let Some(commit) = repo.resolve(commit).map_err(refused)?
-    {
-        let base = asked.data.get("base");
-        let branch = base.and_then(|base| base.get("branch")?.as_str());
-        tips.push(Tip {
-            name: INTEGRATION.to_owned(),
-            branch: branch.unwrap_or_default().to_owned(),
-            commit,
-        });
+/// The tips of a team's branches, each with what it is compared with.
+fn all_tips(
+    context: &Context,
+    team: &TeamName,
+    repo: &Repo,
+) -> Result<Vec<(Tip, CommitId)>, Refused> {
+    let mut all = Vec::new();
+    all.extend(at_gate(context, team, repo)?);
+    for tip in tips(repo, team).map_err(refused)? {
+        let base = base_of(context, team, repo, &tip)?;
+        all.push((tip, base));
     }
-    Ok(tips)
+    Ok(all)
+}
+
+/// What a person was last asked about: exactly this commit, wherever branches are by now. A run that is over has removed
+/// them; the commit stays.
+fn at_gate(
+    context: &Context,
+    team: &TeamName,
+    repo: &Repo,
+) -> Result<Option<(Tip, CommitId)>, Refused> {
+    let asked = context.read()?.last_of(team, &["approval.requested"])?;
+    let Some(asked) = asked else { return Ok(None) };
+    let base = asked.data.get("base");
+    let word = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let commit = word(asked.data.get("commit"));
+    let from = word(base.and_then(|base| base.get("commit")));
+    let (Some(commit), Some(from)) = (commit, from) else {
+        return Ok(None);
+    };
+    let found = (
+        repo.resolve(&commit).map_err(refused)?,
+        repo.resolve(&from).map_err(refused)?,
+    );
+    let (Some(commit), Some(from)) = found else {
+        return Ok(None);
+    };
+    let tip = Tip {
+        name: AT_GATE.to_owned(),
+        branch: word(base.and_then(|base| base.get("branch"))).unwrap_or_default(),
+        commit,
+    };
+    Ok(Some((tip, from)))
 }
 
 /// The difference between two commits, for people.
@@ -251,7 +282,7 @@ fn base_of(
 ) -> Result<CommitId, Refused> {
     let config = context.read()?.team(team).map_err(CommandError::from)?;
     let ours = config.as_object().get("teamster");
-    let of_run = |ours: &serde_json::Value| ours.get("run")?.get("base")?.get("commit").cloned();
+    let of_run = |ours: &Value| ours.get("run")?.get("base")?.get("commit").cloned();
     let recorded = ours.and_then(|ours| ours.get("base").cloned().or_else(|| of_run(ours)));
     let recorded = recorded.as_ref().and_then(|base| base.as_str());
     let named = match recorded {
