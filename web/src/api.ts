@@ -15,7 +15,7 @@ export type Time = string;
 
 /** All teams and projects. */
 export interface Overview {
-  /** The teams: live ones first, then by name. */
+  /** The teams: those that wait for a person first, then live ones, then by name. */
   teams: Array<TeamRow>;
   /** The projects that are watched, by path. */
   projects: Array<Project>;
@@ -211,8 +211,10 @@ export interface Spent {
   output: number;
   /** In US dollars; `null` when no client told any price. */
   costUsd: number | null;
-  /** Some of it is a lower bound: a client ended before it told its sum, or told no price. */
+  /** The tokens are a lower bound: a client ended before it told its sum, or told none. */
   atLeast: boolean;
+  /** The money is a lower bound: the same, or a client told no price. */
+  costAtLeast: boolean;
   /** How many times a client told what it used. */
   reports: number;
 }
@@ -884,7 +886,7 @@ export interface Changes {
 
 /** What one branch of a team changed. */
 export interface Branch {
-  /** A worker's name, or `integration`. */
+  /** A worker's name, `integration`, or `@gate` for what was last asked about at the gate. */
   name: string;
   /** The branch. */
   branch: string;
