@@ -109,7 +109,9 @@ impl Hub {
         let mut folders = Folders::new();
         let mut looked = Instant::now();
         loop {
-            folders.watch_only(&self.session_folders());
+            if !folders.watch_only(&self.session_folders()).is_empty() {
+                self.show_sessions(|_| true);
+            }
             let touched = folders.wait(TICK.saturating_sub(looked.elapsed()));
             let begun = Instant::now();
             if touched.is_empty() {
