@@ -42,7 +42,7 @@ fn a_file_alone_is_shown_live_stale_ended_or_inactive() {
     let mut events = request.bearer(&studio.bearer).listen();
     for (enabled, age, word) in [
         (true, Duration::ZERO, "live"),
-        (true, Duration::from_secs(299), "live"),
+        (true, Duration::from_secs(285), "live"),
         (true, Duration::from_secs(301), "stale"),
         (false, Duration::from_secs(400), "ended"),
         (false, Duration::ZERO, "ended"),

@@ -38,10 +38,12 @@ impl Folders {
         }
     }
 
-    /// Watches these folders and no others. One that is not there is tried again the next time.
-    pub fn watch_only(&mut self, wanted: &BTreeSet<PathBuf>) {
+    /// Watches these folders and no others; those that were not watched before, in which something may have happened
+    /// unnoticed. One that is not there is tried again the next time.
+    pub fn watch_only(&mut self, wanted: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        let mut new = Vec::new();
         let Some(watcher) = &mut self.watcher else {
-            return;
+            return new;
         };
         self.watched.retain(|folder| {
             let stays = wanted.contains(folder) && folder.is_dir();
@@ -55,8 +57,10 @@ impl Folders {
                 && watcher.watch(folder, RecursiveMode::NonRecursive).is_ok()
             {
                 self.watched.insert(folder.clone());
+                new.push(folder.clone());
             }
         }
+        new
     }
 
     /// Whether a folder is watched.

@@ -25,7 +25,7 @@ const TIMES_ITS_COST: u32 = 4;
 /// A connection that nothing is sent on looks dead to some proxies and browsers.
 const QUIET: Duration = Duration::from_secs(15);
 /// How long a first view waits for the journal to be read.
-const FIRST_READ: Duration = Duration::from_millis(150);
+const FIRST_READ: Duration = Duration::from_millis(100);
 /// Stories of earlier moments that are kept in mind, for going back in time quickly.
 const MOST_MARKERS: usize = 24;
 

@@ -202,6 +202,8 @@ struct Looking {
     dirty: BTreeSet<String>,
     /// Which team or project a folder is about.
     about: HashMap<PathBuf, About>,
+    /// Whether it is to be looked again at once.
+    again: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,13 +222,18 @@ impl Looking {
             looked: HashMap::new(),
             dirty: BTreeSet::new(),
             about: HashMap::new(),
+            again: false,
         }
     }
 
     fn go_on(mut self) {
         let mut spoke = Instant::now();
         loop {
-            let patience = if self.dirty.is_empty() { TICK } else { BETWEEN };
+            let patience = match (self.again, self.dirty.is_empty()) {
+                (true, _) => GATHER,
+                (false, true) => TICK,
+                (false, false) => BETWEEN,
+            };
             let mut touched = self.folders.wait(patience);
             if !touched.is_empty() {
                 std::thread::sleep(GATHER);
@@ -356,7 +363,10 @@ impl Looking {
             }
         }
         let wanted: BTreeSet<PathBuf> = about.keys().cloned().collect();
-        self.folders.watch_only(&wanted);
+        let new = self.folders.watch_only(&wanted);
         self.about = about;
+        // What happened there after it was looked at and before it was watched is not told.
+        self.again = !new.is_empty();
+        self.note(&new.into_iter().collect());
     }
 }

@@ -3,7 +3,7 @@
 //! Their thread does nothing else: a large team takes long to be looked at, and a small file must not wait for it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// nobody waits longer than this for the next look.
 const BETWEEN: Duration = Duration::from_millis(2);
 const TIMES_ITS_COST: u32 = 4;
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Clients that listen to one session each.
 #[derive(Default)]
@@ -73,6 +73,14 @@ impl Listener {
     }
 }
 
+/// Whether a change of this path may be one of a state file: not of one that is being made beside it.
+fn may_be_state(project: &Path, path: &Path) -> bool {
+    let bkit = project.join(layout::BKIT);
+    path == bkit
+        || path == bkit.join(layout::AGENT_STATE)
+        || path.starts_with(bkit.join(layout::STATE_SESSIONS))
+}
+
 impl Hub {
     /// Lets a client listen to one session.
     pub fn subscribe_to_session(&self, key: &str, subscriber: Subscriber) -> Result<(), Refused> {
@@ -111,7 +119,9 @@ impl Hub {
         let mut folders = Folders::new();
         let mut looked = Instant::now();
         loop {
-            folders.watch_only(&self.session_folders());
+            if !folders.watch_only(&self.session_folders()).is_empty() {
+                self.show_sessions(|_| true);
+            }
             let touched = folders.wait(TICK.saturating_sub(looked.elapsed()));
             let begun = Instant::now();
             if touched.is_empty() {
@@ -119,8 +129,9 @@ impl Hub {
                 looked = Instant::now();
             } else {
                 self.show_sessions(|listener| {
-                    let bkit = listener.project.join(layout::BKIT);
-                    touched.iter().any(|path| path.starts_with(&bkit))
+                    touched
+                        .iter()
+                        .any(|path| may_be_state(&listener.project, path))
                 });
             }
             let pause = BETWEEN.max(begun.elapsed() * TIMES_ITS_COST);

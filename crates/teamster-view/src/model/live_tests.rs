@@ -13,9 +13,13 @@ use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TeamName, Time};
 
-use super::{LiveTeam, Patch, Story};
+use super::{LiveTeam, Patch, RunNow, Story, Viewed, run_lately, run_now};
 
 fn store() -> (MemStore, TeamName) {
+    store_whose_host(Life::Alive)
+}
+
+fn store_whose_host(life: Life) -> (MemStore, TeamName) {
     let clock = Arc::new(ManualClock::new(Time::from_millis(1_000_000)));
     let process = ProcessId {
         pid: 1,
@@ -24,7 +28,7 @@ fn store() -> (MemStore, TeamName) {
         pid_ns: String::new(),
         host: String::new(),
     };
-    let store = MemStore::new(clock, process, |_| Life::Alive);
+    let store = MemStore::new(clock, process, move |_| life);
     let team: TeamName = "crew".parse().unwrap();
     let member = |name: &str| NewMember {
         name: name.parse().unwrap(),
@@ -173,4 +177,75 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
     assert_eq!(whole.approval, view.approval);
     assert_eq!(whole.messages, view.messages);
     assert_eq!(whole.verifications, view.verifications);
+}
+
+#[test]
+fn how_a_run_stands_is_known_before_its_journal_is_read_or_with_it() {
+    let (store, team) = store_whose_host(Life::Gone);
+    let record = |kind: &'static str| {
+        let event = NewEvent::new(kind, "host").with("stage", "execute");
+        store.record(&team, event).unwrap();
+    };
+    let task = NewTask {
+        subject: "left".to_owned(),
+        ..NewTask::default()
+    };
+    store.create_task(&team, "user", &task).unwrap();
+    record("run.started");
+    record("run.stage");
+    record("run.finished");
+    let open = || LiveTeam::open(&store, &team, &Limits::default()).unwrap();
+    assert_eq!(open().view().state, Viewed::Ended);
+    assert_eq!(
+        run_lately(&store, &team).unwrap(),
+        run_now(&store, &team).unwrap()
+    );
+    // Behind so many events it is not looked for; the whole journal tells it.
+    for _ in 0..300 {
+        record("agent.event");
+    }
+    let mut live = open();
+    assert_eq!(live.view().state, Viewed::Stale);
+    assert_eq!(run_lately(&store, &team).unwrap(), RunNow::default());
+    assert!(run_now(&store, &team).unwrap().finished);
+    while !live.is_read() {
+        live.read_on(&store).unwrap();
+    }
+    assert_eq!(live.view().state, Viewed::Ended);
+    assert_eq!(live.wanted(), None);
+}
+
+#[test]
+fn what_agents_do_leaves_the_tasks_as_they_are() {
+    let (store, team) = store();
+    let task = NewTask {
+        subject: "one".to_owned(),
+        ..NewTask::default()
+    };
+    store.create_task(&team, "user", &task).unwrap();
+    let mut live = LiveTeam::open(&store, &team, &Limits::default()).unwrap();
+    while !live.is_read() {
+        live.read_on(&store).unwrap();
+    }
+    let before = live.view().clone();
+    let usage = NewEvent::new("usage", "ann").with("usage", json!({ "input": 7 }));
+    let agent = NewEvent::new("agent.event", "ann").with("what", "tool");
+    for event in [agent, usage] {
+        store.record(&team, event).unwrap();
+        let events = store.events(&team, live.last() + 1, 10).unwrap().events;
+        let changes: Vec<Change> = events
+            .into_iter()
+            .map(|event| Change::Event(Box::new(event)))
+            .collect();
+        let patch = live.apply(&store, &changes).unwrap().expect("a patch");
+        assert!(patch.tasks.is_empty() && patch.removed_tasks.is_empty());
+        assert_eq!((&patch.critical_path, patch.progress), (&None, None));
+    }
+    let view = live.view();
+    assert_eq!(
+        (&view.tasks, view.progress),
+        (&before.tasks, before.progress)
+    );
+    assert_eq!(view.critical_path, before.critical_path);
+    assert_eq!(view.cost.total.tokens, 7);
 }
