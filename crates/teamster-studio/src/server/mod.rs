@@ -87,6 +87,7 @@ fn handler(id: &str, method: Method) -> MethodRouter<Arc<Studio>> {
         (Method::Get, "messages") => get(answers::messages),
         (Method::Get, "journal") => get(answers::journal),
         (Method::Get, "log") => get(commands::log),
+        (Method::Get, "logStream") => get(stream::log),
         (Method::Get, "changes") => get(commands::changes),
         (Method::Get, "diff") => get(commands::diff),
         (Method::Get, "zombies") => get(commands::zombies),

@@ -3,12 +3,13 @@
 use teamster_fs::layout;
 use teamster_studio::api::{Log, LogLine};
 use teamster_types::TaskId;
+use teamster_types::redact::redact;
 
 use crate::commands::worker::{Named, logs};
 use crate::error::Result;
 
 /// How much of a log is passed on at once, in bytes.
-const PAGE: u64 = 256 * 1024;
+pub(super) const PAGE: u64 = 256 * 1024;
 /// The longest line that is passed on, in characters.
 const LONGEST_LINE: usize = 8 * 1024;
 
@@ -47,11 +48,12 @@ pub(super) fn read(named: &Named, task: Option<&TaskId>, after: u64) -> Result<L
     })
 }
 
-fn line(text: &str) -> LogLine {
+pub(super) fn line(text: &str) -> LogLine {
     let said = logs::said(text);
     LogLine {
         ts: Some(said.ts).filter(|ts| !ts.is_empty()),
         from: said.from,
-        text: said.text.chars().take(LONGEST_LINE).collect(),
+        // Redacted before it is cut: half a secret is no longer seen as one.
+        text: redact(&said.text).chars().take(LONGEST_LINE).collect(),
     }
 }
