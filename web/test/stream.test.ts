@@ -108,7 +108,7 @@ describe("a stream that comes back", () => {
   });
 
   test("an id that is no number is a place: it is sent back as it is, and has no order", async () => {
-    const part = (id: string, seq: number) => `event: lines\nid: ${id}\ndata: {"seq":${seq}}\n\n`;
+    const part = (id: string, seq: number) => `event: journal\nid: ${id}\ndata: {"seq":${seq}}\n\n`;
     const script = new Script([HELLO + part("1.77.900", 1) + part("1.78.10", 2), HELLO + part("2.5.3", 3)]);
     const stream = script.start();
     await script.settle();
