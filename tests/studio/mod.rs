@@ -8,6 +8,7 @@ mod gate;
 mod hostile;
 mod http;
 mod logs;
+mod otlp;
 mod past;
 mod sessions;
 mod stream;

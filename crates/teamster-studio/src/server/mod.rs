@@ -5,6 +5,7 @@ mod assets;
 mod commands;
 mod door;
 mod metrics;
+mod otlp;
 mod stream;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -19,6 +20,8 @@ use crate::api::{Method, ROUTES};
 use crate::hands::Hands;
 use crate::keys::Keys;
 use crate::watch::Hub;
+
+pub use otlp::{Endpoint, Otlp};
 
 /// The longest body that is taken: a message has at most 64 KiB, and JSON may write each byte as six.
 const LONGEST_BODY: usize = 512 * 1024;
@@ -37,6 +40,8 @@ pub struct Studio {
     pub version: &'static str,
     /// When it was started.
     pub started_at: Time,
+    /// Where figures are sent to; `None` when they are not.
+    pub otlp: Option<Otlp>,
 }
 
 /// Listens on a port of the loopback; 0 takes any that is free.
@@ -53,9 +58,13 @@ pub fn serve(studio: Studio, listener: TcpListener) -> std::io::Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()?;
+    let studio = Arc::new(studio);
+    if let Some(otlp) = studio.otlp.clone() {
+        otlp::begin(studio.clone(), otlp)?;
+    }
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        axum::serve(listener, router(Arc::new(studio))).await
+        axum::serve(listener, router(studio)).await
     })
 }
 

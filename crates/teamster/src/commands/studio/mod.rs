@@ -17,11 +17,12 @@ use serde_json::json;
 use teamster_store::{Clock, FileStore, SystemClock};
 use teamster_studio::api::Log;
 use teamster_studio::keys::Keys;
-use teamster_studio::server::{self, Studio as Server};
+use teamster_studio::server::{self, Otlp, Studio as Server};
 use teamster_studio::watch::{Hub, Settings};
 use teamster_types::TeamName;
 
 use super::worker::WorkerArg;
+use crate::config::Source;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -97,6 +98,7 @@ impl Studio {
             port,
             version: env!("CARGO_PKG_VERSION"),
             started_at: SystemClock.now(),
+            otlp: otlp(context),
         };
         server::serve(studio, listener).map_err(|error| {
             CommandError::new(ErrorKind::Failed, format!("the server ended: {error}"))
@@ -125,6 +127,28 @@ impl Studio {
                 .map_err(no_port),
         }
     }
+}
+
+/// Where figures are sent to, if the user wants that.
+fn otlp(context: &Context) -> Option<Otlp> {
+    let setting = &context.config.studio_otlp;
+    let endpoint = setting.value.clone()?;
+    // What comes with a project must not send anything away.
+    if let Source::Project(file, _) = &setting.source
+        && !endpoint.is_loopback()
+    {
+        context.out.remark(&format!(
+            "no figures are sent to {endpoint}: {} comes with the project; put studio.otlp into your own settings",
+            file.display()
+        ));
+        return None;
+    }
+    let out = context.out;
+    Some(Otlp {
+        endpoint,
+        every: context.config.studio_otlp_every.value,
+        tell: Arc::new(move |text| out.remark(text)),
+    })
 }
 
 #[allow(
