@@ -34,6 +34,8 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     worktree.setup        []       default  TEAMSTER_WORKTREE_SETUP
     worktree.setup_limit  10m      default  TEAMSTER_WORKTREE_SETUP_LIMIT
     worktree.link         []       default  TEAMSTER_WORKTREE_LINK
+    studio.otlp           off      default  TEAMSTER_STUDIO_OTLP
+    studio.otlp_every     15s      default  TEAMSTER_STUDIO_OTLP_EVERY
     ");
 
     let user = project.home().join(".config/teamster");

@@ -110,6 +110,11 @@ impl Request {
         }
     }
 
+    /// Only the status: the answer may never end.
+    pub fn status(self) -> u16 {
+        head(&mut self.write()).0
+    }
+
     /// Begins to listen; the answer must be a stream.
     pub fn listen(self) -> Events {
         let mut reader = self.write();
@@ -160,6 +165,8 @@ fn chunk(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
 pub struct Event {
     pub name: String,
     pub id: Option<u64>,
+    /// The id as it was sent.
+    pub place: Option<String>,
     pub data: Value,
 }
 
@@ -209,7 +216,8 @@ fn parsed(text: &str) -> Option<Event> {
     };
     Some(Event {
         name: field("event")?.to_owned(),
-        id: field("id").map(|id| id.parse().unwrap()),
+        id: field("id").and_then(|id| id.parse().ok()),
+        place: field("id").map(str::to_owned),
         data: serde_json::from_str(field("data")?).unwrap(),
     })
 }

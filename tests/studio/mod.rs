@@ -8,6 +8,8 @@ mod facts;
 mod gate;
 mod hostile;
 mod http;
+mod logs;
+mod otlp;
 mod past;
 mod sessions;
 mod stream;
@@ -99,6 +101,16 @@ impl Studio {
             .bearer(&self.bearer)
             .body(&body.to_string())
             .send()
+    }
+
+    /// How many threads of this name the server has.
+    pub fn threads(&self, name: &str) -> usize {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let tasks = std::fs::read_dir(tasks).unwrap().flatten();
+        tasks
+            .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
+            .filter(|comm| comm.trim_end() == name)
+            .count()
     }
 
     /// As `kill -9` does.

@@ -1049,6 +1049,20 @@ export interface Patch {
   problems?: Array<Problem> | null;
 }
 
+/** Sent as the event `lines`: what an agent sent since the last one. Its id says where that ended. */
+export interface LogPart {
+  /** Of which task; `null` when there is no log. */
+  taskId: TaskId | null;
+  /** The tasks that this worker has a log of, the newest first. */
+  tasks: Array<TaskId>;
+  /** The lines, in order. */
+  lines: Array<LogLine>;
+  /** What was shown before is to be forgotten: another task, or a log that was begun anew. */
+  begins: boolean;
+  /** Whether lines before these were left out. */
+  cut: boolean;
+}
+
 /** Sent as the event `hello` at the beginning of every stream. */
 export interface Hello {
   /** The version of teamster: a page of another one should load itself anew. */
@@ -1096,6 +1110,7 @@ export const routes = {
   messages: { method: "GET", path: "/api/v1/teams/{team}/messages" },
   journal: { method: "GET", path: "/api/v1/teams/{team}/journal" },
   log: { method: "GET", path: "/api/v1/teams/{team}/workers/{worker}/log" },
+  logStream: { method: "GET", path: "/api/v1/teams/{team}/workers/{worker}/log/stream" },
   changes: { method: "GET", path: "/api/v1/teams/{team}/changes" },
   diff: { method: "GET", path: "/api/v1/teams/{team}/changes/{branch}" },
   zombies: { method: "GET", path: "/api/v1/zombies" },

@@ -107,6 +107,17 @@ describe("a stream that comes back", () => {
     stream.close();
   });
 
+  test("an id that is no number is a place: it is sent back as it is, and has no order", async () => {
+    const part = (id: string, seq: number) => `event: journal\nid: ${id}\ndata: {"seq":${seq}}\n\n`;
+    const script = new Script([HELLO + part("1.77.900", 1) + part("1.78.10", 2), HELLO + part("2.5.3", 3)]);
+    const stream = script.start();
+    await script.settle();
+    await script.retry();
+    expect(script.asked).toEqual([null, "1.78.10"]);
+    expect(script.got).toEqual([1, 2, 3]);
+    stream.close();
+  });
+
   test("an event that was cut in the middle comes whole the next time", async () => {
     const script = new Script([HELLO + journal(1) + journal(2).slice(0, -6), HELLO + journal(2)]);
     const stream = script.start();

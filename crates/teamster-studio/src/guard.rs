@@ -16,8 +16,14 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 
 use crate::keys::Keys;
 
-/// The path of the stream of events, which tells as much as any answer and cannot be asked for by other pages.
+/// The paths of streams of events, which tell as much as any answer and cannot be asked for by other pages.
 const STREAM: &str = "/api/v1/events";
+const TEAM: &str = "/api/v1/teams/";
+const LOG_STREAM: &str = "/log/stream";
+
+fn is_stream(path: &str) -> bool {
+    path == STREAM || (path.starts_with(TEAM) && path.ends_with(LOG_STREAM))
+}
 
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +95,7 @@ pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: 
         return refuse(StatusCode::FORBIDDEN, "another page asks");
     }
     let looks = method == Method::GET || method == Method::HEAD;
-    let acts = !looks || uri.path() == STREAM;
+    let acts = !looks || is_stream(uri.path());
     let may_be_none = |site: &&&[u8]| !acts && **site == b"none";
     if site
         .iter()

@@ -53,6 +53,10 @@ pub const STORE_PATIENCE: &str = "TEAMSTER_STORE_PATIENCE";
 pub const RESERVATIONS: &str = "TEAMSTER_RESERVATIONS";
 /// Setting `notify`.
 pub const NOTIFY: &str = "TEAMSTER_NOTIFY";
+/// Setting `studio.otlp`.
+pub const STUDIO_OTLP: &str = "TEAMSTER_STUDIO_OTLP";
+/// Setting `studio.otlp_every`.
+pub const STUDIO_OTLP_EVERY: &str = "TEAMSTER_STUDIO_OTLP_EVERY";
 /// Setting `health.silent_after`.
 pub const HEALTH_SILENT_AFTER: &str = "TEAMSTER_HEALTH_SILENT_AFTER";
 

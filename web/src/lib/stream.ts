@@ -45,7 +45,7 @@ const browser: World = {
 
 /** One stream. */
 export class Stream {
-  /** The id of the last journal event that the listener got. */
+  /** The id of the last event that the listener got. */
   lastId: string | null;
   #failures = 0;
   #stop: AbortController | null = null;
@@ -140,7 +140,8 @@ export class Stream {
       this.listener.connection("live", 0);
     }
     if (sent.id !== null) {
-      // A server that sends an event again, or out of order, is not believed.
+      // A server that sends an event again, or out of order, is not believed. Only numbers have an order: the id of a part
+      // of a log names a place in a file, and the next one may be in another file.
       if (this.lastId !== null && Number(sent.id) <= Number(this.lastId)) return;
       this.lastId = sent.id;
     }

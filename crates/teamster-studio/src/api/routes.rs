@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use teamster_view::model::{Overview, Patch, TeamView, Timeline};
 
 use super::types::{
-    Answered, ApprovalAnswer, Changes, Diff, Gone, Hello, Journal, Lagging, Log, Messages,
+    Answered, ApprovalAnswer, Changes, Diff, Gone, Hello, Journal, Lagging, Log, LogPart, Messages,
     NewMessage, ReapWish, Reaped, Sent, Server, StopWish, Stopping, TaskDetail, Zombies,
 };
 
@@ -213,6 +213,21 @@ pub const ROUTES: &[Route] = &[
         ],
         of::<Log>,
     ),
+    Route {
+        method: Method::Get,
+        path: "/api/v1/teams/{team}/workers/{worker}/log/stream",
+        id: "logStream",
+        about: "The same as it is written, as server-sent events: `lines` (a LogPart, with the place where it ends as the \
+                id, resumed by Last-Event-ID). Also `hello`, `lagging` and `gone`.",
+        query: &[Parameter {
+            name: "task",
+            kind: "string",
+            about: "of this task; unless said, of the latest, and then of the next",
+        }],
+        body: None,
+        answer: None,
+        media: "text/event-stream",
+    },
     get(
         "/api/v1/teams/{team}/changes",
         "changes",
@@ -324,4 +339,10 @@ pub const ROUTES: &[Route] = &[
 ];
 
 /// Types that only the stream of events has.
-pub(super) const STREAMED: &[Describe] = &[of::<Patch>, of::<Hello>, of::<Lagging>, of::<Gone>];
+pub(super) const STREAMED: &[Describe] = &[
+    of::<Patch>,
+    of::<LogPart>,
+    of::<Hello>,
+    of::<Lagging>,
+    of::<Gone>,
+];

@@ -115,6 +115,22 @@ pub struct Log {
     pub cut: bool,
 }
 
+/// Sent as the event `lines`: what an agent sent since the last one. Its id says where that ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogPart {
+    /// Of which task; `null` when there is no log.
+    pub task_id: Option<TaskId>,
+    /// The tasks that this worker has a log of, the newest first.
+    pub tasks: Vec<TaskId>,
+    /// The lines, in order.
+    pub lines: Vec<LogLine>,
+    /// What was shown before is to be forgotten: another task, or a log that was begun anew.
+    pub begins: bool,
+    /// Whether lines before these were left out.
+    pub cut: bool,
+}
+
 /// What one branch of a team changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Branch {

@@ -1,7 +1,7 @@
-//! Figures for Prometheus, from the same model.
+//! Figures of every team, from the same model: for Prometheus here, for a collector in `otlp.rs`.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -17,7 +17,7 @@ use super::door::text;
 const MOST_TEAMS: usize = 32;
 
 pub(super) async fn metrics(State(studio): State<Arc<Studio>>) -> Response<Body> {
-    let figures = tokio::task::spawn_blocking(move || figures(&studio)).await;
+    let figures = tokio::task::spawn_blocking(move || page(&figures(&studio))).await;
     match figures {
         Ok(figures) => text(StatusCode::OK, "text/plain; version=0.0.4", figures),
         Err(_) => text(
@@ -28,7 +28,8 @@ pub(super) async fn metrics(State(studio): State<Arc<Studio>>) -> Response<Body>
     }
 }
 
-fn figures(studio: &Studio) -> String {
+/// Every figure that there is now.
+pub(super) fn figures(studio: &Studio) -> Figures {
     let overview = studio.hub.overview();
     let mut page = Page::default();
     for state in [Viewed::Live, Viewed::Stale, Viewed::Ended] {
@@ -71,7 +72,7 @@ fn figures(studio: &Studio) -> String {
             of_team(&mut page, &desk.view());
         }
     }
-    page.text()
+    page.figures
 }
 
 fn of_team(page: &mut Page, view: &TeamView) {
@@ -107,10 +108,40 @@ fn of_team(page: &mut Page, view: &TeamView) {
     }
 }
 
-/// Figures by name: all of one name stand together.
+/// One figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Figure {
+    Count(u64),
+    Amount(f64),
+}
+
+impl From<u64> for Figure {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<usize> for Figure {
+    fn from(count: usize) -> Self {
+        Self::Count(count as u64)
+    }
+}
+
+impl From<f64> for Figure {
+    fn from(amount: f64) -> Self {
+        Self::Amount(amount)
+    }
+}
+
+/// Labels that were made fit to be seen, and the figure that they belong to.
+type Row = (Vec<(&'static str, String)>, Figure);
+
+/// Figures by name, with what they mean: all of one name stand together.
+pub(super) type Figures = BTreeMap<&'static str, (&'static str, Vec<Row>)>;
+
 #[derive(Default)]
 struct Page {
-    figures: BTreeMap<&'static str, (&'static str, String)>,
+    figures: Figures,
 }
 
 impl Page {
@@ -118,33 +149,42 @@ impl Page {
         &mut self,
         name: &'static str,
         help: &'static str,
-        labels: &[(&str, &str)],
-        value: impl Display,
+        labels: &[(&'static str, &str)],
+        figure: impl Into<Figure>,
     ) {
-        let (_, lines) = self.figures.entry(name).or_insert((help, String::new()));
-        let labels: Vec<String> = labels
+        let (_, rows) = self.figures.entry(name).or_insert((help, Vec::new()));
+        let labels = labels
             .iter()
-            .map(|(key, value)| format!("{key}=\"{}\"", escaped(value)))
-            .collect();
-        let labels = match labels.as_slice() {
-            [] => String::new(),
-            labels => format!("{{{}}}", labels.join(",")),
-        };
-        let _ = writeln!(lines, "{name}{labels} {value}");
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::new();
-        for (name, (help, lines)) in &self.figures {
-            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{lines}");
-        }
-        text
+            .map(|(key, value)| (*key, clean(&redact(value), 200).into_owned()));
+        rows.push((labels.collect(), figure.into()));
     }
 }
 
+/// The figures as Prometheus reads them.
+fn page(figures: &Figures) -> String {
+    let mut text = String::new();
+    for (name, (help, rows)) in figures {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for (labels, figure) in rows {
+            let labels: Vec<String> = labels
+                .iter()
+                .map(|(key, value)| format!("{key}=\"{}\"", escaped(value)))
+                .collect();
+            let labels = match labels.as_slice() {
+                [] => String::new(),
+                labels => format!("{{{}}}", labels.join(",")),
+            };
+            let _ = match figure {
+                Figure::Count(count) => writeln!(text, "{name}{labels} {count}"),
+                Figure::Amount(amount) => writeln!(text, "{name}{labels} {amount}"),
+            };
+        }
+    }
+    text
+}
+
 fn escaped(label: &str) -> String {
-    let shown = clean(&redact(label), 200).into_owned();
-    shown
+    label
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('\n', "\\n")

@@ -5,6 +5,7 @@ mod assets;
 mod commands;
 mod door;
 mod metrics;
+mod otlp;
 mod stream;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -24,6 +25,8 @@ use crate::api::{Method, ROUTES};
 use crate::hands::Hands;
 use crate::keys::Keys;
 use crate::watch::Hub;
+
+pub use otlp::{Endpoint, Otlp};
 
 /// The longest body that is taken: a message has at most 64 KiB, and JSON may write each byte as six.
 const LONGEST_BODY: usize = 512 * 1024;
@@ -49,6 +52,8 @@ pub struct Studio {
     pub version: &'static str,
     /// When it was started.
     pub started_at: Time,
+    /// Where figures are sent to; `None` when they are not.
+    pub otlp: Option<Otlp>,
 }
 
 /// Listens on a port of the loopback; 0 takes any that is free.
@@ -65,9 +70,13 @@ pub fn serve(studio: Studio, listener: TcpListener) -> std::io::Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()?;
+    let studio = Arc::new(studio);
+    if let Some(otlp) = studio.otlp.clone() {
+        otlp::begin(studio.clone(), otlp)?;
+    }
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let service = TowerToHyperService::new(router(Arc::new(studio)));
+        let service = TowerToHyperService::new(router(studio));
         let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
             // First the room: whoever has to wait for it waits in the system's queue and costs nothing.
@@ -118,6 +127,7 @@ fn handler(id: &str, method: Method) -> MethodRouter<Arc<Studio>> {
         (Method::Get, "messages") => get(answers::messages),
         (Method::Get, "journal") => get(answers::journal),
         (Method::Get, "log") => get(commands::log),
+        (Method::Get, "logStream") => get(stream::log),
         (Method::Get, "changes") => get(commands::changes),
         (Method::Get, "diff") => get(commands::diff),
         (Method::Get, "zombies") => get(commands::zombies),

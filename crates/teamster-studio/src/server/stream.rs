@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use teamster_view::model::Sessions;
 
 use super::Studio;
-use super::answers::named;
+use super::answers::{named, task_named};
 use super::door::{refused, text};
 use crate::hands::Refused;
-use crate::watch::stream;
+use crate::watch::{PARTS, follow_log, stream, stream_of};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Wanted {
@@ -63,16 +63,56 @@ pub(super) async fn events(
                     Ok(())
                 }
                 Ok(Err(error)) => Err(error),
-                Err(_) => Err(Refused {
-                    kind: "failed",
-                    message: "the team could not be opened".to_owned(),
-                    hint: None,
-                }),
+                Err(_) => Err(failed("the team could not be opened".to_owned())),
             }
         }
     };
     match begun {
         Ok(()) => text(StatusCode::OK, "text/event-stream", Body::new(events)),
         Err(error) => refused(&error),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct LogOf {
+    task: Option<String>,
+}
+
+pub(super) async fn log(
+    State(studio): State<Arc<Studio>>,
+    Path((key, worker)): Path<(String, String)>,
+    Query(wanted): Query<LogOf>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let last = headers.get("last-event-id");
+    let last = last.and_then(|id| Some(id.to_str().ok()?.to_owned()));
+    let team = key.clone();
+    let begun = tokio::task::spawn_blocking(move || {
+        let task = wanted.task.as_deref().map(task_named).transpose()?;
+        let hands = &studio.hands;
+        hands.follow_log(&named(&key)?, &worker, task.as_ref(), last.as_deref())
+    });
+    match begun.await {
+        Ok(Ok(log)) => {
+            let (subscriber, events) = stream_of(PARTS);
+            // A thread of its own, not one of those that answer: it lasts as long as somebody looks.
+            let followed = std::thread::Builder::new()
+                .name("log".to_owned())
+                .spawn(move || follow_log(log, &subscriber, &team));
+            match followed {
+                Ok(_) => text(StatusCode::OK, "text/event-stream", Body::new(events)),
+                Err(error) => refused(&failed(format!("no thread: {error}"))),
+            }
+        }
+        Ok(Err(error)) => refused(&error),
+        Err(_) => refused(&failed("the log could not be opened".to_owned())),
+    }
+}
+
+fn failed(message: String) -> Refused {
+    Refused {
+        kind: "failed",
+        message,
+        hint: None,
     }
 }

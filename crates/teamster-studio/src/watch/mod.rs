@@ -2,9 +2,13 @@
 
 mod desk;
 mod hub;
+mod log;
 mod sessions;
 mod subscriber;
 
 pub use desk::Desk;
 pub use hub::{Hub, Settings};
-pub use subscriber::{Stream, Subscriber, stream};
+pub use log::follow_log;
+pub use subscriber::{Stream, Subscriber, stream, stream_of};
+
+pub(crate) use log::PARTS;

@@ -51,7 +51,12 @@ struct Full;
 
 /// Both ends of one stream.
 pub fn stream() -> (Subscriber, Stream) {
-    let (sender, receiver) = mpsc::channel(QUEUE);
+    stream_of(QUEUE)
+}
+
+/// The same for so many events that may be on their way.
+pub fn stream_of(queue: usize) -> (Subscriber, Stream) {
+    let (sender, receiver) = mpsc::channel(queue);
     let lags = Arc::new(AtomicBool::new(false));
     let over = Arc::new(AtomicBool::new(false));
     let bytes = Arc::new(AtomicUsize::new(0));
@@ -73,6 +78,11 @@ pub fn stream() -> (Subscriber, Stream) {
 
 /// One event in the form of the stream.
 pub(super) fn message(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
+    message_at(name, id.map(|id| id.to_string()).as_deref(), data)
+}
+
+/// The same with an id that is no number.
+pub(super) fn message_at(name: &str, id: Option<&str>, data: &impl Serialize) -> Bytes {
     // JSON on one line has no line end in it, so one `data` line is enough.
     let data = fit_to_see(data);
     match id {
@@ -123,6 +133,11 @@ impl Subscriber {
         };
         self.bytes.fetch_sub(event.len(), Ordering::AcqRel);
         sent
+    }
+
+    /// Whether this many more events fit.
+    pub(super) fn has_room(&self, count: usize) -> bool {
+        self.queue.capacity() > count && self.bytes.load(Ordering::Acquire) < MOST_BYTES
     }
 
     /// Waits until it has read everything; whether it did in time.

@@ -29,7 +29,8 @@ use crate::notify::Way;
 use layers::Layers;
 pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, seen_from};
-use value::{flag, list, reservations, rule, say, span, way};
+use teamster_studio::server::Endpoint;
+use value::{endpoint, flag, list, reservations, rule, say, span, way};
 
 /// A setting's name in files and the variable that overrides it.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +100,15 @@ const NOTIFY: Key = Key {
     name: "notify",
     variable: env_vars::NOTIFY,
 };
-const KEYS: [Key; 15] = [
+const STUDIO_OTLP: Key = Key {
+    name: "studio.otlp",
+    variable: env_vars::STUDIO_OTLP,
+};
+const STUDIO_OTLP_EVERY: Key = Key {
+    name: "studio.otlp_every",
+    variable: env_vars::STUDIO_OTLP_EVERY,
+};
+const KEYS: [Key; 17] = [
     CLAIM_LEASE,
     RESERVATIONS,
     NOTIFY,
@@ -115,10 +124,13 @@ const KEYS: [Key; 15] = [
     WORKTREE_SETUP,
     WORKTREE_SETUP_LIMIT,
     WORKTREE_LINK,
+    STUDIO_OTLP,
+    STUDIO_OTLP_EVERY,
 ];
 
 /// `npm ci` and the like take minutes.
 const SETUP_LIMIT: Duration = Duration::from_secs(10 * 60);
+const OTLP_EVERY: Duration = Duration::from_secs(15);
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,6 +228,10 @@ pub struct Config {
     pub worktree_setup_limit: Setting<Duration>,
     /// and folders of the project that are linked into it.
     pub worktree_link: Setting<Vec<String>>,
+    /// Where Studio sends its figures; `None` when it does not,
+    pub studio_otlp: Setting<Option<Endpoint>>,
+    /// and how often.
+    pub studio_otlp_every: Setting<Duration>,
     /// Providers that were named in the files.
     pub providers: Vec<ProviderSetting>,
     /// Roles that were named in the files.
@@ -258,6 +274,8 @@ impl Config {
             worktree_setup: layers.find(WORKTREE_SETUP, Vec::new(), list),
             worktree_setup_limit: layers.find(WORKTREE_SETUP_LIMIT, SETUP_LIMIT, span),
             worktree_link: layers.find(WORKTREE_LINK, Vec::new(), list),
+            studio_otlp: layers.find(STUDIO_OTLP, None, endpoint),
+            studio_otlp_every: layers.find(STUDIO_OTLP_EVERY, OTLP_EVERY, span),
             providers,
             roles,
             project_file: layers.project.bytes,
@@ -348,6 +366,11 @@ impl Config {
             row(WORKTREE_SETUP, &self.worktree_setup, list),
             row(WORKTREE_SETUP_LIMIT, &self.worktree_setup_limit, span),
             row(WORKTREE_LINK, &self.worktree_link, list),
+            row(STUDIO_OTLP, &self.studio_otlp, |value| match value {
+                Some(endpoint) => json!(endpoint.to_string()),
+                None => json!("off"),
+            }),
+            row(STUDIO_OTLP_EVERY, &self.studio_otlp_every, span),
         ]
     }
 }

@@ -7,6 +7,8 @@ use teamster_types::paths::Reservations;
 use teamster_types::time::parse_span;
 
 use super::file::{Raw, list_of};
+use teamster_studio::server::Endpoint;
+
 use crate::notify::Way;
 
 pub(super) fn reservations(raw: &Raw) -> Result<Reservations, &'static str> {
@@ -23,6 +25,14 @@ pub(super) fn way(raw: &Raw) -> Result<Way, &'static str> {
         _ => None,
     };
     word.ok_or("\"bell\", \"desktop\" or \"off\"")
+}
+
+pub(super) fn endpoint(raw: &Raw) -> Result<Option<Endpoint>, &'static str> {
+    match raw {
+        Raw::Text(text) if text == "off" => Ok(None),
+        Raw::Text(text) => Endpoint::parse(text).map(Some),
+        _ => Endpoint::parse("").map(Some),
+    }
 }
 
 pub(super) fn span(raw: &Raw) -> Result<Duration, &'static str> {

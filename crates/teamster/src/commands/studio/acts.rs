@@ -8,10 +8,11 @@ use teamster_studio::api::{
     Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,
     Stopping, WorkerEnd, Zombie, Zombies,
 };
-use teamster_studio::{Hands, Refused, TaskWork};
+use teamster_studio::{FollowLog, Hands, Refused, TaskWork};
 use teamster_types::{TaskId, TeamName, WorkerName};
 use teamster_workers::shutdown::{End, How};
 
+use super::follow::Following;
 use super::{changes, log};
 use crate::commands::shutdown::{Asked, end_workers};
 use crate::commands::worker::{Named, WorkerArg};
@@ -168,6 +169,17 @@ impl Hands for Acts {
         let context = context()?;
         let named = named(&context, team, worker)?;
         Ok(log::read(&named, task, after)?)
+    }
+
+    fn follow_log(
+        &self,
+        team: &TeamName,
+        worker: &str,
+        task: Option<&TaskId>,
+        after: Option<&str>,
+    ) -> Result<Box<dyn FollowLog>, Refused> {
+        let named = named(&context()?, team, worker)?;
+        Ok(Box::new(Following::new(named, task, after)))
     }
 
     fn changes(&self, team: &TeamName) -> Result<Changes, Refused> {

@@ -3,12 +3,13 @@
 use teamster_fs::layout;
 use teamster_studio::api::{Log, LogLine};
 use teamster_types::TaskId;
+use teamster_types::redact::redact;
 
 use crate::commands::worker::{Named, logs};
 use crate::error::Result;
 
 /// How much of a log is passed on at once, in bytes.
-const PAGE: u64 = 256 * 1024;
+pub(super) const PAGE: u64 = 256 * 1024;
 /// The longest line that is passed on, in characters.
 const LONGEST_LINE: usize = 8 * 1024;
 
@@ -30,12 +31,7 @@ pub(super) fn read(named: &Named, task: Option<&TaskId>, after: u64) -> Result<L
     let bytes = bytes.map(|(bytes, _)| bytes).unwrap_or_default();
     let whole = bytes.iter().rposition(|byte| *byte == b'\n');
     let whole = &bytes[..whole.map_or(0, |place| place + 1)];
-    let skipped = if begin > from {
-        // It begins in the middle of a line.
-        whole.iter().position(|byte| *byte == b'\n')
-    } else {
-        None
-    };
+    let skipped = if begin > from { middle(whole) } else { None };
     let shown = &whole[skipped.map_or(0, |place| place + 1)..];
     let lines = String::from_utf8_lossy(shown);
     Ok(Log {
@@ -47,11 +43,28 @@ pub(super) fn read(named: &Named, task: Option<&TaskId>, after: u64) -> Result<L
     })
 }
 
-fn line(text: &str) -> Option<LogLine> {
+pub(super) fn line(text: &str) -> Option<LogLine> {
     let said = logs::said(text, false);
     (!said.says_nothing()).then(|| LogLine {
         ts: Some(said.ts).filter(|ts| !ts.is_empty()),
         from: said.from,
-        text: said.text.chars().take(LONGEST_LINE).collect(),
+        // Redacted before it is cut: half a secret is no longer seen as one.
+        text: shortened(&redact(&said.text)),
     })
+}
+
+/// Where the first line ends that is there only from its middle on; `None` when nothing comes behind it: then its end
+/// is better than nothing.
+pub(super) fn middle(bytes: &[u8]) -> Option<usize> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    (end + 1 < bytes.len()).then_some(end)
+}
+
+/// What is cut off is counted: whoever reads it must know that there is more.
+fn shortened(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(LONGEST_LINE) else {
+        return text.to_owned();
+    };
+    let more = text[end..].chars().count();
+    format!("{}… (+{more})", &text[..end])
 }

@@ -2,6 +2,7 @@
 
 mod acts;
 mod changes;
+mod follow;
 mod log;
 mod memory;
 mod opened;

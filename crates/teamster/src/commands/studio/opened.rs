@@ -9,11 +9,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_store::{Clock, FileStore, SystemClock};
 use teamster_studio::keys::Keys;
-use teamster_studio::server::{self, Studio as Server};
+use teamster_studio::server::{self, Otlp, Studio as Server};
 use teamster_studio::watch::{Hub, Settings};
 
 use super::acts::Acts;
 use super::memory;
+use crate::config::Source;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -58,6 +59,7 @@ impl Opened {
                 port,
                 version: env!("CARGO_PKG_VERSION"),
                 started_at: SystemClock.now(),
+                otlp: otlp(context),
             },
             listener,
         })
@@ -84,6 +86,28 @@ impl Opened {
             CommandError::new(ErrorKind::Failed, format!("the server ended: {error}"))
         })
     }
+}
+
+/// Where figures are sent to, if the user wants that.
+fn otlp(context: &Context) -> Option<Otlp> {
+    let setting = &context.config.studio_otlp;
+    let endpoint = setting.value.clone()?;
+    // What comes with a project must not send anything away.
+    if let Source::Project(file, _) = &setting.source
+        && !endpoint.is_loopback()
+    {
+        context.out.remark(&format!(
+            "no figures are sent to {endpoint}: {} comes with the project; put studio.otlp into your own settings",
+            file.display()
+        ));
+        return None;
+    }
+    let out = context.out;
+    Some(Otlp {
+        endpoint,
+        every: context.config.studio_otlp_every.value,
+        tell: Arc::new(move |text| out.remark(text)),
+    })
 }
 
 #[allow(
