@@ -826,6 +826,20 @@ export interface Diff {
   cut: boolean;
 }
 
+/** What the run of a team has found out on its way. Empty when the session of its project is another team's. */
+export interface Findings {
+  /** By the names of their files. */
+  findings: Array<Finding>;
+}
+
+/** One of them. */
+export interface Finding {
+  /** The name of its file. */
+  name: string;
+  /** What it says, as Markdown. */
+  text: string;
+}
+
 /** What is over but still there. */
 export interface Zombies {
   /** All of it. */
@@ -1025,6 +1039,7 @@ export const routes = {
   log: { method: "GET", path: "/api/v1/teams/{team}/workers/{worker}/log" },
   changes: { method: "GET", path: "/api/v1/teams/{team}/changes" },
   diff: { method: "GET", path: "/api/v1/teams/{team}/changes/{branch}" },
+  findings: { method: "GET", path: "/api/v1/teams/{team}/findings" },
   zombies: { method: "GET", path: "/api/v1/zombies" },
   events: { method: "GET", path: "/api/v1/events" },
   send: { method: "POST", path: "/api/v1/teams/{team}/messages" },

@@ -3,8 +3,8 @@
 use teamster_types::{TaskId, TeamName};
 
 use crate::api::{
-    Answered, ApprovalAnswer, Changes, Diff, Log, Reaped, Refusal, RefusalReason, Sent, StopWish,
-    Stopping, Zombies,
+    Answered, ApprovalAnswer, Changes, Diff, Findings, Log, Reaped, Refusal, RefusalReason, Sent,
+    StopWish, Stopping, Zombies,
 };
 
 /// Why something was not done, in the words of the command line.
@@ -98,6 +98,9 @@ pub trait Hands: Send + Sync {
 
     /// What the branches of a team changed.
     fn changes(&self, team: &TeamName) -> Result<Changes, Refused>;
+
+    /// What the run of a team has found out on its way.
+    fn findings(&self, team: &TeamName) -> Result<Findings, Refused>;
 
     /// What one branch changed, as text.
     fn diff(&self, team: &TeamName, branch: &str, path: Option<&str>) -> Result<Diff, Refused>;

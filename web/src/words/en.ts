@@ -275,6 +275,7 @@ export const en = {
   "approval.noChecks": "Nothing was run to verify the work.",
   "approval.base": "on the base",
   "approval.notCharged": "failed on the base already",
+  "approval.findings": "Findings",
   "approval.merges": "Merges and conflicts",
   "approval.noMerges": "Nothing was merged yet.",
   "approval.diff": "Changes from the base",

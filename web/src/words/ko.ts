@@ -277,6 +277,7 @@ export const ko: Record<Key, string> = {
   "approval.noChecks": "결과를 검증한 명령이 없습니다.",
   "approval.base": "기준 커밋에서",
   "approval.notCharged": "기준 커밋에서 이미 실패",
+  "approval.findings": "알아낸 것",
   "approval.merges": "병합과 충돌",
   "approval.noMerges": "아직 병합된 것이 없습니다.",
   "approval.diff": "기준에서 바뀐 것",

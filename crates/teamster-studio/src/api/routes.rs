@@ -4,8 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use teamster_view::model::{Overview, Patch, TeamView, Timeline};
 
 use super::types::{
-    Answered, ApprovalAnswer, Changes, Diff, Gone, Hello, Journal, Lagging, Log, Messages,
-    NewMessage, ReapWish, Reaped, Sent, Server, StopWish, Stopping, TaskDetail, Zombies,
+    Answered, ApprovalAnswer, Changes, Diff, Findings, Gone, Hello, Journal, Lagging, Log,
+    Messages, NewMessage, ReapWish, Reaped, Sent, Server, StopWish, Stopping, TaskDetail, Zombies,
 };
 
 /// How a route is called.
@@ -218,6 +218,13 @@ pub const ROUTES: &[Route] = &[
             about: "only of this file",
         }],
         of::<Diff>,
+    ),
+    get(
+        "/api/v1/teams/{team}/findings",
+        "findings",
+        "What the run of a team has found out on its way",
+        &[],
+        of::<Findings>,
     ),
     get(
         "/api/v1/zombies",

@@ -150,6 +150,22 @@ pub struct Changes {
     pub problem: Option<String>,
 }
 
+/// What the run of a team has found out on its way. Empty when the session of its project is another team's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Findings {
+    /// By the names of their files.
+    pub findings: Vec<Finding>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// The name of its file.
+    pub name: String,
+    /// What it says, as Markdown.
+    pub text: String,
+}
+
 /// What a branch changed, as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Diff {

@@ -117,6 +117,13 @@ pub(super) async fn changes(
     answered(move || studio.hands.changes(&named(&key)?)).await
 }
 
+pub(super) async fn findings(
+    State(studio): State<Arc<Studio>>,
+    Path(key): Path<String>,
+) -> Response<Body> {
+    answered(move || studio.hands.findings(&named(&key)?)).await
+}
+
 pub(super) async fn diff(
     State(studio): State<Arc<Studio>>,
     Path((key, branch)): Path<(String, String)>,

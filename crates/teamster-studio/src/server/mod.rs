@@ -88,6 +88,7 @@ fn handler(id: &str, method: Method) -> MethodRouter<Arc<Studio>> {
         (Method::Get, "log") => get(commands::log),
         (Method::Get, "changes") => get(commands::changes),
         (Method::Get, "diff") => get(commands::diff),
+        (Method::Get, "findings") => get(commands::findings),
         (Method::Get, "zombies") => get(commands::zombies),
         (Method::Get, "events") => get(stream::events),
         (Method::Get, "openapi") => get(answers::openapi),

@@ -5,14 +5,14 @@ use std::time::Duration;
 use teamster_claude::zombies;
 use teamster_run::story::Answer;
 use teamster_studio::api::{
-    Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,
-    Stopping, WorkerEnd, Zombie, Zombies,
+    Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Findings, Log, Reaped, ReapedOne, Sent,
+    StopWish, Stopping, WorkerEnd, Zombie, Zombies,
 };
 use teamster_studio::{Hands, Refused};
 use teamster_types::{TaskId, TeamName, WorkerName};
 use teamster_workers::shutdown::{End, How};
 
-use super::{changes, log};
+use super::{changes, findings, log};
 use crate::commands::shutdown::{Asked, end_workers};
 use crate::commands::worker::{Named, WorkerArg};
 use crate::commands::{gate, message, zombies as left_over};
@@ -172,6 +172,10 @@ impl Hands for Acts {
 
     fn changes(&self, team: &TeamName) -> Result<Changes, Refused> {
         changes::list(&context()?, team)
+    }
+
+    fn findings(&self, team: &TeamName) -> Result<Findings, Refused> {
+        findings::list(&context()?, team)
     }
 
     fn diff(&self, team: &TeamName, branch: &str, path: Option<&str>) -> Result<Diff, Refused> {

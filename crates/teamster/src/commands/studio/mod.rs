@@ -2,6 +2,7 @@
 
 mod acts;
 mod changes;
+mod findings;
 mod log;
 mod memory;
 
