@@ -77,9 +77,13 @@ test("a run is seen from its first moment to the gate, approved in the page, and
   // Its checks: on the base the first one failed, on the merged work it passed, with what it printed.
   const checks = await page.locator("summary").allTextContents();
   expect(checks.filter((line) => line.includes("sh test.sh") && /failed.*on the base/.test(line))).toHaveLength(1);
-  const passed = page.locator("details", { hasText: "sh test.sh" }).filter({ hasNotText: "on the base" });
+  const passed = page.locator("details", { hasText: "sh test.sh" }).filter({ hasNotText: /on the base|\.md/ });
   await passed.locator("summary").click();
   await passed.getByText("all sums are right").waitFor();
+  // What the run found out on its way, as in the terminal.
+  const finding = page.locator("details", { hasText: "reviewing-001.md" });
+  await finding.locator("summary").click();
+  await finding.getByText("What the checks say").waitFor();
   await page.getByRole("link", { name: "Open the diff" }).click();
   await page.getByText("echo $(($1 * $2))").waitFor();
   await page.keyboard.press("6");

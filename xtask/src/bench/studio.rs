@@ -114,9 +114,10 @@ fn large_team(size: Size, events: usize) -> Result<Place> {
         match seq % 10 {
             0 => {
                 event["type"] = json!("usage");
-                let usage =
-                    json!({ "input": 1200, "cachedInput": 300, "cacheWrite": 0, "output": 80 });
-                event["data"] = json!({ "usage": usage, "costUsd": 0.01, "atLeast": false });
+                event["data"] = json!({
+                    "provider": "scripted", "model": null, "tokensIn": 1200, "tokensOut": 80, "cachedIn": 300,
+                    "cacheWrite": 0, "reasoning": 0, "usd": 0.01, "atLeast": false,
+                });
             }
             5 => {
                 event["type"] = json!("message.sent");

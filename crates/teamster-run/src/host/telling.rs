@@ -84,7 +84,10 @@ impl Host<'_> {
         let events = self.all_events();
         let tasks = self.tasks().unwrap_or_default();
         let mut input = input_from(&self.team, &events, &tasks);
+        // The session of the project may be another team's, and so are its findings then.
         if let Ok(Some(party)) = Party::find(self.parts.project)
+            && let Ok(Some(session)) = party.session()
+            && session.team == self.team.as_str()
             && let Ok(findings) = party.finding_texts()
         {
             input.findings = findings;
