@@ -15,6 +15,7 @@ pub const LINE_LIMIT: usize = 8 * 1024;
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     /// Grows by one for each event of a team.
+    #[serde(deserialize_with = "position")]
     pub seq: u64,
     /// Unique among all teams.
     pub id: String,
@@ -154,6 +155,18 @@ pub fn apply(task: Option<Task>, id: &TaskId, data: &Object) -> Result<Option<Ta
         apply_patch(&mut raw, other);
     }
     Task::from_object(id, raw).map(Some)
+}
+
+/// The largest position: JSON of other languages has no larger whole numbers. No team gets there.
+const LARGEST: u64 = (1 << 53) - 1;
+
+fn position<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let seq = u64::deserialize(from)?;
+    if seq > LARGEST {
+        let error = format!("{seq} is no position of a journal");
+        return Err(serde::de::Error::custom(error));
+    }
+    Ok(seq)
 }
 
 #[cfg(test)]

@@ -222,6 +222,9 @@ fn tail_of(team: &Dir, files: &Files) -> Result<Tail> {
             }
             if pending.is_empty() || event.more {
                 pending.push(event);
+            } else if pending.iter().any(|later| later.seq <= event.seq) {
+                // A line that another program wrote behind ours: positions would be given a second time after it.
+                pending = vec![event];
             } else {
                 break;
             }
