@@ -53,7 +53,7 @@ fn every_task_of_a_run_shows_its_own_work_before_and_after_it_has_landed() {
         "Resolve",
         "Fix what",
     ]
-    .map(|begin| named(begin))
+    .map(named)
     .into();
     let at_gate: Vec<_> = all.iter().map(|id| shown(id)).collect();
     let expected = [
