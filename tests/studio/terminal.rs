@@ -162,6 +162,8 @@ fn hostile_texts_leave_the_screen_whole() {
     project.task("\u{1b}[2J\u{1b}[10;10Hgotcha\u{202e} <img onerror=x>", &[]);
     let mut terminal = Terminal::start(&project, &["top"]);
     terminal.wait_for("gotcha <img onerror=x>");
+    // The last line is drawn last.
+    terminal.wait_for("q quit");
     let lines = terminal.lines();
     assert!(lines[0].starts_with("fix-auth"), "{lines:?}");
     assert!(lines[23].starts_with("q quit"), "{lines:?}");
