@@ -232,6 +232,25 @@ fn a_torn_last_line_of_the_journal_is_cut_off() {
 }
 
 #[test]
+fn no_position_is_given_twice_after_a_line_that_another_program_wrote() {
+    let crew = Crew::new("foreign-line");
+    crew.create("first");
+    let journal = crew.in_team("events.jsonl");
+    let whole = std::fs::read_to_string(&journal).unwrap();
+    let first = whole.lines().next().unwrap();
+    assert!(first.contains("\"seq\":1,"));
+    for seq in ["1", "18446744073709551615"] {
+        let foreign = first.replacen("\"seq\":1,", &format!("\"seq\":{seq},"), 1);
+        std::fs::write(&journal, format!("{whole}{foreign}\n")).unwrap();
+        assert_eq!(crew.store.position(&crew.team).unwrap(), 2, "after {seq}");
+        crew.create("second");
+        assert_eq!(crew.store.position(&crew.team).unwrap(), 3, "after {seq}");
+        let last = crew.store.last_events(&crew.team, 1).unwrap().events;
+        assert_eq!((last[0].seq, last[0].kind.as_str()), (3, "task.created"));
+    }
+}
+
+#[test]
 fn a_commit_of_several_events_counts_only_with_its_last_one() {
     let crew = Crew::new("torn-commit");
     let plan = [0, 1, 2].map(|_| teamster_store::PlannedTask {
