@@ -23,7 +23,7 @@ const words = en as Record<string, string>;
 export function factsOf(view: TeamView): Facts {
   const { progress, run, cost } = view;
   const least = cost.total.atLeast ? "≥ " : "";
-  const usd = cost.total.costUsd === null ? "" : ` · ${least}${money(cost.total.costUsd)}`;
+  const usd = cost.total.costUsd === null ? "" : ` · ${cost.total.costAtLeast ? "≥ " : ""}${money(cost.total.costUsd)}`;
   return {
     seq: view.seq,
     name: view.name,
@@ -31,7 +31,7 @@ export function factsOf(view: TeamView): Facts {
     stage: run ? (words[`stage.${run.finished ? "end" : run.stage}`] ?? null) : null,
     spent: cost.total.reports === 0 ? "–" : `${least}${short(cost.total.tokens)}${usd}`,
     tasks: view.tasks.map(({ id, subject, owner, state }) => `#${id} ${subject} ${owner ?? ""} ${words[`state.${state}`]}`),
-    workers: view.workers.map(({ name, verdict, currentTaskId }) => `${name} ${words[`verdict.${verdict}`]} ${currentTaskId ?? ""}`.trim()),
+    workers: view.workers.map(({ name, verdict, status, currentTaskId }) => `${name} ${words[`verdict.${verdict === "unknown" && status === "stopped" ? status : verdict}`]} ${currentTaskId ?? ""}`.trim()),
     messages: view.messageCount,
   };
 }

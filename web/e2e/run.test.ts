@@ -83,7 +83,7 @@ test("a run is seen from its first moment to the gate, approved in the page, and
   // What the run found out on its way, as in the terminal.
   const finding = page.locator("details", { hasText: "reviewing-001.md" });
   await finding.locator("summary").click();
-  await finding.getByText("What the checks say").waitFor();
+  await finding.locator("pre").getByText("What the checks say").waitFor();
   await page.getByRole("link", { name: "Open the diff" }).click();
   await page.getByText("echo $(($1 * $2))").waitFor();
   await page.keyboard.press("6");

@@ -97,6 +97,7 @@ describe("every view shows what the server knows", () => {
   test("log: what the agent prints, and a line of a megabyte does no harm", async () => {
     await show("log?worker=linus");
     await page.getByText(/watching/).first().waitFor();
+    await page.getByRole("button", { name: "Raw" }).click();
     await page.getByRole("button", { name: /more characters/ }).waitFor();
     expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
     await page.getByRole("button", { name: /more characters/ }).click();

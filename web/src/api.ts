@@ -872,8 +872,10 @@ export interface LogLine {
   ts: string | null;
   /** Who: `agent`, `stderr`, `teamster`, … */
   from: string;
-  /** What, as text. */
+  /** What, as people read it; empty where the agent only talks to itself. */
   text: string;
+  /** The same as it was sent, where that is something else. */
+  raw: string | null;
 }
 
 /** What the branches of a team changed. */

@@ -86,6 +86,13 @@ impl AgentEvent {
     /// For a person who reads along; nothing where there is nothing to read. `None`: only the line itself tells.
     pub fn shown(&self) -> Option<String> {
         Some(match self {
+            // A program that has no session says by its first line that it is there; and what something costs is shown
+            // elsewhere, in sums.
+            Self::Started {
+                session: None,
+                model: None,
+            }
+            | Self::Usage(_) => String::new(),
             Self::Started { session, model } => {
                 let about = [session, model].into_iter().flatten().cloned();
                 format!("begins ({})", about.collect::<Vec<_>>().join(", "))
@@ -99,8 +106,6 @@ impl AgentEvent {
                 let paths = paths.iter().map(|path| path.display().to_string());
                 format!("changed {}", paths.collect::<Vec<_>>().join(", "))
             }
-            // What it costs is shown elsewhere, in sums.
-            Self::Usage(_) => String::new(),
             Self::PermissionAsked {
                 tool,
                 detail,

@@ -43,6 +43,24 @@ const browser: World = {
   random: () => Math.random(),
 };
 
+/** A tab that is unseen for so long gives its connections back, in milliseconds: a browser has six of them for all. */
+export const UNSEEN = 10_000;
+
+/** Lets a stream rest while nobody looks; what is answered ends that. */
+export function restUnseen(stream: { rest: () => void; wake: () => void }): () => void {
+  let resting: ReturnType<typeof setTimeout> | undefined;
+  const seen = () => {
+    clearTimeout(resting);
+    if (document.hidden) resting = setTimeout(() => stream.rest(), UNSEEN);
+    else stream.wake();
+  };
+  document.addEventListener("visibilitychange", seen);
+  return () => {
+    clearTimeout(resting);
+    document.removeEventListener("visibilitychange", seen);
+  };
+}
+
 /** One stream. */
 export class Stream {
   /** The id of the last event that the listener got. */

@@ -240,6 +240,8 @@ export const en = {
   "log.none.text": "What this worker's agent prints while it works on a task appears here as it happens.",
   "log.noWorkers": "No workers, so no logs",
   "log.cut": "Earlier lines were left out; the whole log is in the project.",
+  "log.raw": "Raw",
+  "log.raw.about": "As the agent sent it, with what it only says to itself",
   "log.hidden": "{count} more characters",
   "log.lines": "{count} lines",
   "log.whole": "Whole line",

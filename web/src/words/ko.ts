@@ -242,6 +242,8 @@ export const ko: Record<Key, string> = {
   "log.none.text": "이 작업자의 에이전트가 작업하면서 출력하는 내용이 바로 여기에 나타납니다.",
   "log.noWorkers": "작업자가 없어 로그도 없습니다",
   "log.cut": "앞부분은 생략되었습니다. 전체 로그는 프로젝트에 있습니다.",
+  "log.raw": "원본",
+  "log.raw.about": "에이전트가 보낸 그대로, 내부 메시지까지",
   "log.hidden": "{count}자 더 있음",
   "log.lines": "{count}줄",
   "log.whole": "줄 전체",

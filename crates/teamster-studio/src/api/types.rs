@@ -95,8 +95,10 @@ pub struct LogLine {
     pub ts: Option<String>,
     /// Who: `agent`, `stderr`, `teamster`, …
     pub from: String,
-    /// What, as text.
+    /// What, as people read it; empty where the agent only talks to itself.
     pub text: String,
+    /// The same as it was sent, where that is something else.
+    pub raw: Option<String>,
 }
 
 /// What an agent sent while it worked on a task.

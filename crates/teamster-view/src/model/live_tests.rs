@@ -228,7 +228,7 @@ fn what_agents_do_leaves_the_tasks_as_they_are() {
         live.read_on(&store).unwrap();
     }
     let before = live.view().clone();
-    let usage = NewEvent::new("usage", "ann").with("usage", json!({ "input": 7 }));
+    let usage = NewEvent::new("usage", "ann").with("tokensIn", 7);
     let agent = NewEvent::new("agent.event", "ann").with("what", "tool");
     for event in [agent, usage] {
         store.record(&team, event).unwrap();

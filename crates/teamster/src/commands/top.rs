@@ -231,6 +231,7 @@ fn log_lines(context: &Context, seen: &Seen, worker: usize) -> Vec<LogLine> {
         .ok()
         .and_then(|team| log_of(context, &team, &worker.name).ok());
     let mut lines = log.map(|log| log.lines).unwrap_or_default();
+    lines.retain(|line| !line.text.is_empty());
     lines.drain(..lines.len().saturating_sub(LOG_LINES));
     lines
 }

@@ -139,10 +139,7 @@ impl Following {
         let part = LogPart {
             task_id: Some(now.task.clone()),
             tasks,
-            lines: String::from_utf8_lossy(bytes)
-                .lines()
-                .filter_map(line)
-                .collect(),
+            lines: String::from_utf8_lossy(bytes).lines().map(line).collect(),
             begins,
             cut,
         };

@@ -35,7 +35,7 @@ pub(super) fn read(named: &Named, task: Option<&TaskId>, after: u64) -> Result<L
     let shown = &whole[skipped.map_or(0, |place| place + 1)..];
     let lines = String::from_utf8_lossy(shown);
     Ok(Log {
-        lines: lines.lines().filter_map(line).collect(),
+        lines: lines.lines().map(line).collect(),
         next: begin + whole.len() as u64,
         cut: begin > from || after > size,
         task_id: Some(task),
@@ -43,14 +43,16 @@ pub(super) fn read(named: &Named, task: Option<&TaskId>, after: u64) -> Result<L
     })
 }
 
-pub(super) fn line(text: &str) -> Option<LogLine> {
-    let said = logs::said(text, false);
-    (!said.says_nothing()).then(|| LogLine {
+pub(super) fn line(text: &str) -> LogLine {
+    let (said, raw) = (logs::said(text, false), logs::said(text, true));
+    // Redacted before it is cut: half a secret is no longer seen as one.
+    let fit = |text: &str| shortened(&redact(text));
+    LogLine {
         ts: Some(said.ts).filter(|ts| !ts.is_empty()),
         from: said.from,
-        // Redacted before it is cut: half a secret is no longer seen as one.
-        text: shortened(&redact(&said.text)),
-    })
+        raw: (raw.text != said.text).then(|| fit(&raw.text)),
+        text: fit(&said.text),
+    }
 }
 
 /// Where the first line ends that is there only from its middle on; `None` when nothing comes behind it: then its end
