@@ -20,6 +20,11 @@ use crate::watch::{Change, Watch};
 const POLL: Duration = Duration::from_millis(500);
 /// and one that another program made inside a task file, which shows only in that file.
 const SLOW_POLL: Duration = Duration::from_secs(5);
+/// Hearts beat every five seconds, and a hundred of them must not keep anybody busy: they are looked at this often.
+const BEATS: Duration = Duration::from_millis(250);
+/// Files change shortly before and shortly after the event that tells of them. What has no event in this time is another
+/// program's.
+const SETTLING: Duration = Duration::from_millis(30);
 
 pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {
     let project = store.team(team)?.project().map(str::to_owned);
@@ -42,10 +47,14 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
         notices,
         watcher: watcher.ok(),
         beats: HashMap::new(),
+        beats_seen: Instant::now(),
         folder: None,
         files: 0,
         files_seen: Instant::now(),
         rewritten: false,
+        told: None,
+        suspected: None,
+        unsure: false,
         watched_beats: false,
     };
     watching.begin()?;
@@ -88,12 +97,19 @@ struct FileWatch {
     notices: Receiver<Notice>,
     watcher: Option<notify::RecommendedWatcher>,
     beats: HashMap<WorkerName, Stamp>,
+    beats_seen: Instant,
     folder: Option<(Option<Stamp>, Option<Stamp>)>,
     /// What the stamps of all task files came to, and when they were last looked at.
     files: u64,
     files_seen: Instant,
     /// Whether a task file was written in place.
     rewritten: bool,
+    /// When an event was last seen,
+    told: Option<Instant>,
+    /// since when files have changed that no event tells of,
+    suspected: Option<Instant>,
+    /// and whether an event may have hidden such a change: then all is told anew at the next slow poll.
+    unsure: bool,
     watched_beats: bool,
 }
 
@@ -167,6 +183,34 @@ impl FileWatch {
         Ok(changed.into_iter().map(Change::Beat).collect())
     }
 
+    /// Whether another program changed something. Our own writers leave an event behind, so what is touched is held
+    /// against them first: reading every task again for each of their changes would take longer than the changes.
+    fn is_foreign(&mut self, is_touched: bool, has_events: bool) -> Result<bool> {
+        let now = Instant::now();
+        if has_events {
+            self.told = Some(now);
+        }
+        let is_ours = self.told.is_some_and(|told| now - told < SETTLING);
+        if is_ours {
+            self.unsure |= is_touched || self.suspected.take().is_some();
+        } else if is_touched {
+            self.suspected.get_or_insert(now);
+        }
+        let mut foreign = std::mem::take(&mut self.rewritten);
+        foreign |= self.suspected.is_some_and(|since| now - since >= SETTLING);
+        if self.files_seen.elapsed() >= SLOW_POLL {
+            self.files_seen = now;
+            let files = self.all_files()?;
+            let is_other = std::mem::replace(&mut self.files, files) != files;
+            foreign |= is_other || self.unsure;
+            self.unsure = false;
+        }
+        if foreign {
+            self.suspected = None;
+        }
+        Ok(foreign)
+    }
+
     fn look(&mut self) -> Result<Vec<Change>> {
         let page = self.places.read(&self.dir, self.seen + 1, 1_000)?;
         let mut changes: Vec<Change> = page
@@ -178,18 +222,15 @@ impl FileWatch {
             self.seen = last.seq;
         }
         let stamps = self.stamps()?;
-        let mut foreign = self.folder.as_ref() != Some(&stamps);
+        let is_touched = self.folder.as_ref() != Some(&stamps);
         self.folder = Some(stamps);
-        if self.files_seen.elapsed() >= SLOW_POLL {
-            self.files_seen = Instant::now();
-            let files = self.all_files()?;
-            foreign |= std::mem::replace(&mut self.files, files) != files;
-        }
-        // Our own writers leave an event behind; without one it was somebody else, or a writer of ours is at it just now.
-        if std::mem::take(&mut self.rewritten) || (foreign && changes.is_empty()) {
+        if self.is_foreign(is_touched, !changes.is_empty())? {
             changes.push(Change::Foreign);
         }
-        changes.extend(self.beat_changes()?);
+        if self.beats_seen.elapsed() >= BEATS {
+            self.beats_seen = Instant::now();
+            changes.extend(self.beat_changes()?);
+        }
         Ok(changes)
     }
 }
@@ -203,7 +244,11 @@ impl Watch for FileWatch {
             if !changes.is_empty() || left.is_zero() {
                 return Ok(changes);
             }
-            match self.notices.recv_timeout(left.min(POLL)) {
+            let suspected = self
+                .suspected
+                .map(|since| SETTLING.saturating_sub(since.elapsed()));
+            let pause = left.min(POLL).min(suspected.unwrap_or(POLL));
+            match self.notices.recv_timeout(pause) {
                 Ok(notice) => {
                     let all: Vec<Notice> = self.notices.try_iter().chain([notice]).collect();
                     self.rewritten |= all.contains(&Notice::Rewritten);
@@ -265,10 +310,14 @@ mod tests {
             notices,
             watcher: None,
             beats: HashMap::new(),
+            beats_seen: Instant::now(),
             folder: None,
             files: 0,
             files_seen: Instant::now(),
             rewritten: false,
+            told: None,
+            suspected: None,
+            unsure: false,
             watched_beats: false,
         };
         watch.begin().unwrap();
