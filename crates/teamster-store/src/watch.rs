@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use teamster_types::WorkerName;
 use teamster_types::event::Event;
+use teamster_types::{TaskId, WorkerName};
 
 use crate::error::Result;
 
@@ -14,6 +14,9 @@ pub enum Change {
     Event(Box<Event>),
     /// A worker's heartbeat was written or taken away.
     Beat(WorkerName),
+    /// The file of a task is not what it was some seconds ago, whoever wrote it: behind an event that told of it already,
+    /// or behind nothing.
+    Task(TaskId),
     /// Files changed without an event, as when a program that is not ours writes to them. A change of ours whose event
     /// is not readable yet may be told this way first: better one look too many than a change that nobody sees.
     Foreign,

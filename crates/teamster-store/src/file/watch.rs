@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use notify::event::{EventKind, ModifyKind};
 use notify::{RecursiveMode, Watcher};
 use teamster_fs::{Dir, Stamp, layout};
-use teamster_types::{TeamName, WorkerName};
+use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::pages::Places;
 use super::record::hash_of;
@@ -49,12 +49,12 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
         beats: HashMap::new(),
         beats_seen: Instant::now(),
         folder: None,
-        files: 0,
+        files: HashMap::new(),
+        config: None,
         files_seen: Instant::now(),
         rewritten: false,
         told: None,
         suspected: None,
-        unsure: false,
         watched_beats: false,
     };
     watching.begin()?;
@@ -99,17 +99,16 @@ struct FileWatch {
     beats: HashMap<WorkerName, Stamp>,
     beats_seen: Instant,
     folder: Option<(Option<Stamp>, Option<Stamp>)>,
-    /// What the stamps of all task files came to, and when they were last looked at.
-    files: u64,
+    /// What the stamps of all task files came to, and the registry's, when they were last looked at.
+    files: HashMap<TaskId, u64>,
+    config: Option<Stamp>,
     files_seen: Instant,
     /// Whether a task file was written in place.
     rewritten: bool,
     /// When an event was last seen,
     told: Option<Instant>,
-    /// since when files have changed that no event tells of,
+    /// and since when files have changed that no event tells of.
     suspected: Option<Instant>,
-    /// and whether an event may have hidden such a change: then all is told anew at the next slow poll.
-    unsure: bool,
     watched_beats: bool,
 }
 
@@ -124,24 +123,40 @@ impl FileWatch {
         self.beat_changes()?;
         self.folder = Some(self.stamps()?);
         self.files = self.all_files()?;
+        self.config = self.dir.stamp(layout::CONFIG)?;
         Ok(())
     }
 
-    /// All task files in one number that changes when any of them does.
-    fn all_files(&self) -> Result<u64> {
-        let mut sum = 0_u64;
+    /// All task files, each with a number that changes when the file does.
+    fn all_files(&self) -> Result<HashMap<TaskId, u64>> {
+        let mut all = HashMap::new();
         let Some(tasks) = &self.tasks else {
-            return Ok(sum);
+            return Ok(all);
         };
         for entry in tasks.entries()? {
-            if layout::task_of_file(&entry.name).is_some()
+            if let Some(id) = layout::task_of_file(&entry.name)
                 && let Some(stamp) = tasks.stamp(&entry.name)?
             {
-                let file = (&entry.name, stamp.inode, stamp.size, stamp.modified);
-                sum = sum.wrapping_add(hash_of(format!("{file:?}")));
+                let file = (stamp.inode, stamp.size, stamp.modified);
+                all.insert(id, hash_of(format!("{file:?}")));
             }
         }
-        Ok(sum)
+        Ok(all)
+    }
+
+    /// Tasks whose files are others than at the last slow poll. An event may have hidden that another program wrote one,
+    /// too; to look at these again costs little.
+    fn changed_files(&mut self) -> Result<Vec<Change>> {
+        let now = self.all_files()?;
+        let before = std::mem::take(&mut self.files);
+        let other = now
+            .iter()
+            .filter(|(id, file)| before.get(*id) != Some(*file));
+        let gone = before.keys().filter(|id| !now.contains_key(*id));
+        let mut ids: Vec<TaskId> = other.map(|(id, _)| id).chain(gone).cloned().collect();
+        ids.sort_unstable();
+        self.files = now;
+        Ok(ids.into_iter().map(Change::Task).collect())
     }
 
     fn stamps(&self) -> Result<(Option<Stamp>, Option<Stamp>)> {
@@ -185,30 +200,23 @@ impl FileWatch {
 
     /// Whether another program changed something. Our own writers leave an event behind, so what is touched is held
     /// against them first: reading every task again for each of their changes would take longer than the changes.
-    fn is_foreign(&mut self, is_touched: bool, has_events: bool) -> Result<bool> {
+    fn is_foreign(&mut self, is_touched: bool, has_events: bool) -> bool {
         let now = Instant::now();
         if has_events {
             self.told = Some(now);
         }
         let is_ours = self.told.is_some_and(|told| now - told < SETTLING);
         if is_ours {
-            self.unsure |= is_touched || self.suspected.take().is_some();
+            self.suspected = None;
         } else if is_touched {
             self.suspected.get_or_insert(now);
         }
         let mut foreign = std::mem::take(&mut self.rewritten);
         foreign |= self.suspected.is_some_and(|since| now - since >= SETTLING);
-        if self.files_seen.elapsed() >= SLOW_POLL {
-            self.files_seen = now;
-            let files = self.all_files()?;
-            let is_other = std::mem::replace(&mut self.files, files) != files;
-            foreign |= is_other || self.unsure;
-            self.unsure = false;
-        }
         if foreign {
             self.suspected = None;
         }
-        Ok(foreign)
+        foreign
     }
 
     fn look(&mut self) -> Result<Vec<Change>> {
@@ -224,7 +232,14 @@ impl FileWatch {
         let stamps = self.stamps()?;
         let is_touched = self.folder.as_ref() != Some(&stamps);
         self.folder = Some(stamps);
-        if self.is_foreign(is_touched, !changes.is_empty())? {
+        let mut is_foreign = self.is_foreign(is_touched, !changes.is_empty());
+        if self.files_seen.elapsed() >= SLOW_POLL {
+            self.files_seen = Instant::now();
+            changes.extend(self.changed_files()?);
+            let config = self.dir.stamp(layout::CONFIG)?;
+            is_foreign |= std::mem::replace(&mut self.config, config) != config;
+        }
+        if is_foreign {
             changes.push(Change::Foreign);
         }
         if self.beats_seen.elapsed() >= BEATS {
@@ -312,12 +327,12 @@ mod tests {
             beats: HashMap::new(),
             beats_seen: Instant::now(),
             folder: None,
-            files: 0,
+            files: HashMap::new(),
+            config: None,
             files_seen: Instant::now(),
             rewritten: false,
             told: None,
             suspected: None,
-            unsure: false,
             watched_beats: false,
         };
         watch.begin().unwrap();

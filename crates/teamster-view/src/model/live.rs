@@ -25,7 +25,7 @@ use crate::teams::{self, TeamState};
 use crate::workers::{self, Workers};
 
 /// When more tasks than this changed at once, all are read together.
-const READ_ONE_BY_ONE: usize = 50;
+const READ_ONE_BY_ONE: usize = 300;
 
 /// One team as it is now. The present comes from the store, as everywhere; the journal adds what only it knows, and may
 /// be read bit by bit while the present is shown already.
@@ -152,6 +152,9 @@ impl LiveTeam {
                     gate |= event.kind.starts_with("approval.") || event.kind.starts_with("run.");
                 }
                 Change::Beat(_) => crew = true,
+                Change::Task(id) => {
+                    touched.insert(id.clone());
+                }
                 Change::Foreign => again = true,
             }
         }

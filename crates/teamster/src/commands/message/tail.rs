@@ -71,7 +71,7 @@ impl Tail {
             let may_be_mail = changes.iter().any(|change| match change {
                 Change::Event(event) => event.kind == "message.sent",
                 Change::Foreign => true,
-                Change::Beat(_) => false,
+                Change::Beat(_) | Change::Task(_) => false,
             });
             if may_be_mail {
                 for filed in in_order(read, &team)? {
