@@ -1,4 +1,4 @@
-// Pictures of a real team for the documents; a picture that shows nothing is an error.
+// Pictures of a real team, and of a real run at its gate, for the documents; a picture that shows nothing is an error.
 
 import { mkdirSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -6,32 +6,38 @@ import { fileURLToPath } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { browser, Place, visit } from "./kit";
-import { gate, run } from "./recorded";
+import { FILES, Run } from "./run";
 import { shop, TEAM } from "./shop";
 
 const FOLDER = resolve(dirname(fileURLToPath(import.meta.url)), "../../docs/screenshots");
 const VIEWS = ["teams", "team", "graph", "timeline", "log", "changes", "approval", "cost", "zombies"];
 const LARGE = { width: 1280, height: 720 };
 const SMALL = { width: 390, height: 844 };
+const AT_GATE = "mend-the-shop";
+const OF_RUN = ["approval", "changes"];
 let place: Place;
+let gated: Place;
+let running: Run;
 let chrome: Browser;
 
 beforeAll(async () => {
   place = new Place();
   await shop(place, true);
-  run(place, TEAM, [
-    { id: "1", subject: "Read the configuration loader" },
-    { id: "3", subject: "Fix the loader's type errors" },
-    { id: "4", subject: "Fix the store's type errors" },
-  ]);
-  gate(place, TEAM, "gate-1");
   await place.open();
+  gated = new Place();
+  await gated.git(FILES);
+  running = new Run(gated, AT_GATE);
+  running.go();
+  await running.gate();
+  await gated.open();
   chrome = await browser();
   mkdirSync(FOLDER, { recursive: true });
 });
 
 afterAll(async () => {
   await chrome?.close();
+  await running?.stop();
+  await gated?.end();
   await place?.end();
 });
 
@@ -58,10 +64,15 @@ async function colours(page: Page, picture: Buffer): Promise<{ count: number; co
 }
 
 async function take(views: string[], viewport: typeof LARGE, colorScheme: "light" | "dark", language: "en" | "ko"): Promise<void> {
-  const { page, errors } = await visit(chrome, place, { viewport, colorScheme, locale: language === "ko" ? "ko-KR" : "en-US" });
+  await takeFrom(place, TEAM, views.filter((view) => !OF_RUN.includes(view)), viewport, colorScheme, language);
+  await takeFrom(gated, AT_GATE, views.filter((view) => OF_RUN.includes(view)), viewport, colorScheme, language);
+}
+
+async function takeFrom(from: Place, team: string, views: string[], viewport: typeof LARGE, colorScheme: "light" | "dark", language: "en" | "ko"): Promise<void> {
+  const { page, errors } = await visit(chrome, from, { viewport, colorScheme, locale: language === "ko" ? "ko-KR" : "en-US" });
   const blank = await chrome.newPage();
   for (const view of views) {
-    const hash = view === "teams" ? "#/" : view === "zombies" ? "#/zombies" : `#/team/${TEAM}/${view}${view === "log" ? "?worker=grace&of=3" : view === "changes" ? "?branch=linus" : ""}`;
+    const hash = view === "teams" ? "#/" : view === "zombies" ? "#/zombies" : `#/team/${team}/${view}${view === "log" ? "?worker=grace&of=3" : ""}`;
     await page.evaluate((to) => {
       location.hash = to;
     }, hash);

@@ -18,10 +18,10 @@ use crate::api::{Gone, Hello};
 
 /// Ages change without an event; so often is looked without one.
 const TICK: Duration = Duration::from_secs(2);
-/// Views are made at most so often, and never for more than a fifth of the time: those of a large team take longer.
+/// Views are made at most so often, and never for more than a third of the time: those of a large team take longer.
 /// Events of the journal do not wait for them.
 const BETWEEN_VIEWS: Duration = Duration::from_millis(15);
-const TIMES_ITS_COST: u32 = 4;
+const TIMES_ITS_COST: u32 = 2;
 /// A connection that nothing is sent on looks dead to some proxies and browsers.
 const QUIET: Duration = Duration::from_secs(15);
 /// How long a first view waits for the journal to be read.
