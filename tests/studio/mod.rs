@@ -1,6 +1,7 @@
 //! Studio: the page's API, its door, its stream, and the terminal view, with the real binary.
 
 mod acting;
+mod attacked;
 mod demo;
 mod diffs;
 mod door;

@@ -65,6 +65,10 @@ impl Terminal {
         }
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn text(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
