@@ -86,15 +86,27 @@ pub(super) fn run(script: &str, what: &str) -> Result<()> {
     check_built_in()?;
     let chromium = chromium().map_err(|lack| anyhow::anyhow!("{what}: {lack}"))?;
     must(&mut cargo(["build", "--quiet", "--package", "teamster"]))?;
-    play(script, &chromium)
+    // Logs show where the program is, so a picture of one is made with a copy that lies where anybody's could.
+    let folder = std::env::temp_dir().join("teamster-pictures");
+    std::fs::create_dir_all(&folder)?;
+    let copy = folder.join("teamster");
+    std::fs::copy(built(), &copy)?;
+    let played = play(script, &chromium, &copy);
+    std::fs::remove_dir_all(&folder)?;
+    played
 }
 
-fn play(script: &str, chromium: &PathBuf) -> Result<()> {
+/// The binary that tests have built.
+fn built() -> PathBuf {
+    target().join("debug").join("teamster")
+}
+
+fn play(script: &str, chromium: &PathBuf, binary: &PathBuf) -> Result<()> {
     must(
         npm()
             .args(["run", "--silent", script])
             .env("CHROMIUM", chromium)
-            .env("TEAMSTER_BIN", target().join("debug").join("teamster")),
+            .env("TEAMSTER_BIN", binary),
     )
 }
 
@@ -109,7 +121,7 @@ pub(crate) fn step() -> Result<Option<Lack>> {
     // What the tests have built already is not built again; alone, this step builds it the same way.
     let tests = ["test", "--quiet", "--workspace", "--locked", "--no-run"];
     must(&mut cargo(tests))?;
-    play("e2e", &chromium)?;
+    play("e2e", &chromium, &built())?;
     Ok(None)
 }
 
