@@ -79,7 +79,7 @@ enum Command {
         /// Exit 1 where a row is beyond 1.5 times its limit
         #[arg(long)]
         check: bool,
-        /// Only these groups of rows (hooks, commands, store, workers, studio, browser); writes nothing
+        /// Only these groups of rows (hooks, commands, store, workers, host, studio, browser); writes nothing
         #[arg(long, value_name = "GROUP", value_delimiter = ',')]
         only: Vec<String>,
         /// Another limit for a row, to see that the check can fail; writes nothing
