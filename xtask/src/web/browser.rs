@@ -121,12 +121,7 @@ pub(crate) fn step() -> Result<Option<Lack>> {
     // What the tests have built already is not built again; alone, this step builds it the same way.
     let tests = ["test", "--quiet", "--workspace", "--locked", "--no-run"];
     must(&mut cargo(tests))?;
-    if let Err(error) = play("e2e", &chromium, &built()) {
-        // As with all other tests: once more by itself, and named. What fails twice has failed.
-        println!("  once more, because {error:#}");
-        play("e2e", &chromium, &built())?;
-        println!("FLAKY, to be mended: a test of the page, above");
-    }
+    play("e2e", &chromium, &built())?;
     Ok(None)
 }
 
