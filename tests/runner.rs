@@ -21,6 +21,7 @@ mod claude_install;
 mod cli;
 mod formats;
 mod hook;
+mod hostile;
 mod isolate;
 mod kit;
 mod party;

@@ -1,0 +1,1 @@
+//! The gate reads only what was typed after it was shown.

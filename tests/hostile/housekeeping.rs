@@ -1,0 +1,1 @@
+//! References, reports and logs that grow, leak or stand in the way.

@@ -1,0 +1,1 @@
+//! What of the caller and of others reaches an agent.

@@ -1,0 +1,1 @@
+//! Landing: what was shown is what lands, and a refused landing leaves everything as it was.

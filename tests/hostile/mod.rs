@@ -1,0 +1,12 @@
+//! The findings of the attack on the built binary: one module for each class of defects.
+
+mod checks;
+mod clocks_and_versions;
+mod gate_input;
+mod housekeeping;
+mod isolation;
+mod landing;
+mod merge_train;
+mod repositories;
+mod trust;
+mod worker_results;

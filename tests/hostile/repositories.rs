@@ -1,0 +1,1 @@
+//! Unusual repositories and unusual settings of git.

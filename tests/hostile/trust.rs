@@ -1,0 +1,1 @@
+//! Nothing that comes with a repository runs before a person accepted it.
