@@ -1,18 +1,27 @@
 //! Running a program to its end, within a time and with an output that both have a limit.
+//!
+//! Everything that the program itself has written is read, however busy the machine is: an answer that was lost would
+//! look like an empty one, and an empty answer of git means that nothing has changed. Only what it leaves behind is not
+//! waited for.
 
-use std::io::{self, Read};
+use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// How long the pipes of a program that has ended may stay open in the hands of what it started.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_micros(300);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+/// What is read at once. A pipe holds as much.
+const BUFFER: usize = 64 * 1024;
 
 /// How a program ended.
 #[derive(Debug)]
@@ -38,79 +47,132 @@ pub(crate) fn run(mut command: Command, patience: Duration, limit: u64) -> io::R
         .stderr(Stdio::piped())
         .process_group(0);
     let mut child = crate::spawn::spawn(&mut command)?;
-    let stdout = listen(child.stdout.take(), limit);
-    let stderr = listen(child.stderr.take(), limit);
-    let in_time = wait_until(&child, deadline);
+    let mut stdout = Pipe::new(child.stdout.take(), limit)?;
+    let mut stderr = Pipe::new(child.stderr.take(), limit)?;
+    let mut pause = FIRST_PAUSE;
+    let in_time = loop {
+        // Looked at first: what is read after its end is all that it has written.
+        let has_ended = has_ended(&child);
+        let is_news = stdout.read()? | stderr.read()?;
+        if has_ended {
+            break true;
+        }
+        if Instant::now() >= deadline {
+            break false;
+        }
+        pause = match is_news {
+            true => FIRST_PAUSE,
+            false => (pause * 3 / 2).min(LONGEST_PAUSE),
+        };
+        wait_for_news(&stdout, &stderr, pause);
+    };
     if !in_time {
         end_group(&child);
     }
-    let ends = Instant::now() + LAST_WORDS;
-    let mut heard = [receive(&stdout, ends), receive(&stderr, ends)];
-    if heard.iter().any(Option::is_none) {
-        // It has not been waited for yet, so that its number still means its own group and nobody else.
-        end_group(&child);
-        let ends = Instant::now() + LAST_WORDS;
-        for (place, pipe) in heard.iter_mut().zip([&stdout, &stderr]) {
-            if place.is_none() {
-                *place = receive(pipe, ends);
+    for is_last in [false, true] {
+        let until = Instant::now() + LAST_WORDS;
+        while (stdout.is_open() || stderr.is_open()) && Instant::now() < until {
+            if !(stdout.read()? | stderr.read()?) {
+                wait_for_news(&stdout, &stderr, LONGEST_PAUSE);
             }
+        }
+        if !is_last && (stdout.is_open() || stderr.is_open()) {
+            // It has not been waited for yet, so that its number still means its own group and nobody else.
+            end_group(&child);
         }
     }
     let status = child.wait()?;
-    let [stdout, stderr] = heard.map(Option::unwrap_or_default);
     Ok(Ended {
         status,
-        cut: stdout.cut || stderr.cut,
+        cut: stdout.is_cut || stderr.is_cut,
         stdout: stdout.bytes,
         stderr: stderr.bytes,
         timed_out: !in_time,
     })
 }
 
-#[derive(Default)]
-struct Heard {
+/// One stream of a program, read without waiting.
+struct Pipe<P> {
+    /// `None` once its end was reached.
+    pipe: Option<P>,
     bytes: Vec<u8>,
-    cut: bool,
+    limit: usize,
+    is_cut: bool,
 }
 
-/// Reads on a thread of its own: a grandchild may keep the pipe open, and only a thread can be left behind.
-fn listen(pipe: Option<impl Read + Send + 'static>, limit: u64) -> Receiver<Heard> {
-    let (say, heard) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let mut cut = false;
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.by_ref().take(limit).read_to_end(&mut bytes);
-            // Read on to nowhere, so that a talkative program can end.
-            cut = io::copy(&mut pipe, &mut io::sink()).is_ok_and(|more| more > 0);
+impl<P: AsFd> Pipe<P> {
+    fn new(pipe: Option<P>, limit: u64) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            let flags = fcntl_getfl(pipe)?;
+            fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?;
         }
-        let _ = say.send(Heard { bytes, cut });
-    });
-    heard
-}
-
-fn receive(pipe: &Receiver<Heard>, until: Instant) -> Option<Heard> {
-    pipe.recv_timeout(until.saturating_duration_since(Instant::now()))
-        .ok()
-}
-
-/// Whether the child ends before `deadline`. It is not reaped: its number stays its own.
-fn wait_until(child: &Child, deadline: Instant) -> bool {
-    let Some(pid) = pid_of(child) else {
-        return false;
-    };
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    let mut pause = FIRST_PAUSE;
-    loop {
-        if let Ok(Some(_)) = waitid(WaitId::Pid(pid), look) {
-            return true;
-        }
-        if Instant::now() >= deadline {
-            return false;
-        }
-        thread::sleep(pause);
-        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        Ok(Self {
+            pipe,
+            bytes: Vec::new(),
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            is_cut: false,
+        })
     }
+
+    fn is_open(&self) -> bool {
+        self.pipe.is_some()
+    }
+
+    /// Reads what is there now, as much as a pipe can hold; whether that was anything. What is beyond the limit is read
+    /// to nowhere, so that a talkative program can end.
+    fn read(&mut self) -> io::Result<bool> {
+        let Some(pipe) = &self.pipe else {
+            return Ok(false);
+        };
+        let mut buffer = vec![0; BUFFER];
+        let mut is_news = false;
+        // Once more than a full pipe needs: a program that has ended writes nothing between two reads.
+        for _ in 0..=16 {
+            match rustix::io::read(pipe, &mut buffer) {
+                Ok(0) => {
+                    self.pipe = None;
+                    return Ok(true);
+                }
+                Ok(count) => {
+                    is_news = true;
+                    let room = self.limit.saturating_sub(self.bytes.len()).min(count);
+                    self.bytes.extend_from_slice(&buffer[..room]);
+                    self.is_cut |= room < count;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(is_news)
+    }
+}
+
+/// Rests until one of the streams has something to say, but not longer than `pause`.
+fn wait_for_news<A: AsFd, B: AsFd>(stdout: &Pipe<A>, stderr: &Pipe<B>, pause: Duration) {
+    let mut fds: Vec<PollFd<'_>> = Vec::new();
+    fds.extend(
+        stdout
+            .pipe
+            .iter()
+            .map(|pipe| PollFd::new(pipe, PollFlags::IN)),
+    );
+    fds.extend(
+        stderr
+            .pipe
+            .iter()
+            .map(|pipe| PollFd::new(pipe, PollFlags::IN)),
+    );
+    let timeout = Timespec::try_from(pause).ok();
+    if fds.is_empty() || poll(&mut fds, timeout.as_ref()).is_err() {
+        thread::sleep(pause);
+    }
+}
+
+/// Whether the child has ended. It is not reaped: its number stays its own.
+fn has_ended(child: &Child) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    pid_of(child).is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), look), Ok(Some(_))))
 }
 
 fn pid_of(child: &Child) -> Option<Pid> {
@@ -144,6 +206,15 @@ mod tests {
             (b"out\n".into(), b"err\n".into())
         );
         assert!(!ended.cut && !ended.timed_out);
+    }
+
+    #[test]
+    fn every_byte_is_read_however_late_we_look() {
+        for size in [1, 65_536, 65_537, 1_000_000] {
+            let script = format!("head -c {size} /dev/zero; head -c {size} /dev/zero >&2");
+            let ended = shell(&script, LONG, 10_000_000);
+            assert_eq!((ended.stdout.len(), ended.stderr.len()), (size, size));
+        }
     }
 
     #[test]
