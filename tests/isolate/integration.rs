@@ -49,7 +49,11 @@ impl GitProject {
 /// Merges such a commit as task `id`.
 pub fn merge(into: &Integration, commit: &CommitId, id: &str) -> CommitId {
     let worker = "worker-1".parse().unwrap();
-    match into.merge(commit, &id.parse().unwrap(), &worker).unwrap() {
+    let head = into.head().unwrap();
+    match into
+        .merge(&head, commit, &id.parse().unwrap(), &worker)
+        .unwrap()
+    {
         Merged::Made(made) => made,
         other => panic!("{other:?}"),
     }
@@ -153,7 +157,12 @@ fn what_is_not_ours_is_refused_and_left_alone() {
     project.git(&["checkout", "--quiet", "--ignore-other-worktrees", BRANCH]);
     let before = project.user_state();
     let error = integration
-        .merge(&commit, &"1".parse().unwrap(), &super::worker())
+        .merge(
+            &integration.head().unwrap(),
+            &commit,
+            &"1".parse().unwrap(),
+            &super::worker(),
+        )
         .unwrap_err();
     assert_eq!(error.problem, GitProblem::Refused, "{error}");
     assert_eq!(project.user_state(), before);

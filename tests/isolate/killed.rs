@@ -20,7 +20,9 @@ fn merge_all(integration: &Integration, commits: &[CommitId]) -> Vec<Merged> {
         .zip(1_u32..)
         .map(|(commit, number)| {
             let task = number.to_string().parse().unwrap();
-            integration.merge(commit, &task, &worker()).unwrap()
+            integration
+                .merge(&integration.head().unwrap(), commit, &task, &worker())
+                .unwrap()
         })
         .collect()
 }

@@ -198,7 +198,12 @@ fn whatever_stands_in_the_way_nothing_changes_and_the_command_is_told() {
         arrange(&project);
         let before = project.user_state();
         let landed = integration.land("main", &made).unwrap();
-        let Landed::Refused { why, command } = landed else {
+        let Landed::Refused {
+            why,
+            command,
+            changed: None,
+        } = landed
+        else {
             panic!("{what}: {landed:?}");
         };
         assert_eq!(project.user_state(), before, "{what}");
@@ -316,7 +321,10 @@ fn a_branch_that_has_moved_is_told_and_can_be_caught_up_with() {
         Landed::Moved { now: later.clone() }
     );
     assert_eq!(project.user_state(), before);
-    let Merged::Made(caught_up) = integration.bring_up_to_date("main").unwrap() else {
+    let Merged::Made(caught_up) = integration
+        .bring_up_to_date(&integration.head().unwrap(), "main")
+        .unwrap()
+    else {
         panic!("not merged");
     };
     assert_eq!(project.user_state(), before);

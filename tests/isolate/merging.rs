@@ -41,7 +41,9 @@ fn tasks_are_merged_one_at_a_time_and_each_once() {
     );
     for commit in [&first, &second, &base] {
         assert_eq!(integration.predict(commit).unwrap(), Predicted::Already);
-        let again = integration.merge(commit, &task("1"), &worker()).unwrap();
+        let again = integration
+            .merge(&integration.head().unwrap(), commit, &task("1"), &worker())
+            .unwrap();
         assert_eq!(again, Merged::Already);
     }
     assert_eq!(integration.head().unwrap(), two);
@@ -85,7 +87,9 @@ fn a_conflict_is_listed_changes_nothing_and_stops_nobody() {
         }
     );
     assert_eq!(
-        integration.merge(&second, &task("2"), &worker()).unwrap(),
+        integration
+            .merge(&integration.head().unwrap(), &second, &task("2"), &worker())
+            .unwrap(),
         Merged::Conflict { files: conflicting }
     );
     assert_eq!(integration.head().unwrap(), one);
@@ -130,7 +134,9 @@ fn commits_without_a_common_beginning_are_no_merge() {
         .unwrap();
     assert_eq!(integration.predict(&alone).unwrap(), Predicted::Unrelated);
     assert_eq!(
-        integration.merge(&alone, &task("1"), &worker()).unwrap(),
+        integration
+            .merge(&integration.head().unwrap(), &alone, &task("1"), &worker())
+            .unwrap(),
         Merged::Conflict { files: Vec::new() }
     );
     let nowhere: CommitId = "1".repeat(40).parse().unwrap();
@@ -185,8 +191,15 @@ fn many_who_merge_at_once_take_turns_and_none_is_lost_or_doubled() {
             for _ in 0..2 {
                 let integration: &Integration = &integration;
                 scope.spawn(move || {
-                    let merged = integration.merge(commit, &task(&place.to_string()), &worker());
-                    assert!(matches!(merged.unwrap(), Merged::Made(_) | Merged::Already));
+                    let task = task(&place.to_string());
+                    loop {
+                        let head = integration.head().unwrap();
+                        match integration.merge(&head, commit, &task, &worker()).unwrap() {
+                            Merged::Made(_) | Merged::Already => break,
+                            Merged::Moved => {}
+                            Merged::Conflict { files } => panic!("{files:?}"),
+                        }
+                    }
                 });
             }
         }
@@ -271,14 +284,19 @@ fn the_users_branch_is_merged_when_it_has_moved() {
     let first = project.work(&base, &[("a", "a\n")]);
     merge(&integration, &first, "1");
     assert_eq!(
-        integration.bring_up_to_date("main").unwrap(),
+        integration
+            .bring_up_to_date(&integration.head().unwrap(), "main")
+            .unwrap(),
         Merged::Already
     );
 
     project.project.write("later", "later\n");
     let later = project.commit("Later");
     let before = project.user_state();
-    let Merged::Made(made) = integration.bring_up_to_date("main").unwrap() else {
+    let Merged::Made(made) = integration
+        .bring_up_to_date(&integration.head().unwrap(), "main")
+        .unwrap()
+    else {
         panic!("not merged");
     };
     let repo = project.repo();
@@ -296,7 +314,9 @@ fn the_users_branch_is_merged_when_it_has_moved() {
     project.commit("Conflicts");
     let before = (project.user_state(), integration.head().unwrap());
     assert_eq!(
-        integration.bring_up_to_date("main").unwrap(),
+        integration
+            .bring_up_to_date(&integration.head().unwrap(), "main")
+            .unwrap(),
         Merged::Conflict {
             files: files(&["README.md"])
         }
@@ -310,7 +330,12 @@ fn the_users_branch_is_merged_when_it_has_moved() {
         "omc-team/fix-auth/worker-1",
         "a..b",
     ] {
-        assert!(integration.bring_up_to_date(odd).is_err(), "{odd}");
+        assert!(
+            integration
+                .bring_up_to_date(&integration.head().unwrap(), odd)
+                .is_err(),
+            "{odd}"
+        );
     }
 }
 
@@ -377,7 +402,7 @@ fn whatever_tasks_change_it_is_merged_exactly_when_git_would_merge_it() {
             let is_clean = project.try_git(&judge, &args).status.success();
             let head = integration.head().unwrap();
             match integration
-                .merge(&commit, &task(&number.to_string()), &worker())
+                .merge(&head, &commit, &task(&number.to_string()), &worker())
                 .unwrap()
             {
                 Merged::Made(commit) => {
@@ -395,14 +420,16 @@ fn whatever_tasks_change_it_is_merged_exactly_when_git_would_merge_it() {
                     project.git_in(&judge, &["merge", "--abort"]);
                     left_out += 1;
                 }
-                Merged::Already => panic!("seed {seed}, task {number} was never merged"),
+                other @ (Merged::Already | Merged::Moved) => {
+                    panic!("seed {seed}, task {number} was never merged: {other:?}")
+                }
             }
             merged.push(commit);
         }
         let head = integration.head().unwrap();
         for (number, commit) in merged.iter().enumerate() {
             let again = integration
-                .merge(commit, &task(&number.to_string()), &worker())
+                .merge(&head, commit, &task(&number.to_string()), &worker())
                 .unwrap();
             assert!(
                 !matches!(again, Merged::Made(_)),

@@ -9,7 +9,7 @@
 mod armed {
     use std::cell::Cell;
     use std::io;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     static LAST_EVENT: AtomicU64 = AtomicU64::new(u64::MAX);
 
@@ -26,6 +26,18 @@ mod armed {
                 rustix::process::Signal::KILL,
             );
         }
+    }
+
+    static IS_MERGE_UNCHECKED: AtomicBool = AtomicBool::new(false);
+
+    /// Switches off that a host looks whether what it calls merged is merged, so that a test can see what that is for.
+    pub fn leave_merges_unchecked() {
+        IS_MERGE_UNCHECKED.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a host looks whether what it calls merged is merged.
+    pub fn are_merges_checked() -> bool {
+        !IS_MERGE_UNCHECKED.load(Ordering::SeqCst)
     }
 
     thread_local! {
@@ -68,7 +80,9 @@ mod armed {
 }
 
 #[cfg(debug_assertions)]
-pub use armed::{die_after, die_at_event, reached_event, revive};
+pub use armed::{
+    are_merges_checked, die_after, die_at_event, leave_merges_unchecked, reached_event, revive,
+};
 #[cfg(debug_assertions)]
 pub(crate) use armed::{step, torn, torn_in_place};
 
@@ -92,6 +106,13 @@ pub(crate) fn torn(_length: usize) -> Option<usize> {
 #[inline]
 pub(crate) fn torn_in_place(_offset: u64, _length: usize) -> Option<usize> {
     None
+}
+
+/// Whether a host looks whether what it calls merged is merged: always.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub fn are_merges_checked() -> bool {
+    true
 }
 
 /// The journal has got so far.

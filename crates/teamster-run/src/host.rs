@@ -8,6 +8,7 @@
 //! reads there ([`Story`]); what it does can be done twice without harm. So a host that was killed at any moment can be
 //! followed by another that goes on where it was.
 
+mod background;
 mod budget;
 mod checking;
 mod ending;
@@ -17,9 +18,11 @@ mod merging;
 mod own;
 mod planning;
 mod projecting;
+mod refs;
 mod seat;
 mod settled;
 mod telling;
+mod truth;
 mod working;
 
 use std::cell::RefCell;
@@ -32,7 +35,7 @@ use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::GRACE;
-use teamster_isolate::git::{GitError, Integration, Repo};
+use teamster_isolate::git::{CheckTree, GitError, Integration, Repo};
 use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
 use teamster_store::{Store, StoreError};
@@ -44,7 +47,7 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
 use teamster_workers::launch::Launcher;
 use teamster_workers::supervise::Supervisor;
-use teamster_workers::workplace::{Readying, make_usable};
+use teamster_workers::workplace::Readying;
 
 use crate::desk::{Desk, Look, Wish};
 use crate::order::Order;
@@ -64,12 +67,14 @@ const PAGE: usize = 1_000;
 
 /// Asks an agent for a plan.
 pub trait Plans {
-    /// The plan of the leader that the order names, or why there is none. Whatever is started carries `launch`.
+    /// The plan of the leader that the order names, or why there is none. Whatever is started carries `launch`, and is
+    /// ended at the moment `until`.
     fn plan(
         &mut self,
         order: &Order,
         folder: &Path,
         launch: &str,
+        until: Option<Instant>,
         desk: &mut dyn Desk,
     ) -> Result<crate::plan::Plan, String>;
 }
@@ -265,6 +270,11 @@ impl<'a> Host<'a> {
                 self.project();
                 return Ok(left);
             }
+            if let Some(exceeded) = self.out_of_time() {
+                self.out_of_budget(&exceeded)?;
+                acted = None;
+                continue;
+            }
             let next = match self.story.stage.unwrap_or(Stage::Plan) {
                 Stage::Plan | Stage::Requirements => self.plan()?,
                 Stage::Execute | Stage::Fix | Stage::Revise => self.work()?,
@@ -328,15 +338,12 @@ impl<'a> Host<'a> {
                     let text = format!("work that was found in no commit is kept in {branch}");
                     self.parts.desk.say(&text);
                 }
-                if let Some(readying) = self.parts.readying {
-                    let desk = &mut *self.parts.desk;
-                    let worktree = ready.integration.worktree();
-                    make_usable(worktree, readying, &mut |text| desk.say(text))?;
-                }
+                CheckTree::sweep(repo, &self.team)?;
                 self.integration = Some(ready.integration);
             }
         }
         self.read()?;
+        self.note_refs()?;
         if self.story.stage.is_none() {
             self.enter(Stage::Plan, "the run begins")?;
         }

@@ -89,6 +89,8 @@ pub struct ReportInput {
     pub exhausted: Option<String>,
     /// Conflicts that were met.
     pub conflicts: Vec<Conflict>,
+    /// What became of the user's branches while the run was at work, one sentence each.
+    pub references: Vec<String>,
     /// What is left behind, and how to get at it.
     pub left: Vec<Left>,
 }
@@ -127,6 +129,8 @@ pub enum TaskState {
     Done,
     /// It is done and merged.
     Merged,
+    /// It is done, and has changed nothing.
+    Unchanged,
     /// It met a conflict, and the task that resolved it is merged.
     MergedBy(String),
     /// It is done, and could not be merged.

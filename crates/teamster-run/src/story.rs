@@ -1,9 +1,11 @@
 //! Where a run is, told by its journal alone. Whoever reads the same events knows the same, before a crash and after it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use teamster_isolate::git::Refs;
 use teamster_types::event::Event;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::{TaskId, Time};
@@ -153,6 +155,10 @@ pub struct Story {
     pub under_way: Option<String>,
     /// Conflicts that were met: the task, the files, and whether that was the last time.
     pub conflicts: Vec<(TaskId, Vec<String>, bool)>,
+    /// How often the work of a task was called merged and was not where it should have been.
+    pub lost: BTreeMap<TaskId, u32>,
+    /// The references of the user's when the run began, by their full names.
+    pub refs: Option<Refs>,
 }
 
 impl Story {
@@ -195,6 +201,15 @@ impl Story {
                 if event.kind == "merge.caught_up" {
                     self.tip = Some(text("commit").to_owned());
                 }
+            }
+            "merge.lost" => {
+                if let Some(id) = &event.task_id {
+                    *self.lost.entry(id.clone()).or_default() += 1;
+                }
+            }
+            "run.refs" => {
+                let refs = event.data.get("refs").cloned();
+                self.refs = refs.and_then(|refs| serde_json::from_value(refs).ok());
             }
             "merge.conflict" => {
                 let files = event.data.get("files").and_then(Value::as_array);
@@ -254,6 +269,12 @@ impl Story {
     }
 
     fn enter(&mut self, stage: Stage, at: Time, reason: &str) {
+        // A person who takes their time at the gate uses none of the team's.
+        if self.stage == Some(Stage::Approval)
+            && let (Some(since), Some(asked)) = (self.hosted_since, self.stages.last())
+        {
+            self.hosted_since = Some(since.after(at.since(asked.at.max(since))));
+        }
         match stage {
             Stage::Fix => self.round += 1,
             Stage::Revise => {

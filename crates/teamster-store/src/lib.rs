@@ -41,8 +41,8 @@ pub use folders::Folders;
 pub use listen::{Heard, Listen, Pulse};
 pub use memory::MemStore;
 pub use store::{
-    ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, Merge, Outgoing,
-    PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
+    ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, LostMerge, Merge,
+    Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
 };
 pub use txn::{Backend, Candidates, MailCursor, Position, Txn};
 pub use watch::{Change, Watch};

@@ -21,7 +21,7 @@ impl Tasks {
     /// Takes one event further. Events that are not about tasks change nothing.
     pub fn apply(&mut self, event: &Event) {
         if let Some(id) = &event.task_id
-            && (event.kind.starts_with("task.") || event.kind == "merge.merged")
+            && (event.kind.starts_with("task.") || event.kind.starts_with("merge."))
         {
             self.highest = self.highest.take().max(Some(id.clone()));
             if event.data.get("whole") == Some(&Value::Bool(true)) {

@@ -83,12 +83,21 @@ pub struct PlannedTask {
 /// How the work of a task was merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
-    /// What was merged; `None` when the task changed nothing.
-    pub commit: Option<String>,
+    /// What was merged: the commit of the task, or of the task that resolved its conflict.
+    pub commit: String,
     /// The merge itself; `None` when all of it was there already.
     pub made: Option<String>,
     /// What came with it, by path.
     pub files: Vec<String>,
+}
+
+/// Work that was called merged and is not where it should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LostMerge {
+    /// The commit that was looked for; `None` when the task has none.
+    pub commit: Option<String>,
+    /// The commit in which it was not found.
+    pub head: String,
 }
 
 /// To whom a message goes.
@@ -351,6 +360,20 @@ pub trait Store: Read {
 
     /// Notes that the work of a completed task is where others begin. Noting it twice changes nothing.
     fn merged(&self, team: &TeamName, actor: &str, id: &TaskId, merge: &Merge) -> Result<Task>;
+
+    /// Notes that a completed task changed nothing, so that there is nothing of it to merge. Noting it twice changes
+    /// nothing.
+    fn unchanged(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;
+
+    /// Takes back that the work of a task is merged, because it was not found in the team's branch. `lost` tells what
+    /// was looked for and where.
+    fn merge_lost(
+        &self,
+        team: &TeamName,
+        actor: &str,
+        id: &TaskId,
+        lost: &LostMerge,
+    ) -> Result<Task>;
 
     /// Ends a task for good that nobody works on: it could be tried again, or was done, but it will not come to
     /// anything. Those that wait for it are blocked visibly.

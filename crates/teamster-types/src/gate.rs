@@ -33,6 +33,8 @@ pub struct Shown {
     pub outside: Vec<Outside>,
     /// Files of the user's that are not committed, and that the work would have to write over.
     pub in_the_way: Vec<String>,
+    /// What became of the user's branches and tags while the run was at work, one sentence each. teamster did not do it.
+    pub references: Vec<String>,
 }
 
 /// A check that does not count as passed.

@@ -15,7 +15,7 @@ use crate::process::{Life, ProcessId};
 use crate::task::{Claim, DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Task, Token};
 use crate::{TaskId, Time, WorkerName};
 
-pub use after::{give_up, merged};
+pub use after::{give_up, merge_lost, merged, unchanged};
 
 /// How long a claim lasts without being renewed.
 pub const LEASE: Duration = Duration::from_secs(120);

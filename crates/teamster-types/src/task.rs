@@ -14,6 +14,8 @@ use crate::{TaskId, Time, WorkerName};
 
 pub use claim::{Claim, Token};
 
+/// What `merged` says of a task that was completed without a change.
+pub const NO_CHANGE: &str = "no change";
 /// The longest subject, in characters.
 pub const SUBJECT_LIMIT: usize = 500;
 /// The longest description, in characters.
@@ -246,6 +248,16 @@ impl Task {
     /// Whether its work has to be merged before others can build on it, and is not yet.
     pub fn is_unmerged(&self) -> bool {
         self.ours("merged") == Some(&Value::Bool(false))
+    }
+
+    /// Whether its work is said to be where others begin.
+    pub fn is_merged(&self) -> bool {
+        self.ours("merged") == Some(&Value::Bool(true))
+    }
+
+    /// Whether it was completed without a change, so that there is nothing of it to merge.
+    pub fn is_unchanged(&self) -> bool {
+        self.ours("merged").and_then(Value::as_str) == Some(NO_CHANGE)
     }
 
     /// The error that ended it, when it failed for good.

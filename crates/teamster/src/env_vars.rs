@@ -43,6 +43,10 @@ pub const RUN_FOLDER: &str = "XDG_RUNTIME_DIR";
 #[cfg(debug_assertions)]
 pub const DIE_AT_EVENT: &str = "TEAMSTER_TEST_DIE_AT_EVENT";
 
+/// Builds for tests only: the host does not look whether what it calls merged is merged.
+#[cfg(debug_assertions)]
+pub const UNCHECKED_MERGES: &str = "TEAMSTER_TEST_UNCHECKED_MERGES";
+
 /// Setting `claim.lease`.
 pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
 /// Setting `store.durable`.

@@ -61,6 +61,8 @@ export const MERGE: Record<MergeState, Tone> = {
   predicted: tone("calm", "○"),
   merged: tone("good", "●"),
   conflict: tone("bad", "✕"),
+  lost: tone("bad", "✕"),
+  unchanged: tone("calm", "○"),
 };
 
 /** The tone of a value that a newer server may have invented. */

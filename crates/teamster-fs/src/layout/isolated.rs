@@ -39,6 +39,19 @@ pub fn kept_worktree(worker: &WorkerName, number: u32) -> String {
     format!("{worker}{KEPT}{number}")
 }
 
+/// What the names of trees for checks begin with. No worker is called so.
+const CHECK_TREE: &str = ".check-";
+
+/// The folder of a tree for checks.
+pub fn check_tree(number: &str) -> String {
+    format!("{CHECK_TREE}{number}")
+}
+
+/// Whether a folder of a team's worktrees is a tree for checks.
+pub fn is_check_tree(name: &str) -> bool {
+    name.starts_with(CHECK_TREE)
+}
+
 /// The worker whose worktree was moved aside to this name.
 pub fn worker_of_kept(name: &str) -> Option<WorkerName> {
     let (worker, number) = name.split_once(KEPT)?;

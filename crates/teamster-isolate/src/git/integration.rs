@@ -143,6 +143,10 @@ impl Integration {
         } else {
             Some(self.worktree.salvage()?)
         };
+        // An index of nobody's making: flags in it (skip-worktree) would make git leave files as they are.
+        if let Some(admin) = Dir::open_root(self.worktree.admin())? {
+            admin.remove("index")?;
+        }
         // What this overwrites is in the branch's history, or in the salvaged branch.
         self.worktree
             .call()
@@ -162,7 +166,8 @@ impl Integration {
         }
     }
 
-    /// Moves the branch from `old` to `new`, then lets the worktree follow. The first is what counts.
+    /// Moves the branch from `old` to `new`, then lets the worktree follow. The first is what counts: a worktree that
+    /// cannot follow is no error here, because [`Self::settle`] finds it so and says why.
     pub(super) fn advance(
         &self,
         old: &CommitId,
@@ -181,9 +186,9 @@ impl Integration {
             .call()
             .args(["read-tree", "-m", "-u"])
             .args([old.as_str(), new.as_str()]);
-        if !follow.run()?.status.success() {
-            // Somebody has written there since it was found clean.
-            self.settle()?;
+        if !follow.run().is_ok_and(|ended| ended.status.success()) {
+            // Somebody has written there since it was found clean, or the disk or a filter said no.
+            let _ = self.settle();
         }
         Ok(())
     }

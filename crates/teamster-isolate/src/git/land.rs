@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use teamster_fs::Dir;
 
-use super::error::{GitError, GitProblem};
+use super::error::GitError;
 use super::integration::Integration;
 use super::names::{CommitId, HEADS, head_ref};
 use super::registered;
+use super::restore::Before;
 use crate::child::say;
 
 /// What git names a branch in that it will come back to.
@@ -40,15 +41,26 @@ pub enum Landed {
         /// Where it is.
         now: CommitId,
     },
-    /// git refused, for what the user has there; nothing was changed.
+    /// git refused, for what the user has there; nothing was changed, but for the files that are named.
     Refused {
         /// What git said.
         why: String,
         /// What to run when that is out of the way.
         command: String,
+        /// Files of the user's that git has changed before it failed, and that could not be put back.
+        changed: Option<NotRestored>,
     },
     /// There is no such branch any more; nothing was changed.
     Gone,
+}
+
+/// Files that are not as they were before a landing that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotRestored {
+    /// The files, from the root of the work tree.
+    pub files: Vec<PathBuf>,
+    /// What puts them back.
+    pub command: String,
 }
 
 impl Integration {
@@ -86,16 +98,17 @@ impl Integration {
         commit: &CommitId,
         folder: &Path,
     ) -> Result<Landed, GitError> {
-        let refused = |why: String| Landed::Refused {
+        let refused = |why: String, changed: Option<NotRestored>| Landed::Refused {
             why,
             command: command(folder, commit),
+            changed,
         };
         if !folder.is_dir() {
             let why = format!(
                 "{branch} is checked out in {}, which is not there",
                 folder.display()
             );
-            return Ok(refused(why));
+            return Ok(refused(why, None));
         }
         let at = || self.repo.call_in(folder);
         let orig_head = || {
@@ -103,6 +116,7 @@ impl Integration {
                 .commit_if_any()
         };
         let was = orig_head()?;
+        let before = Before::note(self, folder, tip, commit)?;
         // Settings of the user's must not turn this into something else: stash what is not committed, make another
         // commit than the one that was verified, or write over a file because git was told to ignore it.
         let merge = at()
@@ -112,8 +126,7 @@ impl Integration {
         let why = match merge.run() {
             Ok(ended) if ended.status.success() => None,
             Ok(ended) => Some(String::from_utf8_lossy(&ended.stderr).trim().to_owned()),
-            Err(error) if error.problem == GitProblem::Busy => Some(error.message),
-            Err(error) => return Err(error),
+            Err(error) => Some(error.message),
         };
         let now = self.repo.resolve(&head_ref(branch))?;
         if now.as_ref() == Some(commit) {
@@ -132,9 +145,16 @@ impl Integration {
         match now {
             None => Ok(Landed::Gone),
             Some(now) if now != *tip => Ok(Landed::Moved { now }),
-            Some(_) => Ok(refused(why.unwrap_or_else(|| {
-                format!("{branch} is not checked out there any more")
-            }))),
+            Some(_) => {
+                let files = before.restore()?;
+                let changed = (!files.is_empty()).then(|| NotRestored {
+                    command: before.command(&files),
+                    files,
+                });
+                let why =
+                    why.unwrap_or_else(|| format!("{branch} is not checked out there any more"));
+                Ok(refused(why, changed))
+            }
         }
     }
 
@@ -149,6 +169,7 @@ impl Integration {
             return Ok(Landed::Refused {
                 why: format!("{what} in {} will come back to {branch}", folder.display()),
                 command: command(&folder, commit),
+                changed: None,
             });
         }
         let reason = format!("teamster: land {}", self.branch());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use teamster_fs::{Dir, FileKind, layout};
 use teamster_types::{TeamName, WorkerName};
 
+use super::check_tree;
 use super::error::GitError;
 use super::names::{BRANCHES, CommitId, head_ref, team_branch};
 use super::registered::{self, Registered};
@@ -21,6 +22,8 @@ pub enum Listing {
     Kept(WorkerName),
     /// Where finished tasks are merged.
     Integration,
+    /// A tree for checks. Nothing in it is anybody's work.
+    Checks,
     /// What was salvaged: a branch only.
     Salvaged,
     /// Nothing that we made.
@@ -76,6 +79,7 @@ impl Listed {
             _ if self.listing == Listing::Foreign => {
                 Some("it is not a worktree of ours".to_owned())
             }
+            _ if self.listing == Listing::Checks => None,
             State::Dirty { why } | State::Unknown { why } => Some(why.clone()),
             State::Clean | State::Gone if self.unmerged > 0 => Some(unmerged_words(self.unmerged)),
             State::Clean | State::Gone => None,
@@ -86,6 +90,10 @@ impl Listed {
     pub fn remove_if_safe(&self, repo: &Repo) -> Result<Removal, GitError> {
         if let Some(why) = self.holds() {
             return Ok(Removal::Kept { why });
+        }
+        if self.listing == Listing::Checks {
+            check_tree::remove(repo, &self.team, &self.name)?;
+            return Ok(Removal::Removed);
         }
         if self.state == State::Clean
             && let Some(worktree) = Worktree::named(repo, &self.team, &self.name)?
@@ -247,6 +255,9 @@ fn state_of(worktree: &Worktree, entry: Option<&Registered>) -> State {
 fn listing_of(name: &str) -> Listing {
     if name == layout::INTEGRATION {
         return Listing::Integration;
+    }
+    if layout::is_check_tree(name) {
+        return Listing::Checks;
     }
     if let Ok(worker) = name.parse() {
         return Listing::Worker(worker);

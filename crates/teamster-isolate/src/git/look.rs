@@ -237,22 +237,6 @@ impl Integration {
         Ok(Some(name))
     }
 
-    /// Clears away what commands of ours have written into a worktree that was clean before: it is no work of anybody.
-    /// What git is told to ignore stays, because the next run of the same commands is faster with it.
-    pub fn clear_after_checks(&self) -> Result<(), GitError> {
-        let dir = team_folder(&self.repo, &self.team)?;
-        let _held = hold(&dir, INTEGRATION)?;
-        self.is_still_there()?;
-        self.worktree
-            .call()
-            .args(["reset", "--quiet", "--hard", "HEAD"])
-            .done()?;
-        self.worktree
-            .call()
-            .args(["clean", "--quiet", "-f", "-d"])
-            .done()
-    }
-
     /// Takes the integration branch back: its worktree and its name go, its commits are kept under a name of ours, so
     /// that a rejection loses nothing. That name; `None` when there is no such branch. What was begun is finished.
     pub fn roll_back(repo: &Repo, team: &TeamName) -> Result<Option<String>, GitError> {

@@ -11,13 +11,10 @@ use teamster_fs::layout::INTEGRATION;
 use teamster_types::{TaskId, WorkerName};
 
 use super::commit::with_identity;
-use super::error::{GitError, GitProblem};
+use super::error::GitError;
 use super::integration::Integration;
 use super::names::{BRANCHES, CommitId, head_ref};
 use super::worktree::{hold, team_folder};
-
-/// How often a branch that somebody else moves at the same moment is tried again.
-const TRIES: u32 = 5;
 
 /// What a merge would come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +42,8 @@ pub enum Merged {
     Already,
     /// It was merged by this commit, which is the new end of the integration branch.
     Made(CommitId),
+    /// The integration branch does not end where the caller has left it: somebody else has moved it. Nothing was done.
+    Moved,
     /// It does not fit, and nothing was changed.
     Conflict {
         /// Where; empty when the two have no beginning in common.
@@ -58,15 +57,18 @@ impl Integration {
         self.predict_on(&self.head()?, commit)
     }
 
-    /// Merges the commit of a finished task. To do it twice does nothing the second time.
+    /// Merges the commit of a finished task into the integration branch, which must end at `onto`. To do it twice does
+    /// nothing the second time.
     pub fn merge(
         &self,
+        onto: &CommitId,
         commit: &CommitId,
         task: &TaskId,
         worker: &WorkerName,
     ) -> Result<Merged, GitError> {
         let team = &self.team;
         self.join(
+            onto,
             commit,
             &[
                 format!("Merge task {task} of {worker}"),
@@ -75,15 +77,20 @@ impl Integration {
         )
     }
 
-    /// Merges what the user's branch has got since, so that it can land there again.
-    pub fn bring_up_to_date(&self, branch: &str) -> Result<Merged, GitError> {
+    /// Merges what the user's branch has got since into the integration branch, which must end at `onto`, so that it can
+    /// land there again.
+    pub fn bring_up_to_date(&self, onto: &CommitId, branch: &str) -> Result<Merged, GitError> {
         let tip = self.user_branch(branch)?.ok_or_else(|| {
             GitError::failed(
                 format!("there is no branch {branch} any more"),
                 "`git branch` shows those there are",
             )
         })?;
-        self.join(&tip, &[format!("Merge {branch} into {}", self.branch())])
+        self.join(
+            onto,
+            &tip,
+            &[format!("Merge {branch} into {}", self.branch())],
+        )
     }
 
     /// The end of a branch of the user's; `None` when there is no such branch.
@@ -104,44 +111,47 @@ impl Integration {
         self.repo.resolve(&name)
     }
 
-    fn join(&self, commit: &CommitId, message: &[String]) -> Result<Merged, GitError> {
+    /// The branch is moved by one update that names its old end, so a merge has happened or it has not, whatever becomes
+    /// of the worktree afterwards: a full disk or a filter that fails keeps the worktree from following, and
+    /// [`Integration::recover`] brings it there later.
+    fn join(
+        &self,
+        onto: &CommitId,
+        commit: &CommitId,
+        message: &[String],
+    ) -> Result<Merged, GitError> {
         let dir = team_folder(&self.repo, &self.team)?;
         let _held = hold(&dir, INTEGRATION)?;
         self.settle()?;
-        for _ in 0..TRIES {
-            let head = self.head()?;
-            let tree = match self.predict_on(&head, commit)? {
-                Predicted::Already => return Ok(Merged::Already),
-                Predicted::Clean { tree } => tree,
-                Predicted::Conflict { files } => return Ok(Merged::Conflict { files }),
-                Predicted::Unrelated => return Ok(Merged::Conflict { files: Vec::new() }),
-            };
-            let mut call = with_identity(self.worktree.call(), &self.worktree, None)?
-                .args(["commit-tree", "--no-gpg-sign"])
-                .args(["-p", head.as_str(), "-p", commit.as_str()]);
-            for paragraph in message {
-                call = call.arg("-m").arg(paragraph);
-            }
-            let made = call.arg(tree).commit()?;
-            match self.advance(&head, &made, &message[0]) {
-                Ok(()) => return Ok(Merged::Made(made)),
-                // Somebody who is not one of us has moved the branch in between.
-                Err(_) if self.head()? != head => {}
-                Err(error) => return Err(error),
-            }
+        if self.head()? != *onto {
+            return Ok(Merged::Moved);
         }
-        Err(GitError::new(
-            GitProblem::Busy,
-            format!("{} is being moved by others all the time", self.branch()),
-            "only the team may write it; see who does with `git reflog`",
-        ))
+        let tree = match self.predict_on(onto, commit)? {
+            Predicted::Already => return Ok(Merged::Already),
+            Predicted::Clean { tree } => tree,
+            Predicted::Conflict { files } => return Ok(Merged::Conflict { files }),
+            Predicted::Unrelated => return Ok(Merged::Conflict { files: Vec::new() }),
+        };
+        let mut call = with_identity(self.worktree.call(), &self.worktree, None)?
+            .args(["commit-tree", "--no-gpg-sign"])
+            .args(["-p", onto.as_str(), "-p", commit.as_str()]);
+        for paragraph in message {
+            call = call.arg("-m").arg(paragraph);
+        }
+        let made = call.arg(tree).commit()?;
+        match self.advance(onto, &made, &message[0]) {
+            Ok(()) => Ok(Merged::Made(made)),
+            Err(error) => match self.head()? {
+                // The update was made, and only the answer to it was lost.
+                head if head == made => Ok(Merged::Made(made)),
+                head if head != *onto => Ok(Merged::Moved),
+                _ => Err(error),
+            },
+        }
     }
 
-    pub(super) fn predict_on(
-        &self,
-        head: &CommitId,
-        commit: &CommitId,
-    ) -> Result<Predicted, GitError> {
+    /// What merging `commit` into `head` would come to. Changes nothing.
+    pub fn predict_on(&self, head: &CommitId, commit: &CommitId) -> Result<Predicted, GitError> {
         if self.repo.is_ancestor(commit, head)? {
             return Ok(Predicted::Already);
         }

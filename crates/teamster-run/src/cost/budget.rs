@@ -113,6 +113,11 @@ impl Budget {
                 used: used.usd(),
             });
         }
+        self.out_of_minutes(elapsed)
+    }
+
+    /// The limit of minutes, if it was reached.
+    pub fn out_of_minutes(&self, elapsed: Duration) -> Option<Exceeded> {
         let limit = self.minutes?;
         let used = elapsed.as_secs_f64() / 60.0;
         (used >= limit).then_some(Exceeded {

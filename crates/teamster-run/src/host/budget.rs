@@ -1,7 +1,9 @@
 //! What the run may cost, and what happens when that is used up.
 
+use std::time::Duration;
+
 use teamster_types::event::NewEvent;
-use teamster_types::flow::Outcome;
+use teamster_types::flow::{Outcome, Stage};
 
 use super::{Host, Next, Result};
 use crate::cost::Exceeded;
@@ -9,6 +11,26 @@ use crate::exit;
 use crate::story::HOST;
 
 impl Host<'_> {
+    /// Whether the minutes of the run are used up, where somebody works or a check runs. Nobody works at the gate.
+    pub(super) fn is_out_of_time(&self) -> bool {
+        self.out_of_time().is_some()
+    }
+
+    /// How long the run may still take; `None` without a limit of minutes.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        let minutes = self.order.budget.minutes?;
+        let limit = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
+        Some(limit.saturating_sub(self.story.worked(self.parts.store.now())))
+    }
+
+    /// The limit of minutes, if it was reached. It holds in every stage but at the gate, which waits for a person.
+    pub(super) fn out_of_time(&self) -> Option<Exceeded> {
+        let is_at_work = !matches!(self.story.stage, Some(Stage::Approval | Stage::End(_)));
+        let elapsed = self.story.worked(self.parts.store.now());
+        let reached = || self.order.budget.out_of_minutes(elapsed);
+        is_at_work.then(reached).flatten()
+    }
+
     /// The limit that was reached, if one was. The time that nobody hosted the run is not counted.
     pub(super) fn exhausted(&self) -> Option<Exceeded> {
         let now = self.parts.store.now();

@@ -1,14 +1,16 @@
 //! What the checks say: on the base before anybody works, and on the merged work.
 
 use serde_json::{Value, json};
+use teamster_isolate::git::{CheckTree, CommitId};
 use teamster_types::event::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT};
 
+use teamster_workers::workplace::make_usable;
+
 use super::merging::short;
 use super::{Host, Next, Result, RunError};
-use crate::desk::Wish;
 use crate::exit;
 use crate::story::{HOST, ROUNDS};
 use crate::verify::{Check, Checked, Place, Verdict, Verifier, charge};
@@ -42,6 +44,9 @@ impl Host<'_> {
             Some(head) => head.to_string(),
             None => String::new(),
         };
+        if self.merges_missing(&commit)? {
+            return Ok(Next::GoOn);
+        }
         for (number, check) in self.order.verify.clone().iter().enumerate() {
             let is_seen = self.merges() || self.checked_here.contains(&check.command);
             let is_known = is_seen
@@ -113,17 +118,39 @@ impl Host<'_> {
         Ok(())
     }
 
+    /// A tree that holds a commit and nothing else, made usable; `None` where everybody works in the project's folder.
+    pub(super) fn fresh_tree(&mut self, commit: &str) -> Result<Option<CheckTree>> {
+        let (Some(repo), true) = (self.parts.repo, self.merges()) else {
+            return Ok(None);
+        };
+        let commit: CommitId = commit.parse().map_err(|_| {
+            RunError::refused(
+                format!("{commit:?} was to be checked, which is no commit"),
+                "look at the team's config.json",
+            )
+        })?;
+        let team = self.team.clone();
+        let readying = self.parts.readying;
+        let (tree, said) = self.beside(|_| {
+            let mut said: Vec<String> = Vec::new();
+            let made = CheckTree::make(repo, &team, &commit).and_then(|tree| {
+                if let Some(readying) = readying {
+                    make_usable(tree.worktree(), readying, &mut |text| {
+                        said.push(text.to_owned())
+                    })?;
+                }
+                Ok(tree)
+            });
+            (made, said)
+        })?;
+        for text in said {
+            self.parts.desk.say(&text);
+        }
+        Ok(Some(tree?))
+    }
+
     /// Runs one check and records what it says; false when somebody did not want to wait for its end.
     fn check(&mut self, on: &str, commit: &str, number: usize, check: &Check) -> Result<bool> {
-        // What is checked is exactly this commit, whatever lay in the worktree.
-        if let Some(head) = self.our_head()?
-            && head.as_str() != commit
-        {
-            return Err(RunError::refused(
-                format!("the integration branch is at {head}, and {commit} was to be checked"),
-                "`teamster run --resume TEAM` looks at it again",
-            ));
-        }
         let round = self.story.round;
         let launch = teamster_fs::random_hex();
         self.record(
@@ -135,35 +162,33 @@ impl Host<'_> {
                 .with("round", round),
         )?;
         self.project();
-        let folder = match &self.integration {
-            Some(integration) => integration.work_folder(),
+        let tree = self.fresh_tree(commit)?;
+        let folder = match &tree {
+            Some(tree) => tree.work_folder(),
             None => self.parts.folder.to_owned(),
         };
+        let team = self.team.clone();
         let verifier = Verifier {
             machine: self.parts.machine,
             project: self.parts.project,
-            team: &self.team,
+            team: &team,
             folder: &folder,
             limit: self.parts.check_limit,
             launch: &launch,
         };
         let place = Place { on, round, number };
-        let desk = std::cell::RefCell::new(&mut *self.parts.desk);
-        let mut line = |line: &str| desk.borrow_mut().output(line);
-        let stopped = || desk.borrow().wish() > Wish::GoOn;
-        let checked = verifier
-            .check(check, &place, &mut line, &stopped)
+        let checked = self
+            .beside(|beside| {
+                let mut line = |line: &str| beside.line(line);
+                verifier.check(check, &place, &mut line, &|| beside.is_stopped())
+            })?
             .map_err(|error| {
                 RunError::refused(
                     error.to_string(),
                     "`teamster run --resume TEAM` tries again",
                 )
             })?;
-        if let Some(integration) = &self.integration {
-            integration.clear_after_checks()?;
-            // A check that commits changes nothing: the work is what the team has made.
-            self.our_head()?;
-        }
+        self.beside(|_| drop(tree))?;
         self.checked_here.insert(check.command.clone());
         for remark in &checked.remarks {
             self.parts.desk.say(remark);

@@ -12,9 +12,13 @@ use crate::story::HOST;
 impl Host<'_> {
     /// The work is taken.
     pub(super) fn complete(&mut self, why: &str) -> Result<Next> {
+        let missing = self.missing_at_the_end()?;
         self.clear_away();
         let failed = hopeless(&self.tasks()?).len();
-        let (word, code, why) = if failed > 0 {
+        let (word, code, why) = if !missing.is_empty() {
+            let why = format!("{why}; but {}", missing.join("; "));
+            ("tasks_failed", exit::TASKS_FAILED, why)
+        } else if failed > 0 {
             let why = format!("{why}; {failed} tasks failed for good or wait for one that did");
             ("tasks_failed", exit::TASKS_FAILED, why)
         } else {
@@ -22,6 +26,24 @@ impl Host<'_> {
         };
         self.finish(Outcome::Complete, word, code, &why)?;
         Ok(Next::GoOn)
+    }
+
+    /// Work that is called merged and is not in what has landed, or, where nothing lands, in the team's branch.
+    fn missing_at_the_end(&self) -> Result<Vec<String>> {
+        let (Some(repo), Some(integration)) = (self.parts.repo, &self.integration) else {
+            return Ok(Vec::new());
+        };
+        let decided = self.story.decision.is_some();
+        let landed = match self.branch().filter(|_| decided) {
+            Some(branch) => repo.resolve(&format!("refs/heads/{branch}"))?,
+            None => None,
+        };
+        let end = match landed {
+            Some(tip) => tip,
+            None => integration.head()?,
+        };
+        let missing = self.missing_in(&end)?;
+        Ok(missing.iter().map(super::truth::Missing::words).collect())
     }
 
     /// Ends the run. Everybody was stopped before.

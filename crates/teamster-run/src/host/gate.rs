@@ -1,7 +1,7 @@
 //! The gate: a person decides about one commit, once, and what they decided is carried out.
 
 use serde_json::{Value, json};
-use teamster_isolate::git::Integration;
+use teamster_isolate::git::{Integration, Repo};
 use teamster_party::{Decision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::event::NewEvent;
@@ -45,6 +45,9 @@ impl Host<'_> {
             // Somebody has changed the merged work since it was verified.
             self.gate_shown = None;
             self.enter(Stage::Verify, "the merged work is not what was verified")?;
+            return Ok(Next::GoOn);
+        }
+        if self.merges_missing(&commit)? {
             return Ok(Next::GoOn);
         }
         let gate = match &self.story.gate {
@@ -309,12 +312,26 @@ impl Host<'_> {
             // All that workers had is in there; what is not, is kept.
             self.clear_away();
             self.integration = None;
-            self.parts.desk.say(&format!(
-                "what was made is kept as {name}, and on no branch"
-            ));
+            let on = self.branches_with(repo, &name)?;
+            self.parts.desk.say(&if on.is_empty() {
+                format!("what was made is kept as {name}, and is on no branch")
+            } else {
+                format!(
+                    "what was made is kept as {name}, and is also on {}, which teamster did not change",
+                    on.join(", ")
+                )
+            });
         }
         self.finish(Outcome::RolledBack, "rolled_back", exit::REJECTED, why)?;
         Ok(Next::GoOn)
+    }
+
+    /// The branches of the user's that have what a reference names.
+    fn branches_with(&self, repo: &Repo, name: &str) -> Result<Vec<String>> {
+        Ok(match repo.resolve(name)? {
+            Some(commit) => repo.branches_with(&commit)?,
+            None => Vec::new(),
+        })
     }
 
     fn revise(&mut self, gate: &str, text: &str) -> Result<Next> {

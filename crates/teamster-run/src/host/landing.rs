@@ -8,7 +8,7 @@ use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
 
 use super::merging::short;
-use super::{Host, Left, Next, Result};
+use super::{Host, Left, Next, Result, RunError};
 use crate::exit;
 use crate::story::HOST;
 
@@ -28,30 +28,83 @@ impl Host<'_> {
             return self.complete(why);
         };
         let Ok(id) = commit.parse::<CommitId>() else {
-            return self.complete("approved");
+            return Err(RunError::refused(
+                format!("{commit:?} was approved, which is no commit"),
+                "look at the journal of the team",
+            ));
         };
-        if let Some(repo) = self.parts.repo
-            && let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))?
-            && repo.is_ancestor(&id, &tip)?
-        {
-            return self.complete(&format!("approved and landed on {branch}"));
+        if let Some(words) = self.landed_on(&branch, &id)? {
+            return self.complete(&words);
+        }
+        if self.merges_missing(commit)? {
+            return Ok(Next::GoOn);
+        }
+        if !self.order.verify.is_empty() && self.story.checked.as_deref() != Some(commit) {
+            self.gate_shown = None;
+            self.enter(Stage::Verify, "what was approved is not what was verified")?;
+            return Ok(Next::GoOn);
         }
         if let Some(why) = self.was_moved_back(&branch, &id)? {
             return self.not_landed(commit, why);
         }
-        match integration.land(&branch, &id)? {
-            Landed::Done { .. } | Landed::Already => {
-                self.complete(&format!("approved and landed on {branch}"))
-            }
+        let landed = self.beside(|_| integration.land(&branch, &id))??;
+        match landed {
+            Landed::Done { .. } | Landed::Already => match self.landed_on(&branch, &id)? {
+                Some(words) => self.complete(&words),
+                None => self.not_landed(commit, format!("{branch} does not have it")),
+            },
             Landed::Moved { now } => self.catch_up(&integration, &branch, &now, commit),
-            Landed::Refused { why, command } => self.not_landed(
+            Landed::Refused {
+                why,
+                command,
+                changed: None,
+            } => self.not_landed(
                 commit,
                 format!("{branch} was not changed: {why}\nwhen that is out of the way: {command}"),
             ),
+            Landed::Refused {
+                why,
+                command,
+                changed: Some(changed),
+            } => {
+                let files: Vec<String> = changed
+                    .files
+                    .iter()
+                    .map(|file| file.display().to_string())
+                    .collect();
+                let why = format!(
+                    "{branch} was not moved: {why}\ngit has changed these files before it failed, and they could not be \
+                     put back: {}\nthis puts them back: {}\nwhen that is out of the way: {command}",
+                    files.join(", "),
+                    changed.command
+                );
+                self.not_landed(commit, why)
+            }
             Landed::Gone => {
                 self.not_landed(commit, format!("there is no branch {branch} any more"))
             }
         }
+    }
+
+    /// That a branch of the user's has a commit, in words that are true at this moment; `None` when it has not.
+    fn landed_on(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
+        let Some(repo) = self.parts.repo else {
+            return Ok(None);
+        };
+        let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
+            return Ok(None);
+        };
+        if tip == *commit {
+            return Ok(Some(format!("approved and landed on {branch}")));
+        }
+        if !repo.is_ancestor(commit, &tip)? {
+            return Ok(None);
+        }
+        Ok(Some(format!(
+            "approved and landed on {branch}, which has more commits on top that are not the team's: {} to {}",
+            commit.short(),
+            tip.short()
+        )))
     }
 
     /// Why landing would bring back what the user has taken out of the branch since.
@@ -92,7 +145,12 @@ impl Host<'_> {
         tip: &CommitId,
         commit: &str,
     ) -> Result<Next> {
-        match integration.bring_up_to_date(branch)? {
+        let Some(head) = self.our_head()? else {
+            return Ok(Next::GoOn);
+        };
+        let joined = self.beside(|_| integration.bring_up_to_date(&head, branch))??;
+        match joined {
+            Merged::Moved => return Ok(Next::GoOn),
             joined @ (Merged::Already | Merged::Made(_)) => {
                 let made = match joined {
                     Merged::Made(made) => Some(made.to_string()),

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use teamster_isolate::git::{CommitId, Integration, Merged, Predicted};
+use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, Repo};
 use teamster_store::{Merge, PlannedTask};
 use teamster_types::event::NewEvent;
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 use teamster_types::{TaskId, denied};
 
-use super::settled::{commit_of, resolves, root, to_merge, waits_for_merge};
+use super::settled::{self, commit_of, resolves, root, to_merge, waits_for_merge};
 use super::{Host, Result};
 use crate::story::HOST;
 
@@ -35,7 +35,7 @@ impl Host<'_> {
 
     fn merge_one(&mut self, integration: &Integration, task: &Task, tasks: &[Task]) -> Result<()> {
         let Some(commit) = commit_of(task) else {
-            return self.note_merged(task, tasks, &Merge::default());
+            return self.brought_nothing(task, tasks);
         };
         let Ok(id) = commit.parse::<CommitId>() else {
             let why = format!("its result names {commit:?}, which is no commit");
@@ -45,7 +45,11 @@ impl Host<'_> {
         let Some(head) = self.our_head()? else {
             return Ok(());
         };
-        if let Some(repo) = self.parts.repo {
+        let is_in = match self.parts.repo {
+            Some(repo) => repo.is_ancestor(&id, &head)?,
+            None => false,
+        };
+        if let Some(repo) = self.parts.repo.filter(|_| !is_in) {
             // Its bridge has looked at this; but what lands is for the host to answer for.
             let files = repo.changed_since_fork(&head, &id)?;
             let denied = |file: &&String| denied::pattern(Path::new(file)).is_some();
@@ -61,8 +65,16 @@ impl Host<'_> {
                 );
                 return self.give_up(task.id(), &why);
             }
+            if files.is_empty() {
+                return self.brought_nothing(task, tasks);
+            }
+            if let Some(why) = no_resolution(repo, task, &head, &id, &files)? {
+                return self.not_resolved(task, tasks, &why);
+            }
+        } else if self.began_behind(task, &id)? {
+            return self.brought_nothing(task, tasks);
         }
-        let predicted = integration.predict(&id)?;
+        let predicted = self.beside(|_| integration.predict_on(&head, &id))??;
         self.record(
             NewEvent::new("merge.predicted", HOST)
                 .task(task.id())
@@ -74,17 +86,20 @@ impl Host<'_> {
             let why = format!("its owner {:?} is no worker", task.owner());
             return self.give_up(task.id(), &why);
         };
-        match integration.merge(&id, task.id(), &worker)? {
+        let merged = self.beside(|_| integration.merge(&head, &id, task.id(), &worker))??;
+        match merged {
+            // Whoever moved it is dealt with before the next merge.
+            Merged::Moved => Ok(()),
             Merged::Already => {
                 // A host that was killed had merged it and could not say so any more.
                 let made =
                     Some(head.to_string()).filter(|_| noted.as_deref() != Some(head.as_str()));
                 let merge = Merge {
-                    commit: Some(commit.to_owned()),
+                    commit: commit.to_owned(),
                     made,
                     ..Merge::default()
                 };
-                self.note_merged(task, tasks, &merge)
+                self.note_merged(task, tasks, &merge, &head)
             }
             Merged::Made(made) => {
                 let files = match self.parts.repo {
@@ -92,11 +107,11 @@ impl Host<'_> {
                     None => Vec::new(),
                 };
                 let merge = Merge {
-                    commit: Some(commit.to_owned()),
+                    commit: commit.to_owned(),
                     made: Some(made.to_string()),
                     files,
                 };
-                self.note_merged(task, tasks, &merge)
+                self.note_merged(task, tasks, &merge, &made)
             }
             Merged::Conflict { files } => {
                 let files: Vec<String> = files
@@ -109,7 +124,13 @@ impl Host<'_> {
     }
 
     /// What is merged brings along those whose conflict it resolved. It comes last: until then the others wait for it.
-    fn note_merged(&mut self, task: &Task, tasks: &[Task], merge: &Merge) -> Result<()> {
+    fn note_merged(
+        &mut self,
+        task: &Task,
+        tasks: &[Task],
+        merge: &Merge,
+        head: &CommitId,
+    ) -> Result<()> {
         let mut all: Vec<&TaskId> = Vec::new();
         if let Some(root) = resolves(task) {
             let of_it = |other: &&Task| {
@@ -124,7 +145,74 @@ impl Host<'_> {
         for id in all {
             self.parts.store.merged(&self.team, HOST, id, merge)?;
         }
+        self.read()?;
+        self.take_back_missing(head)?;
+        Ok(())
+    }
+
+    /// A task that changed nothing is done and not merged. Where it was to resolve a conflict, it has failed to.
+    fn brought_nothing(&mut self, task: &Task, tasks: &[Task]) -> Result<()> {
+        if resolves(task).is_some() && teamster_fs::fail::are_merges_checked() {
+            return self.not_resolved(task, tasks, "it changed nothing");
+        }
+        self.parts.store.unchanged(&self.team, HOST, task.id())?;
         self.read()
+    }
+
+    /// Whether the commit of a task is older than where the task began: then nothing of it is new.
+    fn began_behind(&self, task: &Task, commit: &CommitId) -> Result<bool> {
+        let base = task
+            .ours("result")
+            .and_then(|result| result.get("base")?.as_str());
+        let base = base.and_then(|base| base.parse::<CommitId>().ok());
+        match (self.parts.repo, base) {
+            (Some(repo), Some(base)) => Ok(repo.is_ancestor(commit, &base)?),
+            _ => Ok(false),
+        }
+    }
+
+    /// A resolution that does not bring in what it should: another one is asked for, as long as there may be one more.
+    /// The work itself stays where it is, and is called merged by nobody.
+    fn not_resolved(&mut self, task: &Task, tasks: &[Task], why: &str) -> Result<()> {
+        let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict").cloned()) else {
+            return self.give_up(task.id(), why);
+        };
+        let commit = conflict["commit"].as_str().unwrap_or_default();
+        let files: Vec<String> = conflict["files"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|file| file.as_str().map(str::to_owned))
+            .collect();
+        let source = tasks.iter().find(|other| commit_of(other) == Some(commit));
+        let times = tasks
+            .iter()
+            .filter(|other| resolves(other).as_ref() == Some(&root))
+            .count();
+        if times < MOST_CONFLICTS
+            && let Some(source) = source
+        {
+            let mut new = self.resolving(source, &root, commit, &files, times + 1);
+            new.description = format!(
+                "Task {} was to do this before, and did not: {why}.\n\n{}",
+                task.id(),
+                new.description
+            );
+            let planned = [PlannedTask {
+                task: new,
+                after: Vec::new(),
+            }];
+            self.parts.store.import_tasks(&self.team, HOST, &planned)?;
+            return self.give_up(task.id(), &format!("it resolved no conflict: {why}"));
+        }
+        self.give_up(task.id(), &format!("it resolved no conflict: {why}"))?;
+        let kept = source.map_or_else(|| commit.to_owned(), |source| kept_as(source, commit));
+        let why = format!(
+            "its conflict in {} was not resolved (task {}: {why}); its work is NOT merged and is kept as {kept}",
+            files.join(", "),
+            task.id(),
+        );
+        self.give_up(&root, &why)
     }
 
     /// Both sides have changed the same: whoever brought the later one resolves it, twice at most.
@@ -155,12 +243,9 @@ impl Host<'_> {
             self.tell_conflict(&root, &conflict, None)?;
         }
         let why = format!(
-            "its work conflicts with that of others for the third time, in {}; it is kept in {}",
+            "its work conflicts with that of others for the third time, in {}; it is NOT merged and is kept as {}",
             files.join(", "),
-            task.ours("result")
-                .and_then(|result| result.get("ref"))
-                .and_then(Value::as_str)
-                .unwrap_or(commit),
+            kept_as(task, commit),
         );
         self.give_up(&root, &why)
     }
@@ -253,8 +338,13 @@ impl Host<'_> {
             let Some(whole) = tasks.iter().find(|other| *other.id() == root) else {
                 continue;
             };
-            if task.is_failed() && !whole.is_failed() && whole.is_unmerged() {
-                let why = format!("its conflict was not resolved: task {} failed", task.id());
+            let is_superseded = settled::is_superseded(task, tasks);
+            if task.is_failed() && !is_superseded && !whole.is_failed() && whole.is_unmerged() {
+                let why = format!(
+                    "its conflict was not resolved: task {} failed; its work is NOT merged and is kept as {}",
+                    task.id(),
+                    kept_as(whole, "its commit")
+                );
                 self.give_up(whole.id(), &why)?;
                 any = true;
             } else if whole.is_failed() && task.is_done() && task.is_unmerged() {
@@ -270,6 +360,52 @@ impl Host<'_> {
         self.parts.store.give_up(&self.team, HOST, id, why)?;
         self.read()
     }
+}
+
+/// The reference that keeps the work of a task.
+fn kept_as(task: &Task, commit: &str) -> String {
+    task.ours("result")
+        .and_then(|result| result.get("ref"))
+        .and_then(Value::as_str)
+        .unwrap_or(commit)
+        .to_owned()
+}
+
+/// Why a commit does not resolve the conflict that its task was made for; `None` when it may, and when the task is about
+/// something else. `files` are those that it changed.
+fn no_resolution(
+    repo: &Repo,
+    task: &Task,
+    head: &CommitId,
+    commit: &CommitId,
+    files: &[String],
+) -> Result<Option<String>> {
+    let (Some(_), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
+        return Ok(None);
+    };
+    let Some(Ok(other)) = conflict["commit"].as_str().map(str::parse::<CommitId>) else {
+        return Ok(None);
+    };
+    if !teamster_fs::fail::are_merges_checked() {
+        return Ok(None);
+    }
+    let mut wanted = repo.changed_since_fork(head, &other)?;
+    let conflicting = conflict["files"].as_array().into_iter().flatten();
+    wanted.extend(conflicting.filter_map(|file| file.as_str().map(str::to_owned)));
+    if !files.iter().any(|file| wanted.contains(file)) {
+        return Ok(Some(format!(
+            "it changed {} and none of the files in question",
+            files.join(", ")
+        )));
+    }
+    let marked = repo.with_conflict_markers(head, commit, files)?;
+    if !marked.is_empty() {
+        return Ok(Some(format!(
+            "it left conflict markers in {}",
+            marked.join(", ")
+        )));
+    }
+    Ok(None)
 }
 
 fn word(predicted: &Predicted) -> &'static str {

@@ -12,8 +12,10 @@ impl Host<'_> {
         let Some(integration) = self.integration.clone() else {
             return Ok(None);
         };
-        if let Some(branch) = integration.recover()? {
-            let text = format!("what somebody did in the integration worktree is kept in {branch}");
+        if let Some(branch) = self.beside(|_| integration.recover())?? {
+            let text = format!(
+                "files in the integration worktree that were in no commit are kept in {branch}"
+            );
             self.parts.desk.say(&text);
         }
         let head = integration.head()?;

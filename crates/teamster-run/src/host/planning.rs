@@ -1,6 +1,7 @@
 //! From the order to tasks, and what the checks say before anybody has worked.
 
 use std::path::Path;
+use std::time::Instant;
 
 use serde_json::json;
 use teamster_fs::Dir;
@@ -29,7 +30,7 @@ impl Host<'_> {
         if known.is_empty() {
             let (plan, source) = match self.make_plan() {
                 Ok(made) => made,
-                Err(_) if self.parts.desk.wish() > crate::desk::Wish::GoOn => {
+                Err(_) if self.must_stop() => {
                     return Ok(Next::Wait);
                 }
                 Err(why) => return self.cannot_plan(&why),
@@ -82,8 +83,14 @@ impl Host<'_> {
                 Plan::parse(Path::new(file), &bytes).map_err(|faults| faults.to_string())
             }
             (None, "leader") => {
-                let folder = match &self.integration {
-                    Some(integration) => integration.work_folder(),
+                // A leader plans; what it writes meanwhile is nobody's work.
+                let base = self.order.base.as_ref().map(|base| base.commit.clone());
+                let tree = match base {
+                    Some(base) => self.fresh_tree(&base).map_err(|error| error.to_string())?,
+                    None => None,
+                };
+                let folder = match &tree {
+                    Some(tree) => tree.work_folder(),
                     None => self.parts.folder.to_owned(),
                 };
                 let launch = teamster_fs::random_hex();
@@ -91,13 +98,13 @@ impl Host<'_> {
                     .with("leader", &self.order.leader)
                     .with("launch", &launch);
                 self.record(asked).map_err(|error| error.to_string())?;
+                let until = self
+                    .time_left()
+                    .and_then(|left| Instant::now().checked_add(left));
                 let desk = &mut *self.parts.desk;
-                let made = self.parts.leader.plan(&self.order, &folder, &launch, desk);
-                if let Some(integration) = &self.integration {
-                    // A leader plans; what it wrote meanwhile is nobody's work.
-                    let _ = integration.clear_after_checks();
-                }
-                made
+                self.parts
+                    .leader
+                    .plan(&self.order, &folder, &launch, until, desk)
             }
             _ => {
                 let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();

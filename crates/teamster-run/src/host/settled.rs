@@ -35,7 +35,7 @@ pub(super) fn needs_review(task: &Task) -> bool {
 }
 
 /// Whether a later task has taken over what this one was to bring.
-fn is_superseded(task: &Task, tasks: &[Task]) -> bool {
+pub(super) fn is_superseded(task: &Task, tasks: &[Task]) -> bool {
     let root = root(task);
     tasks.iter().any(|other| {
         other.id().number() > task.id().number() && resolves(other).as_ref() == Some(&root)
@@ -51,12 +51,14 @@ pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
         .collect()
 }
 
-/// Tasks that will never be done: they failed for good, or wait for one that did.
+/// Tasks that will never be done: they failed for good, or wait for one that did. A resolution that failed and was asked
+/// for again is somebody else's now.
 pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     let known: BTreeSet<&TaskId> = tasks.iter().map(Task::id).collect();
     let mut hopeless: BTreeSet<TaskId> = tasks
         .iter()
         .filter(|task| task.is_failed())
+        .filter(|task| resolves(task).is_none() || !is_superseded(task, tasks))
         .map(|task| task.id().clone())
         .collect();
     loop {

@@ -52,6 +52,7 @@ impl Host<'_> {
                 shown.in_the_way.truncate(MOST_FILES);
             }
         }
+        shown.references = self.changed_refs(None);
         shown
     }
 
@@ -67,6 +68,7 @@ impl Host<'_> {
         };
         let mut input = self.report_input();
         input.diff_stat = self.diff_stat(&commit);
+        input.references = self.changed_refs(Some(&commit));
         input.left.extend(self.left_behind());
         if let Err(error) = keep(self.parts.project, &self.team, &page(&input)) {
             self.parts

@@ -27,23 +27,25 @@ const ALONE: Duration = Duration::from_secs(5);
 impl Host<'_> {
     pub(super) fn work(&mut self) -> Result<Next> {
         let tasks = self.tasks()?;
+        let still = open(&tasks);
+        // What is only waiting to be merged costs nothing any more.
+        let is_costly = still.iter().any(|task| task.status() != Status::Completed);
+        if is_costly && let Some(why) = self.exhausted() {
+            return self.out_of_budget(&why);
+        }
+        if self.crew_is_up {
+            self.look_after_if_due()?;
+        }
         if self.merge(&tasks)? {
             return Ok(Next::GoOn);
         }
-        let still = open(&tasks);
         if still.is_empty() {
             return self.worked(&tasks);
-        }
-        if let Some(why) = self.exhausted() {
-            return self.out_of_budget(&why);
         }
         if !self.crew_is_up {
             self.start_crew()?;
         }
-        if Instant::now() >= self.next_look {
-            self.look_after()?;
-            self.next_look = Instant::now() + LOOK_AGAIN;
-        }
+        self.look_after_if_due()?;
         if let Some(why) = self.nobody_left(&still)? {
             self.stop_crew("nobody is left who could work")?;
             self.finish(Outcome::Failed, "tasks_failed", exit::TASKS_FAILED, &why)?;
@@ -120,6 +122,16 @@ impl Host<'_> {
                 Backend::Process
             },
         }
+    }
+
+    /// Looks for the dead, unless that was done a moment ago.
+    pub(super) fn look_after_if_due(&mut self) -> Result<()> {
+        if Instant::now() < self.next_look {
+            return Ok(());
+        }
+        self.look_after()?;
+        self.next_look = Instant::now() + LOOK_AGAIN;
+        Ok(())
     }
 
     fn look_after(&mut self) -> Result<()> {

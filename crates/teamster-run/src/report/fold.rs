@@ -15,6 +15,8 @@ pub(super) struct TaskStory {
     pub(super) attempts: usize,
     pub(super) last_worker: Option<String>,
     pub(super) is_merged: bool,
+    /// It was completed without a change, so there is nothing of it to merge.
+    pub(super) is_unchanged: bool,
     pub(super) conflicts: usize,
     pub(super) is_given_up: bool,
     /// The merged task that resolved its conflict.
@@ -88,10 +90,13 @@ impl Stories {
             "task.completed" => self.ends(id, event.ts, |worker| worker.done += 1),
             "task.failed" => self.ends(id, event.ts, |worker| worker.failed += 1),
             "task.released" | "task.requeued" | "task.deleted" => self.rests(id, event.ts),
-            "merge.merged" => task.is_merged = true,
-            "merge.predicted" if event.data.get("result") == Some(&"already".into()) => {
-                task.is_merged = true;
+            // The first version called it merged, too, when there was no commit to merge.
+            "merge.merged" => {
+                task.is_merged = event.data.get("commit").is_some_and(Value::is_string);
+                task.is_unchanged = !task.is_merged;
             }
+            "merge.lost" => task.is_merged = false,
+            "task.unchanged" => task.is_unchanged = true,
             "merge.conflict" => {
                 let is_final = event.data.get("final") == Some(&Value::Bool(true));
                 task.conflicts += 1;

@@ -37,6 +37,7 @@ pub fn gate_text(input: &ReportInput) -> String {
         ("Failed for good", failed(shown)),
         ("Outside what was reserved", outside(shown)),
         ("In the way", in_the_way(shown)),
+        ("Branches that changed meanwhile", references(shown)),
         ("It has not landed", refused(input)),
         ("Cost", cost(input)),
         ("Decide", decide(input)),
@@ -254,6 +255,17 @@ fn in_the_way(shown: &Shown) -> String {
     }
     if shown.in_the_way.len() > STAT_LINES {
         let _ = writeln!(text, "  … {} more", shown.in_the_way.len() - STAT_LINES);
+    }
+    text
+}
+
+fn references(shown: &Shown) -> String {
+    if shown.references.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("  teamster did not do this: it was you, or an agent.\n");
+    for sentence in &shown.references {
+        let _ = writeln!(text, "  {}", fit(&line(sentence), WIDTH));
     }
     text
 }

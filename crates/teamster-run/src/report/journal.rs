@@ -278,6 +278,7 @@ fn state(task: &Task, story: &TaskStory, by_id: &BTreeMap<&TaskId, &Task>) -> Ta
     }
     match task.status() {
         Status::Completed if story.is_merged => TaskState::Merged,
+        Status::Completed if story.is_unchanged => TaskState::Unchanged,
         Status::Completed => match &story.merged_by {
             Some(fix) => TaskState::MergedBy(fix.to_string()),
             None if story.is_given_up => TaskState::NotMerged,

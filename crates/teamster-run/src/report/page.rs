@@ -19,6 +19,10 @@ pub fn page(input: &ReportInput) -> String {
         ("Approval", sections::approval(input)),
         ("Conflicts", sections::conflicts(input)),
         ("Changes", sections::changes(input)),
+        (
+            "Branches that changed meanwhile",
+            sections::references(input),
+        ),
         ("Findings", sections::findings(input)),
         ("Left behind", sections::left(input)),
     ] {
@@ -135,6 +139,10 @@ pub(super) fn tasks_words(input: &ReportInput) -> String {
             "merged",
         ),
         (count(|state| *state == TaskState::Done), "done"),
+        (
+            count(|state| *state == TaskState::Unchanged),
+            "completed without a change",
+        ),
         (count(|state| *state == TaskState::NotMerged), "not merged"),
         (
             count(|state| *state == TaskState::Failed),

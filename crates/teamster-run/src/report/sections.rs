@@ -23,6 +23,7 @@ pub(super) fn state_words(state: &TaskState) -> String {
         TaskState::InProgress => "in progress".to_owned(),
         TaskState::Done => "done".to_owned(),
         TaskState::Merged => "merged".to_owned(),
+        TaskState::Unchanged => "completed, no change".to_owned(),
         TaskState::MergedBy(id) => format!("merged by task {id}"),
         TaskState::NotMerged => "done, not merged".to_owned(),
         TaskState::Failed => "failed for good".to_owned(),
@@ -62,6 +63,18 @@ pub(super) fn tasks(input: &ReportInput) -> String {
         ]);
     }
     table.render()
+}
+
+/// What became of the user's branches while the run was at work.
+pub(super) fn references(input: &ReportInput) -> String {
+    if input.references.is_empty() {
+        return String::new();
+    }
+    let mut page = "teamster did not do this: it was you, or an agent.\n\n".to_owned();
+    for sentence in &input.references {
+        let _ = writeln!(page, "- {}", inside(sentence));
+    }
+    page
 }
 
 /// Those that failed for good with their reasons, and those that wait for them.

@@ -7,7 +7,7 @@ use teamster_types::task::NewTask;
 
 use super::stage::{Stage, id, wish};
 use crate::error::Kind;
-use crate::store::Merge;
+use crate::store::{LostMerge, Merge};
 
 fn after(stage: &Stage, subject: &str, blockers: &[u64]) -> TaskId {
     stage.create_with(subject, |new| {
@@ -58,7 +58,7 @@ pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(stage: &Stage)
         new.blocked_by = vec![id(1)];
     });
     let merge = Merge {
-        commit: Some("c1".to_owned()),
+        commit: "c1".to_owned(),
         made: Some("m1".to_owned()),
         files: vec!["a.txt".to_owned()],
     };
@@ -86,6 +86,25 @@ pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(stage: &Stage)
     let told = stage.events().pop().map(|event| event.data);
     let commit = told.as_ref().and_then(|data| data.get("commit"));
     assert_eq!(commit, Some(&json!("c1")));
+    let lost = LostMerge {
+        commit: Some("c1".to_owned()),
+        head: "h1".to_owned(),
+    };
+    for _ in 0..2 {
+        let task = stage.step(
+            "merge lost",
+            store.merge_lost(&stage.team, "lead", &id(1), &lost),
+        );
+        assert!(task.is_unmerged());
+    }
+    stage.nothing_for("worker-2");
+    for _ in 0..2 {
+        let task = stage.step("unchanged", store.unchanged(&stage.team, "lead", &id(1)));
+        assert!(task.is_unchanged());
+    }
+    let kinds = stage.kinds_after(position);
+    let told = ["merge.merged", "merge.lost", "task.unchanged"];
+    assert_eq!(kinds, told, "each is told once");
     assert_eq!(stage.claim("worker-2").task.id(), &id(2));
 }
 

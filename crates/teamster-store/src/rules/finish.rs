@@ -8,7 +8,7 @@ use teamster_types::task::{Task, Token};
 
 use super::{known_failure, must_open};
 use crate::error::Result;
-use crate::store::Merge;
+use crate::store::{LostMerge, Merge};
 use crate::txn::Txn;
 
 pub(super) fn complete(
@@ -99,6 +99,43 @@ pub(super) fn merged(tx: &mut dyn Txn, actor: &str, id: &TaskId, merge: &Merge) 
                 .with("commit", &merge.commit)
                 .with("merge", &merge.made)
                 .with("files", &merge.files),
+        );
+    }
+    Ok(task)
+}
+
+pub(super) fn unchanged(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    if steps::unchanged(&mut task)? {
+        tx.put(task.clone());
+        tx.event(
+            NewEvent::new("task.unchanged", actor)
+                .task(id)
+                .changed(Some(&before), Some(&task))
+                .with("worker", owner(&before)),
+        );
+    }
+    Ok(task)
+}
+
+pub(super) fn merge_lost(
+    tx: &mut dyn Txn,
+    actor: &str,
+    id: &TaskId,
+    lost: &LostMerge,
+) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    if steps::merge_lost(&mut task) {
+        tx.put(task.clone());
+        tx.event(
+            NewEvent::new("merge.lost", actor)
+                .task(id)
+                .changed(Some(&before), Some(&task))
+                .with("worker", owner(&before))
+                .with("commit", &lost.commit)
+                .with("head", &lost.head),
         );
     }
     Ok(task)

@@ -22,8 +22,8 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{
-    ClaimRequest, Claimed, DeletedTeam, Delivery, Merge, Outgoing, PlannedTask, Reader, Signal,
-    Store,
+    ClaimRequest, Claimed, DeletedTeam, Delivery, LostMerge, Merge, Outgoing, PlannedTask, Reader,
+    Signal, Store,
 };
 use crate::txn::{Backend, Txn};
 
@@ -139,6 +139,24 @@ impl<B: Backend> Store for B {
     fn merged(&self, team: &TeamName, actor: &str, id: &TaskId, merge: &Merge) -> Result<Task> {
         make(self, team, "task merged", |tx| {
             finish::merged(tx, actor, id, merge)
+        })
+    }
+
+    fn unchanged(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
+        make(self, team, "task unchanged", |tx| {
+            finish::unchanged(tx, actor, id)
+        })
+    }
+
+    fn merge_lost(
+        &self,
+        team: &TeamName,
+        actor: &str,
+        id: &TaskId,
+        lost: &LostMerge,
+    ) -> Result<Task> {
+        make(self, team, "task merge lost", |tx| {
+            finish::merge_lost(tx, actor, id, lost)
         })
     }
 

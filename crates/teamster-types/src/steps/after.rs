@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Refusal, ended_attempt, written};
 use crate::Time;
 use crate::failure::{ATTEMPTS, Failure};
-use crate::task::{Status, Task};
+use crate::task::{NO_CHANGE, Status, Task};
 
 /// Notes that the work of a completed task is merged, by this commit if it took one. Noting it twice changes nothing.
 pub fn merged(task: &mut Task, commit: Option<&str>) -> Result<bool, Refusal> {
@@ -23,6 +23,37 @@ pub fn merged(task: &mut Task, commit: Option<&str>) -> Result<bool, Refusal> {
     task.set_ours("mergeCommit", commit.map(|commit| json!(commit)));
     written(task);
     Ok(true)
+}
+
+/// Notes that a completed task changed nothing: there is nothing of it to merge, and nobody waits for that. Noting it
+/// twice changes nothing.
+pub fn unchanged(task: &mut Task) -> Result<bool, Refusal> {
+    if !task.is_done() {
+        return Err(Refusal::IllegalStep {
+            id: task.id().clone(),
+            state: task.status().as_str().replace('_', " "),
+            step: "called unchanged",
+        });
+    }
+    if task.is_unchanged() {
+        return Ok(false);
+    }
+    task.set_ours("merged", Some(json!(NO_CHANGE)));
+    task.set_ours("mergeCommit", None);
+    written(task);
+    Ok(true)
+}
+
+/// Takes back that the work of a task is merged: whatever was noted, it is not where others begin. A task whose merge is
+/// still to come stays as it is.
+pub fn merge_lost(task: &mut Task) -> bool {
+    if task.is_unmerged() || task.ours("merged").is_none() {
+        return false;
+    }
+    task.set_ours("merged", Some(json!(false)));
+    task.set_ours("mergeCommit", None);
+    written(task);
+    true
 }
 
 /// Ends a task for good although it could be tried again, or was done in vain: what it waits for will not come, or its
@@ -87,6 +118,31 @@ mod tests {
         assert_eq!(blocker.ours("mergeCommit"), Some(&json!("abc")));
         assert!(!merged(&mut blocker, Some("def")).unwrap(), "once");
         assert_eq!(blocker.ours("mergeCommit"), Some(&json!("abc")));
+    }
+
+    #[test]
+    fn task_without_a_change_holds_nobody_up_and_is_not_called_merged() {
+        let now = Time::from_millis(0);
+        let mut blocker = task(1, &[]);
+        assert!(unchanged(&mut blocker).is_err(), "it is not even done");
+        blocker.set_status(Status::Completed);
+        assert!(unchanged(&mut blocker).unwrap());
+        assert!(!unchanged(&mut blocker).unwrap(), "once");
+        assert!(blocker.is_unchanged() && !blocker.is_merged() && !blocker.is_unmerged());
+        let waiting = task(2, &[1]);
+        let standing = standing(&waiting, now, |_| Blocker::of(Some(&blocker)));
+        assert_eq!(standing.state, State::Claimable);
+    }
+
+    #[test]
+    fn task_whose_merge_was_lost_is_waited_for_again() {
+        let mut blocker = task(1, &[]);
+        blocker.set_status(Status::Completed);
+        assert!(!merge_lost(&mut blocker), "it was never merged");
+        merged(&mut blocker, Some("abc")).unwrap();
+        assert!(merge_lost(&mut blocker));
+        assert!(blocker.is_unmerged() && blocker.ours("mergeCommit").is_none());
+        assert!(merged(&mut blocker, Some("def")).unwrap());
     }
 
     #[test]

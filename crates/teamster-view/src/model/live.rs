@@ -315,7 +315,7 @@ fn is_about_crew(kind: &str) -> bool {
 
 /// The tasks that an event changed.
 fn tasks_of(event: &Event, touched: &mut BTreeSet<TaskId>) {
-    if event.kind.starts_with("task.") || event.kind == "merge.merged" {
+    if event.kind.starts_with("task.") || event.kind.starts_with("merge.") {
         touched.extend(event.task_id.clone());
     }
     let also = event.data.get("also").and_then(|also| also.as_object());

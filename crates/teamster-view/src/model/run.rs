@@ -196,6 +196,10 @@ pub enum MergeState {
     Merged,
     /// It conflicts.
     Conflict,
+    /// It was called made, and is not in the team's branch; it is made again.
+    Lost,
+    /// The task was completed without a change, so there is nothing to merge.
+    Unchanged,
 }
 
 /// The merge of one task's work.

@@ -42,6 +42,8 @@ impl Runs {
             "verify.flaky" => self.verification(VerificationState::Flaky, event),
             "merge.predicted" => self.merge(MergeState::Predicted, event),
             "merge.merged" => self.merge(MergeState::Merged, event),
+            "merge.lost" => self.merge(MergeState::Lost, event),
+            "task.unchanged" => self.merge(MergeState::Unchanged, event),
             "merge.conflict" => self.merge(MergeState::Conflict, event),
             "approval.shown" => self.shown = Some(event.clone()),
             "approval.requested" => self.gate(event),
@@ -213,6 +215,8 @@ impl Runs {
                 merge.merge = text(event, "merge").map(str::to_owned);
                 merge.worker = text(event, "worker").map(str::to_owned);
             }
+            MergeState::Lost => merge.merge = None,
+            MergeState::Unchanged => merge.worker = text(event, "worker").map(str::to_owned),
             MergeState::Conflict => {
                 merge.files = texts(event, "files").map(str::to_owned).collect();
                 merge.times = number(event, "times").unwrap_or(1);

@@ -152,6 +152,10 @@ fn run(
     {
         teamster_fs::fail::die_at_event(seq);
     }
+    #[cfg(debug_assertions)]
+    if env_vars::get(env_vars::UNCHECKED_MERGES).is_some() {
+        teamster_fs::fail::leave_merges_unchecked();
+    }
     let max_fix = order.max_fix;
     let left = Host::new(parts, team.clone(), order)
         .run()

@@ -1,6 +1,7 @@
 //! An agent that plans.
 
 use std::path::Path;
+use std::time::Instant;
 
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, Repo};
@@ -36,6 +37,7 @@ impl Plans for Leader<'_> {
         order: &Order,
         folder: &Path,
         launch: &str,
+        until: Option<Instant>,
         desk: &mut dyn Desk,
     ) -> Result<Plan, String> {
         let project = worker::project(self.context, &self.team)
@@ -82,7 +84,8 @@ impl Plans for Leader<'_> {
         };
         desk.say(&format!("{} plans", provider.name));
         let desk = std::cell::RefCell::new(desk);
-        let stop = || desk.borrow().wish() > Wish::GoOn;
+        let is_late = || until.is_some_and(|until| Instant::now() >= until);
+        let stop = || is_late() || desk.borrow().wish() > Wish::GoOn;
         let led = lead(&job, &stop, &mut |_| {});
         let spent = match &led {
             Ok(led) => &led.spent,

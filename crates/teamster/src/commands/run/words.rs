@@ -54,6 +54,11 @@ impl Words {
                 format!("{} says: {}", event.actor, get("content"))
             }
             "merge.merged" => format!("task {} is merged", task()),
+            "merge.lost" => format!(
+                "task {} was called merged and is not; it is merged again",
+                task()
+            ),
+            "task.unchanged" => format!("task {} is completed without a change", task()),
             "merge.conflict" => format!(
                 "task {} conflicts with what is merged, in {}{}",
                 task(),

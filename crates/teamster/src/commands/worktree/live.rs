@@ -42,7 +42,7 @@ impl Live {
     pub(super) fn why(&self, listed: &Listed) -> Option<String> {
         match &listed.listing {
             Listing::Worker(worker) => self.worker(worker),
-            Listing::Integration if self.team.is_some() => {
+            Listing::Integration | Listing::Checks if self.team.is_some() => {
                 Some("its team is still there".to_owned())
             }
             _ => None,

@@ -159,6 +159,7 @@ fn kind(listing: &Listing) -> &'static str {
         Listing::Worker(_) => "worker",
         Listing::Kept(_) => "kept",
         Listing::Integration => "integration",
+        Listing::Checks => "checks",
         Listing::Salvaged => "salvaged",
         Listing::Foreign => "foreign",
     }

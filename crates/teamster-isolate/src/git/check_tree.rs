@@ -1,0 +1,110 @@
+//! A tree for checks: made fresh from the commit that is judged, used once, and removed.
+//!
+//! What a check sees must be what would land. Any worktree that an agent can reach may hold more than its commit: files
+//! that git was told to ignore, or not to look at (`skip-worktree`), decide a check without being part of the work. So
+//! every check gets a worktree that did not exist before, in which there is the commit and nothing else.
+
+use std::path::PathBuf;
+
+use teamster_fs::{FileKind, layout, remove_tree};
+use teamster_types::TeamName;
+
+use super::error::GitError;
+use super::names::CommitId;
+use super::registered;
+use super::repo::Repo;
+use super::worktree::{Worktree, team_folder, vanished};
+
+/// A worktree at one commit, detached from every branch. It is removed when it is dropped.
+#[derive(Debug)]
+pub struct CheckTree {
+    worktree: Worktree,
+}
+
+impl CheckTree {
+    /// Makes a tree of `commit` for the checks of a team.
+    pub fn make(repo: &Repo, team: &TeamName, commit: &CommitId) -> Result<Self, GitError> {
+        let dir = team_folder(repo, team)?;
+        let name = layout::check_tree(&teamster_fs::random_hex());
+        let path = dir.join(&name);
+        let made = repo
+            .call()
+            // All of the commit, even where the user's own work tree shows a part of it.
+            .args(["-c", "core.sparseCheckout=false"])
+            .args(["worktree", "add", "--quiet", "--detach", "--"])
+            .arg(&path)
+            .arg(commit.as_str())
+            .done();
+        if let Err(error) = made {
+            // git removes what it has begun, unless it was ended itself.
+            let _ = remove(repo, team, &name);
+            return Err(error);
+        }
+        let worktree = Worktree::named(repo, team, &name)?.ok_or_else(|| vanished(&path))?;
+        let tree = Self { worktree };
+        if tree.worktree.head()? != *commit {
+            return Err(GitError::odd("the commit to check", &path));
+        }
+        Ok(tree)
+    }
+
+    /// The worktree.
+    pub fn worktree(&self) -> &Worktree {
+        &self.worktree
+    }
+
+    /// The folder in it that corresponds to the project, which may be a folder of the repository.
+    pub fn work_folder(&self) -> PathBuf {
+        self.worktree.work_folder()
+    }
+
+    /// Removes the trees of a team that a killed host has left. Nobody may be checking anything for the team.
+    pub fn sweep(repo: &Repo, team: &TeamName) -> Result<(), GitError> {
+        let dir = team_folder(repo, team)?;
+        let mut names: Vec<String> = dir.entries()?.into_iter().map(|entry| entry.name).collect();
+        let entries = registered::all(repo)?;
+        let registered = entries.iter().filter(|entry| {
+            entry.path.parent() == Some(&layout::team_worktrees(repo.project(), team))
+        });
+        names.extend(
+            registered
+                .filter_map(|entry| entry.path.file_name()?.to_str())
+                .map(str::to_owned),
+        );
+        names.sort_unstable();
+        names.dedup();
+        for name in names.iter().filter(|name| layout::is_check_tree(name)) {
+            remove(repo, team, name)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for CheckTree {
+    fn drop(&mut self) {
+        // What is left is swept by the next host, and by `teamster worktree gc`.
+        let _ = remove(
+            &self.worktree.repo,
+            &self.worktree.team,
+            &self.worktree.name,
+        );
+    }
+}
+
+/// Removes a tree for checks with everything in it: nothing there is anybody's work.
+pub(super) fn remove(repo: &Repo, team: &TeamName, name: &str) -> Result<(), GitError> {
+    let dir = team_folder(repo, team)?;
+    let path = dir.join(name);
+    match dir.stamp(name)?.map(|stamp| stamp.kind) {
+        Some(FileKind::Folder) => remove_tree(&dir, name)?,
+        Some(_) => drop(dir.remove(name)?),
+        None => {}
+    }
+    if registered::at(repo, &path)?.is_some() {
+        repo.call()
+            .args(["worktree", "remove", "--force", "--force", "--"])
+            .arg(&path)
+            .done()?;
+    }
+    Ok(())
+}

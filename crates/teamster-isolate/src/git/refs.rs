@@ -1,0 +1,124 @@
+//! The references of a repository that are not ours: what they are, and what became of them.
+
+use std::collections::BTreeMap;
+
+use super::error::GitError;
+use super::names::{BRANCHES, CommitId, HEADS};
+use super::repo::Repo;
+
+/// Names and ids for one call: the system takes about 2 MB of arguments.
+const CHUNK: usize = 500;
+
+/// The user's branches, tags and stash by their full names, and what is checked out as `HEAD`.
+pub type Refs = BTreeMap<String, String>;
+
+impl Repo {
+    /// The references of the user's as they are now. What a fetch brings (`refs/remotes`) is not among them.
+    pub fn refs(&self) -> Result<Refs, GitError> {
+        let text = self
+            .call()
+            .args(["for-each-ref", "--format=%(objectname) %(refname)", "--"])
+            .args(["refs/heads", "refs/tags", "refs/stash", "refs/replace"])
+            .text()?;
+        let ours = format!("{HEADS}{BRANCHES}");
+        let mut refs: Refs = text
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(_, name)| !name.starts_with(&ours))
+            .map(|(id, name)| (name.to_owned(), id.to_owned()))
+            .collect();
+        let head = self
+            .call()
+            .args(["symbolic-ref", "--quiet", "HEAD"])
+            .run()?;
+        let head = if head.status.success() {
+            String::from_utf8_lossy(&head.stdout).trim_end().to_owned()
+        } else {
+            let head = self.call().args(["rev-parse", "--verify", "HEAD"]);
+            head.text()?
+        };
+        refs.insert("HEAD".to_owned(), head);
+        Ok(refs)
+    }
+
+    /// Those of `commits` that are not `head` and no ancestor of it. One that is not in the repository is among them.
+    pub fn not_in(&self, commits: &[CommitId], head: &CommitId) -> Result<Vec<CommitId>, GitError> {
+        let mut outside = Vec::new();
+        for chunk in commits.chunks(CHUNK) {
+            // One call tells that all of them are in, which is what almost always is so.
+            let more = self
+                .call()
+                .args(["rev-list", "--count", "--max-count=1"])
+                .args(chunk.iter().map(CommitId::as_str))
+                .args(["--not", head.as_str(), "--"])
+                .run()?;
+            if more.status.success() && more.stdout.trim_ascii() == b"0" {
+                continue;
+            }
+            for commit in chunk {
+                let is_there = self
+                    .call()
+                    .args(["cat-file", "-e"])
+                    .arg(format!("{commit}^{{commit}}"))
+                    .run()?
+                    .status
+                    .success();
+                if !is_there || !self.is_ancestor(commit, head)? {
+                    outside.push(commit.clone());
+                }
+            }
+        }
+        Ok(outside)
+    }
+
+    /// Those of `files` that have conflict markers in `commit` and had none in `before`.
+    pub fn with_conflict_markers(
+        &self,
+        before: &CommitId,
+        commit: &CommitId,
+        files: &[String],
+    ) -> Result<Vec<String>, GitError> {
+        let marked = |commit: &CommitId| -> Result<Vec<String>, GitError> {
+            let mut found = Vec::new();
+            for chunk in files.chunks(CHUNK) {
+                let call = self
+                    .call()
+                    .args(["--literal-pathspecs", "grep", "-I", "-l", "-z", "-E"])
+                    .args(["--no-color", "--full-name", "--all-match"])
+                    .args(["-e", "^<<<<<<< ", "-e", "^>>>>>>> "])
+                    .args([commit.as_str(), "--"])
+                    .args(chunk);
+                let ended = call.run()?;
+                match ended.status.code() {
+                    Some(0 | 1) => {}
+                    _ => return Err(call.failed(&ended)),
+                }
+                let prefix = format!("{commit}:");
+                let names = ended.stdout.split(|byte| *byte == 0);
+                found.extend(names.filter_map(|name| {
+                    let name = String::from_utf8_lossy(name);
+                    name.strip_prefix(&prefix).map(str::to_owned)
+                }));
+            }
+            Ok(found)
+        };
+        let known = marked(before)?;
+        let mut found = marked(commit)?;
+        found.retain(|file| !known.contains(file));
+        Ok(found)
+    }
+
+    /// The branches of the user's that have a commit, by their short names.
+    pub fn branches_with(&self, commit: &CommitId) -> Result<Vec<String>, GitError> {
+        let text = self
+            .call()
+            .args(["for-each-ref", "--format=%(refname:lstrip=2)"])
+            .args(["--contains", commit.as_str(), "--", "refs/heads"])
+            .text()?;
+        Ok(text
+            .lines()
+            .filter(|name| !name.starts_with(BRANCHES))
+            .map(str::to_owned)
+            .collect())
+    }
+}

@@ -1,0 +1,106 @@
+//! Work that takes long, done beside the loop: while git merges or a check runs, the host goes on looking at budget,
+//! health and signals.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use super::{Host, Result, RunError};
+use crate::desk::Wish;
+
+/// How long nothing is looked at while the work says nothing.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often budget, health and signals are looked at meanwhile.
+const TICK: Duration = Duration::from_millis(250);
+/// Lines that wait to be shown. A check that prints faster waits for whoever reads.
+const LINES: usize = 1_024;
+
+/// What work beside the loop has of the host.
+pub(super) struct Beside<'a> {
+    lines: SyncSender<String>,
+    stop: &'a AtomicBool,
+}
+
+impl Beside<'_> {
+    /// Shows a line to whoever watches the run.
+    pub(super) fn line(&self, line: &str) {
+        // The host reads until we end, so somebody is there.
+        let _ = self.lines.send(line.to_owned());
+    }
+
+    /// Whether the work should end early: a person wants it, or the time is used up.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Host<'_> {
+    /// Does something that may take long, and meanwhile everything that must not wait for it.
+    pub(super) fn beside<T: Send>(
+        &mut self,
+        work: impl FnOnce(&Beside<'_>) -> T + Send,
+    ) -> Result<T> {
+        let stop = AtomicBool::new(false);
+        let (lines, said) = sync_channel(LINES);
+        let (done, looked) = std::thread::scope(|scope| {
+            let beside = Beside { lines, stop: &stop };
+            let thread = std::thread::Builder::new()
+                .name("beside".to_owned())
+                .spawn_scoped(scope, move || work(&beside));
+            match thread {
+                Ok(thread) => {
+                    let looked = self.accompany(&said, &stop);
+                    (
+                        thread.join().map_err(|_| "it ended abnormally".to_owned()),
+                        looked,
+                    )
+                }
+                Err(error) => (Err(error.to_string()), Ok(())),
+            }
+        });
+        looked?;
+        done.map_err(|why| {
+            RunError::refused(
+                format!("a step of the run could not be done: {why}"),
+                "`teamster run --resume TEAM` tries again",
+            )
+        })
+    }
+
+    /// Looks after everything else until the work is done. An error ends the work early, and is told once it has ended.
+    fn accompany(&mut self, said: &Receiver<String>, stop: &AtomicBool) -> Result<()> {
+        let mut looked = Ok(());
+        let mut next = Instant::now() + TICK;
+        loop {
+            match said.recv_timeout(LOOK) {
+                Ok(line) => self.parts.desk.output(&line),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return looked,
+            }
+            if Instant::now() < next {
+                continue;
+            }
+            if looked.is_ok() {
+                looked = self.tick();
+            }
+            if looked.is_err() || self.must_stop() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            next = Instant::now() + TICK;
+        }
+    }
+
+    /// What is looked at in every state of the loop.
+    fn tick(&mut self) -> Result<()> {
+        self.read()?;
+        if self.crew_is_up {
+            self.look_after_if_due()?;
+        }
+        self.show()
+    }
+
+    /// Whether nothing that takes long should go on.
+    pub(super) fn must_stop(&self) -> bool {
+        self.parts.desk.wish() > Wish::GoOn || self.is_out_of_time()
+    }
+}
