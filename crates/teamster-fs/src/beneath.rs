@@ -86,6 +86,25 @@ impl Beneath {
         }
     }
 
+    /// Whether there is a folder of this path.
+    pub fn has_folder(&self, path: &Path) -> Result<bool, FsError> {
+        let (folders, name) = self.split("look at", path)?;
+        let kind = match self.walk(&folders, false)? {
+            Some(dir) => dir.stamp(name)?.map(|stamp| stamp.kind),
+            None => None,
+        };
+        Ok(kind == Some(FileKind::Folder))
+    }
+
+    /// Removes a folder in which there is nothing; false when there is none.
+    pub fn remove_empty_folder(&self, path: &Path) -> Result<bool, FsError> {
+        let (folders, name) = self.split("remove", path)?;
+        match self.walk(&folders, false)? {
+            Some(dir) => dir.remove_dir(name),
+            None => Ok(false),
+        }
+    }
+
     /// The folders on the way and the last name. The repository's own `.git` is not a file of the project.
     fn split<'p>(
         &self,

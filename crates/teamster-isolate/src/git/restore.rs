@@ -78,6 +78,8 @@ pub(super) struct Before<'a> {
     new: SpareIndex,
     /// Every file that differs between the two commits and was as the branch has it. git would touch no other.
     untouched: BTreeSet<Vec<u8>>,
+    /// Folders that git would have to make.
+    new_folders: BTreeSet<PathBuf>,
 }
 
 impl<'a> Before<'a> {
@@ -96,6 +98,7 @@ impl<'a> Before<'a> {
             old: SpareIndex::of(integration, tip)?,
             new: SpareIndex::of(integration, commit)?,
             untouched: BTreeSet::new(),
+            new_folders: BTreeSet::new(),
         };
         let changed = before.changed()?;
         let old = before.compare(&before.old, &changed)?;
@@ -107,6 +110,15 @@ impl<'a> Before<'a> {
                 (None, new) => new == Some(&Compared::Missing),
             })
             .collect();
+        if let Some(beneath) = Beneath::open(folder)? {
+            let paths = before.untouched.iter();
+            let parents =
+                paths.flat_map(|path| Path::new(OsStr::from_bytes(path)).ancestors().skip(1));
+            before.new_folders = parents
+                .filter(|parent| matches!(beneath.has_folder(parent), Ok(false)))
+                .map(Path::to_owned)
+                .collect();
+        }
         Ok(before)
     }
 
@@ -141,6 +153,12 @@ impl<'a> Before<'a> {
                 .call()
                 .args(["clean", "--quiet", "-f", "-d", "-x", "--"]);
             let _ = with_paths(clean, chunk).run()?;
+        }
+        if let Some(beneath) = Beneath::open(self.folder)? {
+            // The innermost first. One that somebody has put something into stays.
+            for folder in self.new_folders.iter().rev() {
+                let _ = beneath.remove_empty_folder(folder);
+            }
         }
         for chunk in bring_back.chunks(CHUNK) {
             let restore = self
