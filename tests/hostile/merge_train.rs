@@ -34,7 +34,8 @@ pub fn add_filter(shop: &Shop, folders: &str) {
     shop.git(&["config", "filter.big.required", "true"]);
     shop.project.write(".gitattributes", "*.big filter=big\n");
     shop.git(&["add", ".gitattributes"]);
-    shop.git(&["commit", "--quiet", "--message", "Filter"]);
+    let commit = ["commit", "--quiet", "--message", "Filter", "--"];
+    shop.git(&[commit.as_slice(), &[".gitattributes"]].concat());
     std::fs::write(fail, "").unwrap();
 }
 

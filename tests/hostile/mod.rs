@@ -3,6 +3,7 @@
 mod checks;
 mod clocks_and_versions;
 mod gate_input;
+mod histories;
 mod housekeeping;
 mod isolation;
 mod landing;

@@ -178,6 +178,11 @@ impl Shop {
             .to_owned()
     }
 
+    /// Whether a call of git succeeds.
+    pub fn git_ok(&self, args: &[&str]) -> bool {
+        self.git_command(args).output().unwrap().status.success()
+    }
+
     fn git_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("git");
         command
@@ -331,6 +336,12 @@ impl Shop {
 
     pub fn report(&self) -> String {
         std::fs::read_to_string(self.folder().join(".omc/reports/shop/report.md")).unwrap()
+    }
+
+    /// The report, once there is one.
+    pub fn report_if_any(&self) -> String {
+        let file = self.folder().join(".omc/reports/shop/report.md");
+        std::fs::read_to_string(file).unwrap_or_default()
     }
 
     pub fn state_file(&self, path: &str) -> Value {

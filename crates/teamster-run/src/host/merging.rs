@@ -30,7 +30,30 @@ impl Host<'_> {
             self.merge_one(&integration, task, tasks)?;
             any = true;
         }
-        Ok(any)
+        Ok(any || self.ask_again(tasks)?)
+    }
+
+    /// Deals with work whose last resolution is over and has brought nothing in, whatever is noted about it: otherwise it
+    /// would be waited for without end. Whether there was any.
+    fn ask_again(&mut self, tasks: &[Task]) -> Result<bool> {
+        let is_stuck = |task: &&Task| {
+            resolves(task).is_some_and(|root| {
+                let whole = tasks.iter().find(|other| *other.id() == root);
+                whole.is_some_and(waits_for_merge)
+            }) && task.is_done()
+                && !waits_for_merge(task)
+                && !settled::is_superseded(task, tasks)
+        };
+        let Some(task) = tasks.iter().find(is_stuck) else {
+            return Ok(false);
+        };
+        if let Some(head) = self.our_head()?
+            && self.take_back_missing(&head)?
+        {
+            return Ok(true);
+        }
+        self.not_resolved(task, tasks, "nothing of it is merged")?;
+        Ok(true)
     }
 
     fn merge_one(&mut self, integration: &Integration, task: &Task, tasks: &[Task]) -> Result<()> {
@@ -152,7 +175,7 @@ impl Host<'_> {
 
     /// A task that changed nothing is done and not merged. Where it was to resolve a conflict, it has failed to.
     fn brought_nothing(&mut self, task: &Task, tasks: &[Task]) -> Result<()> {
-        if resolves(task).is_some() && teamster_fs::fail::are_merges_checked() {
+        if resolves(task).is_some() {
             return self.not_resolved(task, tasks, "it changed nothing");
         }
         self.parts.store.unchanged(&self.team, HOST, task.id())?;
@@ -386,9 +409,6 @@ fn no_resolution(
     let Some(Ok(other)) = conflict["commit"].as_str().map(str::parse::<CommitId>) else {
         return Ok(None);
     };
-    if !teamster_fs::fail::are_merges_checked() {
-        return Ok(None);
-    }
     let mut wanted = repo.changed_since_fork(head, &other)?;
     let conflicting = conflict["files"].as_array().into_iter().flatten();
     wanted.extend(conflicting.filter_map(|file| file.as_str().map(str::to_owned)));
