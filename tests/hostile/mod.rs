@@ -2,6 +2,7 @@
 
 mod checks;
 mod clocks_and_versions;
+mod full_disks;
 mod gate_input;
 mod histories;
 mod housekeeping;

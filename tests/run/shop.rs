@@ -110,11 +110,29 @@ command = "sort -u stock.txt *.part > .sorted && mv .sorted stock.txt"
 pub struct Shop {
     pub project: TestProject,
     mark: String,
+    is_mounted: bool,
 }
 
 impl Shop {
     pub fn new() -> Self {
-        let shop = Self::bare();
+        Self::made(Self::bare())
+    }
+
+    /// The same with the `project` or the `home` on a disk of its own, in a namespace where that is allowed.
+    pub fn on_disk(place: &str) -> Self {
+        let mut shop = Self::bare();
+        shop.is_mounted = true;
+        let disk = match place {
+            "project" => shop.folder(),
+            _ => shop.aside(),
+        };
+        let mount = ["-t", "tmpfs", "-o", "size=256m", "tmpfs"];
+        let status = Command::new("mount").args(mount).arg(disk).status();
+        assert!(status.unwrap().success(), "a disk cannot be mounted here");
+        Self::made(shop)
+    }
+
+    fn made(shop: Self) -> Self {
         shop.git(&["init", "--quiet", "--initial-branch", "main"]);
         shop.git(&["config", "user.name", "Test"]);
         shop.git(&["config", "user.email", "test@localhost"]);
@@ -157,6 +175,7 @@ impl Shop {
         Self {
             project,
             mark: teamster_fs::random_hex(),
+            is_mounted: false,
         }
     }
 
@@ -410,6 +429,11 @@ impl Drop for Shop {
         // A test that failed has left its host, and whatever that was waiting for.
         for pid in self.alive() {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+        if self.is_mounted {
+            for disk in [self.folder(), self.aside()] {
+                let _ = Command::new("umount").arg("-l").arg(disk).output();
+            }
         }
     }
 }

@@ -48,6 +48,12 @@ pub use real::real_path;
 pub use tree::{remove_tree, remove_tree_while};
 pub use user_file::{FolderLock, Owner, UserFile, Was};
 
+/// How many bytes can still be written where a path lies; `None` when that cannot be told.
+pub fn free_bytes(path: &std::path::Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// A name that no other temp file has. Nobody needs to be kept from guessing it, so a machine without a random source
 /// still gets one.
 pub(crate) fn unique_name() -> String {

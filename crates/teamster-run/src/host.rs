@@ -123,6 +123,14 @@ pub enum RunError {
     /// A file could not be used.
     #[error(transparent)]
     Files(#[from] FsError),
+    /// A disk is full.
+    #[error("{message}")]
+    NoRoom {
+        /// Which, and how much is free.
+        message: String,
+        /// What now.
+        hint: String,
+    },
     /// Something that a person has to see to.
     #[error("{message}")]
     Refused {
@@ -200,6 +208,8 @@ pub struct Host<'a> {
     known_beats: RefCell<Option<Known<Heartbeat>>>,
     /// Whether something was approved that could not land as the user's branch was.
     not_landed: bool,
+    /// Whether this host has begun to act.
+    has_begun: bool,
 }
 
 impl<'a> Host<'a> {
@@ -232,11 +242,21 @@ impl<'a> Host<'a> {
             known_tasks: RefCell::default(),
             known_beats: RefCell::default(),
             not_landed: false,
+            has_begun: false,
         }
     }
 
-    /// Takes the run to its end, or as far as it goes.
+    /// Takes the run to its end, or as far as it goes. Where it cannot go on, its workers are stopped: nobody would look
+    /// after them.
     pub fn run(&mut self) -> Result<Left> {
+        let left = self.drive();
+        if left.is_err() && self.has_begun {
+            self.stop_after_error();
+        }
+        left
+    }
+
+    fn drive(&mut self) -> Result<Left> {
         self.catch_up_with_the_journal()?;
         if let Some(finished) = self.story.finished.clone()
             && !finished.is_resumable()
@@ -249,6 +269,8 @@ impl<'a> Host<'a> {
             self.write_down();
             return Ok(Left::Over(finished));
         }
+        self.has_begun = true;
+        self.require_room()?;
         self.begin()?;
         let mut acted: Option<(u64, Instant)> = None;
         loop {

@@ -187,6 +187,27 @@ impl Shutdown<'_> {
         Ok(ends)
     }
 
+    /// Ends every process of the team that teamster has started, and writes nothing: for when nothing can be written. Who
+    /// is still there, in words. Their tasks are taken from them by whoever finds them dead.
+    pub fn end_processes(&self, wish: &Wish) -> Vec<String> {
+        let mut left = Vec::new();
+        let everyone = match self.everyone(wish) {
+            Ok(everyone) => everyone,
+            Err(error) => return vec![format!("who is at work cannot be read: {error}")],
+        };
+        for known in everyone.iter().filter(|known| self.lives(known)) {
+            let Some(number) = &known.launch else {
+                continue;
+            };
+            let tree = Tree::of_launch(self.machine, number, known.root.as_ref());
+            tree.ask(teamster_isolate::Signal::INT);
+            if let Err(still) = tree.end(GRACE) {
+                left.push(format!("{} is still there: {still}", known.worker));
+            }
+        }
+        left
+    }
+
     /// Everyone who may be running: by heartbeat or by the record of a launch.
     fn everyone(&self, wish: &Wish) -> Result<Vec<Known>, StoreError> {
         let (beats, _) = self.store.heartbeats(&wish.team)?;

@@ -21,6 +21,10 @@ use crate::story::HOST;
 
 /// The dead are looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// With less room than this on a disk nothing can be kept safe: the journal, heartbeats and git all write.
+const LEAST_ROOM: u64 = 64 * 1024;
+/// How long workers may take to stop when the run cannot go on.
+const ERROR_DEADLINE: Duration = Duration::from_secs(15);
 /// So long somebody may still come back when nobody is left who could work.
 const ALONE: Duration = Duration::from_secs(5);
 
@@ -129,6 +133,7 @@ impl Host<'_> {
         if Instant::now() < self.next_look {
             return Ok(());
         }
+        self.require_room()?;
         self.look_after()?;
         self.next_look = Instant::now() + LOOK_AGAIN;
         Ok(())
@@ -173,6 +178,57 @@ impl Host<'_> {
             "nobody is left who could do task {}: every worker has ended or takes no more tasks",
             list.join(", ")
         )))
+    }
+
+    /// Refuses to go on where a disk is so full that what workers do could not be written down: they would wait for room
+    /// without end, and nobody would hear of it.
+    pub(super) fn require_room(&self) -> Result<()> {
+        for folder in [self.parts.layout.claude.as_path(), self.parts.folder] {
+            if let Some(free) = teamster_fs::free_bytes(folder).filter(|free| *free < LEAST_ROOM) {
+                return Err(RunError::NoRoom {
+                    message: format!(
+                        "the disk of {} is full: {} KiB are free, and a run needs {} KiB to be kept safe",
+                        folder.display(),
+                        free / 1024,
+                        LEAST_ROOM / 1024
+                    ),
+                    hint: "make room there".to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops everyone because the run cannot go on. Where they cannot even be asked, because nothing can be written, they
+    /// are ended; what they were doing is in their worktrees, and is taken up again.
+    pub(super) fn stop_after_error(&mut self) {
+        let asked = teamster_workers::shutdown::Wish {
+            team: self.team.clone(),
+            only: None,
+            actor: HOST.to_owned(),
+            reason: "the run cannot go on".to_owned(),
+            drain: false,
+            force: false,
+            deadline: ERROR_DEADLINE,
+        };
+        let desk = std::cell::RefCell::new(&mut *self.parts.desk);
+        let mut tell = |text: &str| desk.borrow_mut().say(text);
+        let hurry = || desk.borrow().wish() > Wish::Drain;
+        let mut shutdown = Shutdown {
+            store: self.parts.store,
+            machine: self.parts.machine,
+            project: self.parts.project,
+            tmux: self.parts.tmux,
+            tell: &mut tell,
+            hurry: &hurry,
+        };
+        if let Err(error) = shutdown.run(&asked) {
+            let text = format!("the workers could not be asked to stop and are ended: {error}");
+            (shutdown.tell)(&text);
+            for left in shutdown.end_processes(&asked) {
+                (shutdown.tell)(&left);
+            }
+        }
     }
 
     /// Stops everyone, and goes on only when nobody is left. Whoever sits before the run can make it faster.

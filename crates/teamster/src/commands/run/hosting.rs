@@ -168,14 +168,16 @@ fn run(
     })
 }
 
-/// A host that cannot go on leaves everything as it is, its workers too: what they do is not lost, and another host
-/// takes them over.
+/// A host that cannot go on has stopped its workers. What they did is kept, and another host takes the run up.
 fn failed(team: &TeamName, error: RunError) -> CommandError {
     let error = match error {
         RunError::Store(error) => error.into(),
         RunError::Files(error) => error.into(),
         RunError::Git(error) => {
             CommandError::new(ErrorKind::Failed, error.message).hint(error.hint)
+        }
+        RunError::NoRoom { message, hint } => {
+            CommandError::new(ErrorKind::Failed, message).hint(hint)
         }
         RunError::Refused { message, hint } => {
             CommandError::new(ErrorKind::Conflict, message).hint(hint)
@@ -185,7 +187,7 @@ fn failed(team: &TeamName, error: RunError) -> CommandError {
         .advice()
         .map_or_else(String::new, |hint| format!("{hint}; "));
     let hint = format!(
-        "{what}nothing is lost: `teamster run --resume {team}` goes on, `teamster shutdown --team {team}` stops its workers"
+        "{what}the workers were stopped, and what they did is kept; `teamster run --resume {team}` goes on"
     );
     error.hint(hint)
 }

@@ -1,0 +1,197 @@
+//! Disks that are full: a whole run with so much room and no more, for the project or for the home. It ends by itself, says
+//! nothing that is not so, and once there is room again `--resume` brings everything in.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::run::shop::Shop;
+
+/// How many sizes are tried for each of the two places, unless somebody says otherwise.
+const COUNT: &str = "TEAMSTER_DISK_SIZES";
+const FEW: u64 = 2;
+/// Set where mounting is allowed and nobody else sees it.
+const INSIDE: &str = "TEAMSTER_TEST_INSIDE_MOUNTS";
+/// The room beyond what is there when a run begins, in KiB, that is swept over.
+const MOST_ROOM: [(&str, u64); 2] = [("project", 1_600), ("home", 500)];
+/// What takes longer than this hangs.
+const HANGS: Duration = Duration::from_secs(120);
+const PARTS: u32 = 3;
+
+/// Runs the sweep in mount and user namespaces of its own, so that nothing is mounted anywhere else and no rights are
+/// needed.
+#[test]
+fn run_on_a_full_disk_ends_by_itself_and_loses_nothing() {
+    let test = "hostile::full_disks::sweep_over_the_sizes_of_a_disk";
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "--"])
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--ignored", "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    for line in said.lines().filter(|line| line.contains("sizes of")) {
+        println!("{line}");
+    }
+}
+
+#[test]
+#[ignore = "it mounts file systems, and is run by the test above in a namespace of its own"]
+fn sweep_over_the_sizes_of_a_disk() {
+    assert!(
+        std::env::var_os(INSIDE).is_some(),
+        "it is run by the test above"
+    );
+    let count = std::env::var(COUNT)
+        .ok()
+        .and_then(|count| count.parse().ok());
+    let count: u64 = count.unwrap_or(FEW);
+    let mut wrong = Vec::new();
+    for (place, most) in MOST_ROOM {
+        let (mut whole, mut stopped) = (0, 0);
+        for number in 0..count {
+            // Small ones are closer together: there more goes wrong.
+            let share = (number + 1) * (number + 1);
+            let room = (most * share / (count * count)).max(8);
+            match with_room(place, room) {
+                Ok(true) => whole += 1,
+                Ok(false) => stopped += 1,
+                Err(why) => wrong.push(format!("{place} with {room} KiB: {why}")),
+            }
+        }
+        println!(
+            "{count} sizes of the {place}'s disk: {whole} ran through, {stopped} stopped and were resumed"
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// One run in which `place` has so much room left; whether it was enough.
+fn with_room(place: &str, room: u64) -> Result<bool, String> {
+    let shop = Shop::on_disk(place);
+    let disk = match place {
+        "project" => shop.folder(),
+        _ => shop.aside(),
+    };
+    let script = "[[step]]\ndo = \"run\"\ncommand = \"head -c 60000 /dev/urandom > part-$TEAMSTER_TASK_ID.txt\"\n";
+    let plan = shop.parts(PARTS);
+    let script = shop.script(script);
+    let args = [
+        "run",
+        "2:w",
+        "all parts",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+    ];
+    let more = ["--plan", &plan, "--approve", "auto", "--verify", "true"];
+    resize(&disk, used(&disk) + room);
+    let first = run(&shop, args.iter().chain(&more))?;
+    if first.0 == Some(0) {
+        all_landed(&shop).map_err(|why| format!("it ended with 0, and {why}:\n{}", first.1))?;
+    }
+    resize(&disk, 256 * 1024);
+    let mut last = first.clone();
+    for _ in 0..4 {
+        if last.0 == Some(0) {
+            break;
+        }
+        // Where not even the team could be made, there is nothing to resume.
+        let is_begun = shop.project.claude("teams/shop/config.json").exists();
+        last = match is_begun {
+            true => run(&shop, ["run", "--resume", "shop"].iter())?,
+            false => run(&shop, args.iter().chain(&more))?,
+        };
+    }
+    let all = format!(
+        "first: {:?}\n{}\nlast: {:?}\n{}",
+        first.0, first.1, last.0, last.1
+    );
+    if last.0 != Some(0) {
+        return Err(format!("it does not go on once there is room:\n{all}"));
+    }
+    all_landed(&shop).map_err(|why| format!("{why}:\n{all}"))?;
+    match shop.alive().as_slice() {
+        [] => Ok(first.0 == Some(0)),
+        left => Err(format!("processes are left: {left:?}\n{all}")),
+    }
+}
+
+/// Runs it to its end; its exit code, and what it said.
+fn run<'a>(
+    shop: &Shop,
+    args: impl IntoIterator<Item = &'a &'a str>,
+) -> Result<(Option<i32>, String), String> {
+    let said = std::env::temp_dir().join(format!("said-{}", teamster_fs::random_hex()));
+    let mut child = shop
+        .call(args)
+        .spawn_into(std::fs::File::create(&said).unwrap());
+    let start = Instant::now();
+    let code = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status.code());
+        }
+        if start.elapsed() > HANGS {
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let text = std::fs::read_to_string(&said).unwrap_or_default();
+    let _ = std::fs::remove_file(said);
+    match code {
+        Some(code) => Ok((code, text)),
+        None => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(format!("it hangs:\n{text}"))
+        }
+    }
+}
+
+fn all_landed(shop: &Shop) -> Result<(), String> {
+    let files = shop.git(&["ls-tree", "-r", "--name-only", "main"]);
+    for part in 1..=PARTS {
+        let part = format!("part-{part}.txt");
+        if !files.lines().any(|file| file == part) {
+            return Err(format!("{part} is missing"));
+        }
+    }
+    for event in shop.events_of("merge.merged") {
+        let commit = event["data"]["commit"].as_str().unwrap_or_default();
+        if !shop.git_ok(&["merge-base", "--is-ancestor", commit, "main"]) {
+            return Err(format!(
+                "task {} is called merged and is not",
+                event["taskId"]
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// KiB that are taken on the disk.
+fn used(disk: &Path) -> u64 {
+    let output = Command::new("df")
+        .args(["--output=used", "-k"])
+        .arg(disk)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().nth(1).unwrap().trim().parse().unwrap()
+}
+
+fn resize(disk: &Path, size: u64) {
+    let options = format!("remount,size={size}k");
+    let status = Command::new("mount")
+        .args(["-o", &options])
+        .arg(disk)
+        .status()
+        .unwrap();
+    assert!(status.success(), "the disk cannot be resized");
+}
