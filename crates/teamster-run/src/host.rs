@@ -44,11 +44,12 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
 use teamster_workers::launch::Launcher;
 use teamster_workers::supervise::Supervisor;
-use teamster_workers::workplace::{Readying, make_usable};
+use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
 use crate::desk::{Desk, Look, Wish};
 use crate::order::Order;
 use crate::story::{Answer, Finished, HOST, Story};
+use crate::verify::Check;
 use projecting::Projector;
 pub use seat::{ProjectSeat, Seat};
 
@@ -74,6 +75,19 @@ pub trait Plans {
     ) -> Result<crate::plan::Plan, String>;
 }
 
+/// Decides whether what comes with the project may run. It is asked each time before something of it runs, so that a
+/// change of the project's files, or of what the user accepts, counts at once.
+pub trait ProjectTrust {
+    /// Returns what makes a worktree usable, if the user accepts it at this moment.
+    fn worktree_setup(&self) -> Result<WorktreeSetup, NotTrusted>;
+
+    /// Refuses to start the workers of an order when they need something that the user does not accept at this moment.
+    fn workers(&self, order: &Order) -> Result<(), NotTrusted>;
+
+    /// Refuses a check of the project's that the user does not accept at this moment.
+    fn check(&self, check: &Check) -> Result<(), NotTrusted>;
+}
+
 /// What a host works with.
 pub struct Parts<'a> {
     /// Where the team lives.
@@ -92,8 +106,8 @@ pub struct Parts<'a> {
     pub tmux: Option<&'a Tmux>,
     /// The project's repository.
     pub repo: Option<&'a Repo>,
-    /// What makes a new worktree usable.
-    pub readying: Option<&'a Readying>,
+    /// Whether what comes with the project may run.
+    pub trust: &'a dyn ProjectTrust,
     /// What health is judged by.
     pub limits: Limits,
     /// How long a check may take.
@@ -118,6 +132,9 @@ pub enum RunError {
     /// A file could not be used.
     #[error(transparent)]
     Files(#[from] FsError),
+    /// Something of the project would have to run that the user has not accepted.
+    #[error(transparent)]
+    NotTrusted(#[from] NotTrusted),
     /// Something that a person has to see to.
     #[error("{message}")]
     Refused {
@@ -126,6 +143,15 @@ pub enum RunError {
         /// What now.
         hint: String,
     },
+}
+
+impl From<SetupError> for RunError {
+    fn from(error: SetupError) -> Self {
+        match error {
+            SetupError::NotTrusted(error) => Self::NotTrusted(error),
+            SetupError::Git(error) => Self::Git(error),
+        }
+    }
 }
 
 impl RunError {
@@ -182,6 +208,8 @@ pub struct Host<'a> {
     crew_changed: u64,
     supervisor: Supervisor<'a>,
     integration: Option<Integration>,
+    /// Whether the tree in which checks run was made usable by this host.
+    is_ready_for_checks: bool,
     projector: Projector,
     /// Whether workers were started for the stage that we are in.
     crew_is_up: bool,
@@ -218,6 +246,7 @@ impl<'a> Host<'a> {
             crew_changed: 0,
             supervisor,
             integration: None,
+            is_ready_for_checks: false,
             projector: Projector::default(),
             crew_is_up: false,
             next_look: Instant::now(),
@@ -327,11 +356,6 @@ impl<'a> Host<'a> {
                 if let Some(branch) = ready.salvaged {
                     let text = format!("work that was found in no commit is kept in {branch}");
                     self.parts.desk.say(&text);
-                }
-                if let Some(readying) = self.parts.readying {
-                    let desk = &mut *self.parts.desk;
-                    let worktree = ready.integration.worktree();
-                    make_usable(worktree, readying, &mut |text| desk.say(text))?;
                 }
                 self.integration = Some(ready.integration);
             }

@@ -5,6 +5,7 @@ use teamster_types::event::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT};
+use teamster_workers::workplace::make_usable;
 
 use super::merging::short;
 use super::{Host, Next, Result, RunError};
@@ -113,6 +114,26 @@ impl Host<'_> {
         Ok(())
     }
 
+    /// Makes the tree usable in which the checks run, once. Whether the user accepts what that takes is looked at before
+    /// every check.
+    fn ready_for_checks(&mut self) -> Result<()> {
+        let Some(integration) = &self.integration else {
+            return Ok(());
+        };
+        let (trust, desk) = (self.parts.trust, &mut *self.parts.desk);
+        if self.is_ready_for_checks {
+            trust.worktree_setup()?;
+        } else {
+            make_usable(
+                integration.worktree(),
+                &|| trust.worktree_setup(),
+                &mut |text| desk.say(text),
+            )?;
+            self.is_ready_for_checks = true;
+        }
+        Ok(())
+    }
+
     /// Runs one check and records what it says; false when somebody did not want to wait for its end.
     fn check(&mut self, on: &str, commit: &str, number: usize, check: &Check) -> Result<bool> {
         // What is checked is exactly this commit, whatever lay in the worktree.
@@ -124,6 +145,8 @@ impl Host<'_> {
                 "`teamster run --resume TEAM` looks at it again",
             ));
         }
+        self.parts.trust.check(check)?;
+        self.ready_for_checks()?;
         let round = self.story.round;
         let launch = teamster_fs::random_hex();
         self.record(
