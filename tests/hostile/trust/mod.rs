@@ -1,6 +1,7 @@
 //! Nothing that comes with a repository runs before a person accepted it.
 
 mod checks;
+mod links;
 mod scripts;
 mod setup;
 

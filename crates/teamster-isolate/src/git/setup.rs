@@ -1,13 +1,15 @@
-//! Making a worktree usable: links to folders of the main tree, and commands such as `npm ci`.
+//! Making a worktree usable: folders of the main tree, and commands such as `npm ci`.
 //!
-//! Whether the commands may run is for the caller to know: they come with the project.
+//! Whether any of it may be done is for the caller to know: it may come with the project. A folder is copied, so that
+//! whoever works in the worktree can change nothing in the main tree; only where the user wants it, it is a link.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use teamster_fs::{Dir, FileKind};
+use teamster_fs::{CopyLimits, Dir, FileKind, FsError, Problem, copy_folder, remove_tree};
+use teamster_types::denied;
 
 use super::error::GitError;
 use super::worktree::{Worktree, vanished};
@@ -15,6 +17,11 @@ use crate::bounded;
 
 /// How much of what a command prints is kept.
 const OUTPUT_LIMIT: u64 = 256 * 1024;
+/// A folder that holds more is not copied for every worktree.
+const MOST_ENTRIES: u64 = 300_000;
+const MOST_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// What a copy is called until it is whole.
+const UNFINISHED: &str = ".teamster-copy";
 
 /// What one command did.
 #[derive(Clone, Debug)]
@@ -32,7 +39,7 @@ pub struct Step {
 /// What was done to make a worktree usable.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// Links that were made.
+    /// Folders that were copied or linked.
     pub linked: Vec<PathBuf>,
     /// Commands, in their order, up to the first that failed.
     pub steps: Vec<Step>,
@@ -48,11 +55,12 @@ impl Setup {
 }
 
 impl Worktree {
-    /// Links `links` to the folders of that name in the project, then runs `commands` by `sh -c`, all within `patience`
-    /// and without the variables `withheld`.
+    /// Copies the folders `links` of the project, or links to them if `writable`, then runs `commands` by `sh -c`, all within
+    /// `patience` and without the variables `withheld`.
     pub fn set_up(
         &self,
         links: &[String],
+        writable: bool,
         commands: &[String],
         patience: Duration,
         withheld: &[&str],
@@ -60,7 +68,7 @@ impl Worktree {
         let deadline = Instant::now() + patience;
         let mut setup = Setup::default();
         for link in links {
-            if self.link(link)? {
+            if self.link(link, writable, deadline)? {
                 setup.linked.push(link.into());
             }
         }
@@ -103,12 +111,12 @@ impl Worktree {
         })
     }
 
-    /// Puts a link where the project has a folder; false when it is there already.
-    fn link(&self, link: &str) -> Result<bool, GitError> {
+    /// Puts a copy of a folder of the project, or a link to it, into the worktree; false when it is there already.
+    fn link(&self, link: &str, writable: bool, deadline: Instant) -> Result<bool, GitError> {
         let refused = |why: &str| {
             GitError::refused(
                 format!("`{link}` cannot be linked into a worktree: {why}"),
-                "look at `link` in the project's configuration",
+                "look at `worktree.link` in the configuration",
             )
         };
         let names = plain_names(link).ok_or_else(|| refused("name a folder inside the project"))?;
@@ -119,6 +127,12 @@ impl Worktree {
             .map_err(|_| refused("there is nothing of that name in the project"))?;
         if !real.starts_with(self.repo.root()) || real.starts_with(self.repo.common()) {
             return Err(refused("it leads out of the project"));
+        }
+        let inside_root = real.strip_prefix(self.repo.root()).unwrap_or(&real);
+        // The folder `secrets` itself is meant as well, not only what is in it.
+        let is_denied = |path: &Path| denied::pattern(&path.join("any")).is_some();
+        if is_denied(Path::new(link)) || is_denied(inside_root) {
+            return Err(refused("no agent may touch it"));
         }
         let folder = self.work_folder();
         let mut dir = Dir::open_root(&folder)?.ok_or_else(|| vanished(&folder))?;
@@ -134,19 +148,66 @@ impl Worktree {
                     .join(last)
                     .canonicalize()
                     .is_ok_and(|there| there == real);
-            return if same {
-                Ok(false)
-            } else {
-                Err(refused("the worktree has something of that name already"))
+            let is_there = match stamp.kind {
+                FileKind::Link => same && writable,
+                // A copy that was made for an earlier worker of this worktree.
+                FileKind::Folder => !writable && !self.repo.tracks(&folder, link)?,
+                _ => false,
             };
+            if is_there {
+                return Ok(false);
+            }
+            if !same {
+                return Err(refused("the worktree has something of that name already"));
+            }
+            dir.remove(last)?;
         }
-        dir.make_link(last, &target)?;
+        if writable {
+            dir.make_link(last, &target)?;
+        } else if !real.is_dir() {
+            return Err(refused("it is no folder"));
+        } else {
+            self.copy(&real, &dir, last, deadline)
+                .map_err(|error| match error.problem {
+                    Problem::TooMuch => GitError::refused(
+                        format!("`{link}` is too large to be copied into every worktree"),
+                        "make it with `worktree.setup`; or `worktree.link_writable = true` links it, and agents can then change it",
+                    ),
+                    _ => error.into(),
+                })?;
+        }
         // `node_modules/` does not match a link of that name, and the link must never be committed.
         if !self.repo.ignores(&folder, link)? {
             let pattern = format!("/{}", inside(self, &names));
             self.repo.exclude(&[&pattern])?;
         }
         Ok(true)
+    }
+}
+
+/// Folders that an agent gets to see, and can change without changing the user's.
+impl Worktree {
+    /// Copies a folder to `name` in `dir`. A copy that was not finished is begun anew, and never seen by anybody.
+    fn copy(&self, from: &Path, dir: &Dir, name: &str, deadline: Instant) -> Result<(), FsError> {
+        let _ = dir.remove(UNFINISHED);
+        remove_tree(dir, UNFINISHED)?;
+        let root = self.repo.root();
+        // A link into the main tree would be a way back to the user's files.
+        let relink = |target: PathBuf| match target.strip_prefix(root) {
+            Ok(inside) => self.path.join(inside),
+            Err(_) => target,
+        };
+        let limits = CopyLimits {
+            entries: MOST_ENTRIES,
+            bytes: MOST_BYTES,
+            deadline,
+        };
+        let copied = copy_folder(from, &dir.join(UNFINISHED), &relink, limits);
+        if let Err(error) = copied {
+            remove_tree(dir, UNFINISHED)?;
+            return Err(error);
+        }
+        dir.rename(UNFINISHED, dir, name)
     }
 }
 

@@ -14,22 +14,25 @@ const SHOWN_LINES: usize = 10;
 #[derive(Debug)]
 pub struct WorktreeSetup {
     links: Vec<String>,
+    writable: bool,
     commands: Vec<String>,
     limit: Duration,
     withheld: &'static [&'static str],
 }
 
 impl WorktreeSetup {
-    /// States that the user accepts these links and commands at this moment. All commands together may take `limit`, and
-    /// they do not see the variables `withheld`.
+    /// States that the user accepts these links and commands at this moment. A linked folder is a copy unless agents may
+    /// write to it. All together may take `limit`, and commands do not see the variables `withheld`.
     pub fn accepted(
         links: Vec<String>,
+        writable: bool,
         commands: Vec<String>,
         limit: Duration,
         withheld: &'static [&'static str],
     ) -> Self {
         Self {
             links,
+            writable,
             commands,
             limit,
             withheld,
@@ -83,6 +86,7 @@ pub fn make_usable(
 ) -> Result<(), SetupError> {
     let WorktreeSetup {
         links,
+        writable,
         commands,
         limit,
         withheld,
@@ -94,9 +98,10 @@ pub fn make_usable(
         clippy::disallowed_methods,
         reason = "this is the one place that asks for trust first"
     )]
-    let done = tree.set_up(&links, &commands, limit, withheld)?;
+    let done = tree.set_up(&links, writable, &commands, limit, withheld)?;
+    let linked = if writable { "linked" } else { "copied" };
     for link in &done.linked {
-        say(&format!("linked {}", link.display()));
+        say(&format!("{linked} {}", link.display()));
     }
     for step in &done.steps {
         say(&format!("`{}`: {}", step.command, step.status));

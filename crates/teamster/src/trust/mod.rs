@@ -283,6 +283,9 @@ pub fn require(
 ) -> Result {
     let project = Project::look(layout, config)?;
     require_those(context, &project, |wish| plan.needs(wish), unknown)?;
+    if plan.has_worktree {
+        run::refuse_denied_links(layout, config)?;
+    }
     // The script was read a moment before or after the files that are accepted: what is played must be one of them.
     let is_named = |wish: &Wish| matches!(wish.needed, Needed::By(_)) && plan.needs(wish);
     if let Some(script) = plan.script

@@ -1,10 +1,13 @@
 //! What a run needs the user's trust for: before it begins, and each time something of the project runs.
 
+use std::path::Path;
+
 use teamster_agents::{CREDENTIALS, Provider};
 use teamster_fs::layout::Layout;
 use teamster_run::host::ProjectTrust;
 use teamster_run::order::Order;
 use teamster_run::verify::{Check, Origin};
+use teamster_types::denied;
 use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
 
 use super::{Needed, Project, TeamPlan, Unknown, require_those, wishes};
@@ -73,8 +76,10 @@ pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, Not
     let config = current(layout)?;
     let project = Project::look(layout, &config)?;
     project.refuse_unaccepted(|wish| wish.needed == Needed::Setup)?;
+    refuse_denied_links(layout, &config)?;
     Ok(WorktreeSetup::accepted(
         config.worktree_link.value,
+        config.worktree_link_writable.value,
         config.worktree_setup.value,
         config.worktree_setup_limit.value,
         CREDENTIALS,
@@ -102,7 +107,31 @@ pub fn require_for_run(
         has_worktrees: !order.in_place,
         checks: &order.verify,
     };
-    require_those(context, &project, |wish| plan.needs(wish), unknown)
+    require_those(context, &project, |wish| plan.needs(wish), unknown)?;
+    if order.in_place {
+        return Ok(());
+    }
+    refuse_denied_links(layout, config)
+}
+
+/// Refuses to link what no agent may touch, whoever wants it.
+pub(super) fn refuse_denied_links(layout: &Layout, config: &Config) -> Result {
+    let setting = &config.worktree_link;
+    for link in &setting.value {
+        let path = layout.project.join(link);
+        let real = teamster_fs::real_path(&path).unwrap_or(path);
+        let inside = real.strip_prefix(&layout.project).unwrap_or(&real);
+        // The folder `secrets` itself is meant as well, not only what is in it.
+        let is_denied = |path: &Path| denied::pattern(&path.join("any")).is_some();
+        if is_denied(Path::new(link)) || is_denied(inside) {
+            return Err(CommandError::refused(format!(
+                "`worktree.link` names `{link}`, which no agent may touch ({})",
+                setting.source
+            ))
+            .hint("take it out of the list"));
+        }
+    }
+    Ok(())
 }
 
 impl Project {

@@ -38,6 +38,16 @@ pub(super) fn all(layout: &Layout, config: &Config, presets: &Presets) -> Result
             commands.map(|command| wish("worktree.setup", command, &setup.source, Needed::Setup)),
         );
     }
+    let link = &config.worktree_link;
+    if matches!(link.source, Source::Project(..)) {
+        let names = link.value.iter();
+        wishes.extend(names.map(|name| wish("worktree.link", name, &link.source, Needed::Setup)));
+    }
+    let writable = &config.worktree_link_writable;
+    if writable.value && matches!(writable.source, Source::Project(..)) {
+        let setting = "worktree.link_writable";
+        wishes.push(wish(setting, "true", &writable.source, Needed::Setup));
+    }
     let permissions = [
         ("permissions.shell", &config.permissions_shell),
         ("permissions.other", &config.permissions_other),

@@ -162,10 +162,12 @@ pub fn tmux(project: &Path) -> std::result::Result<Tmux, TmuxError> {
 /// How long a worker may take to make its worktree usable before its heart beats.
 pub fn setup_time(context: &Context, project: &Path) -> Result<Duration> {
     let settings = settings(context, project)?;
-    Ok(if settings.config.worktree_setup.value.is_empty() {
-        Duration::ZERO
+    let config = &settings.config;
+    let copies = !config.worktree_link.value.is_empty() && !config.worktree_link_writable.value;
+    Ok(if copies || !config.worktree_setup.value.is_empty() {
+        config.worktree_setup_limit.value
     } else {
-        settings.config.worktree_setup_limit.value
+        Duration::ZERO
     })
 }
 
