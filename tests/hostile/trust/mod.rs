@@ -1,8 +1,10 @@
 //! Nothing that comes with a repository runs before a person accepted it.
 
+mod canary;
 mod checks;
 mod links;
 mod scripts;
+mod settings;
 mod setup;
 
 use crate::run::shop::Shop;

@@ -125,7 +125,7 @@ fn run(
         project: &project,
         teamster: &teamster,
         tmux: worker::tmux(&project),
-        setup: worker::setup_time(context, &project)?,
+        setup: worker::setup_time(context, &project),
     };
     let tmux = worker::tmux(&project).ok();
     let repo = match (&order.base, order.in_place) {

@@ -148,12 +148,18 @@ impl From<ApproveWord> for Approve {
 }
 
 impl Run {
+    /// Whether it takes up a run that exists.
+    pub fn resumes(&self) -> bool {
+        self.resume.is_some()
+    }
+
     pub fn run(self, context: &Context) -> Result {
         trust::must_be_a_person(context, "running a team")?;
         if let Some(team) = &self.resume {
             let team: TeamName = team.parse()?;
             let order = self.order_to_resume(context, &team)?;
             if gate::goes_on(context, &team)? {
+                context.config.check()?;
                 require_trust(context, &team, &order, Unknown::of_flag(self.trust_project))?;
             }
             if self.detach {
