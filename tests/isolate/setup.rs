@@ -98,6 +98,7 @@ fn a_link_that_leads_out_is_refused() {
         ".",
         "nothing",
         "src",
+        ".omc",
     ] {
         let error = worktree
             .set_up(&words(&[link]), false, &[], LONG, &[])

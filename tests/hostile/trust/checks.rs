@@ -142,3 +142,36 @@ fn trust_file_of_an_older_version_accepts_settings_and_no_checks() {
     );
     run(&shop, &["--verify", "true"]).exits(0);
 }
+
+#[test]
+fn check_that_was_found_is_shown_and_asked_about_at_a_terminal() {
+    let shop = shop_with_makefile();
+    if shop.project.shell("command -v script").run().code != Some(0) {
+        return;
+    }
+    let canary = Canary::new(&shop);
+    let provider = shop.script(&runs("echo mended >> news.txt"));
+    let line = format!(
+        "script -qec 'teamster run 1:w \"mend it\" --team shop --provider {provider} --approve auto' /dev/null"
+    );
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_teamster"));
+    let path = format!(
+        "{}/bin:{}:/usr/bin:/bin",
+        shop.aside().display(),
+        binary.parent().unwrap().display()
+    );
+    let answer = |text: &str| {
+        shop.project
+            .shell(&line)
+            .env("PATH", &path)
+            .input(text)
+            .run()
+    };
+    let refused = answer("n\n").exits(6);
+    for part in ["verify: make test", "Run them? [y/N]"] {
+        assert!(refused.stdout.contains(part), "{part}: {}", refused.stdout);
+    }
+    assert_eq!(canary.calls(), 0);
+    answer("y\n").exits(0);
+    assert!(canary.calls() > 0, "an accepted check runs");
+}

@@ -129,12 +129,17 @@ impl Worktree {
             return Err(refused("it leads out of the project"));
         }
         let inside_root = real.strip_prefix(self.repo.root()).unwrap_or(&real);
-        // The folder `secrets` itself is meant as well, not only what is in it.
-        let is_denied = |path: &Path| denied::pattern(&path.join("any")).is_some();
-        if is_denied(Path::new(link)) || is_denied(inside_root) {
+        let denied = denied::folder_pattern(Path::new(link));
+        if denied.or(denied::folder_pattern(inside_root)).is_some() {
             return Err(refused("no agent may touch it"));
         }
         let folder = self.work_folder();
+        if folder
+            .canonicalize()
+            .is_ok_and(|own| own.starts_with(&real))
+        {
+            return Err(refused("the worktree itself is in it"));
+        }
         let mut dir = Dir::open_root(&folder)?.ok_or_else(|| vanished(&folder))?;
         let Some((last, above)) = names.split_last() else {
             return Err(refused("name a folder inside the project"));
@@ -151,7 +156,7 @@ impl Worktree {
             let is_there = match stamp.kind {
                 FileKind::Link => same && writable,
                 // A copy that was made for an earlier worker of this worktree.
-                FileKind::Folder => !writable && !self.repo.tracks(&folder, link)?,
+                FileKind::Folder => !self.repo.tracks(&folder, link)?,
                 _ => false,
             };
             if is_there {

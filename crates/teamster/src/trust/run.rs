@@ -121,11 +121,10 @@ pub(super) fn refuse_denied_links(layout: &Layout, config: &Config) -> Result {
         let path = layout.project.join(link);
         let real = teamster_fs::real_path(&path).unwrap_or(path);
         let inside = real.strip_prefix(&layout.project).unwrap_or(&real);
-        // The folder `secrets` itself is meant as well, not only what is in it.
-        let is_denied = |path: &Path| denied::pattern(&path.join("any")).is_some();
-        if is_denied(Path::new(link)) || is_denied(inside) {
+        let denied = denied::folder_pattern(Path::new(link)).or(denied::folder_pattern(inside));
+        if let Some(pattern) = denied {
             return Err(CommandError::refused(format!(
-                "`worktree.link` names `{link}`, which no agent may touch ({})",
+                "`worktree.link` names `{link}`, which no agent may touch: {pattern} ({})",
                 setting.source
             ))
             .hint("take it out of the list"));
