@@ -1,6 +1,7 @@
 //! Making a worktree usable.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use teamster_isolate::git::GitProblem;
@@ -66,6 +67,10 @@ fn copy_leads_nowhere_back_into_the_main_tree() {
         project.folder().join("deps/lib"),
     )
     .unwrap();
+    // From the worktree this would lead to the main tree, although from there it leads out of it.
+    symlink("../../../../../lib", project.folder().join("deps/above")).unwrap();
+    symlink("../../../../../none", project.folder().join("deps/none")).unwrap();
+    symlink("../lib", project.folder().join("deps/beside")).unwrap();
     let worktree = project.prepare().worktree;
     // What a killed process has left of a copy is no copy.
     put(worktree.path(), ".teamster-copy/half", "half");
@@ -74,6 +79,13 @@ fn copy_leads_nowhere_back_into_the_main_tree() {
         .unwrap();
     let lib = std::fs::read_link(worktree.path().join("deps/lib")).unwrap();
     assert_eq!(lib, worktree.path().join("lib"));
+    let read = |name: &str| std::fs::read_link(worktree.path().join("deps").join(name)).unwrap();
+    for name in ["above", "none"] {
+        let target = read(name);
+        let is_outside = target.is_absolute() && !target.starts_with(project.folder());
+        assert!(is_outside, "{}", target.display());
+    }
+    assert_eq!(read("beside"), Path::new("../lib"));
     assert!(!worktree.path().join("deps/half").exists());
     assert!(!worktree.path().join(".teamster-copy").exists());
     assert!(worktree.is_clean().unwrap());

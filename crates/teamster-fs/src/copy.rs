@@ -22,12 +22,12 @@ pub struct CopyLimits {
 /// Copies the folder `from` to the new folder `to`, within `limits`.
 ///
 /// File systems that can share the content of two files do so, which takes no space. Times and modes are kept, except that
-/// the owner may always write. A link stays a link; one to an absolute path gets the target that `relink` gives. Pipes,
+/// the owner may always write. A link stays a link, with the target that `relink` gives for its folder and its target. Pipes,
 /// sockets and devices are left out.
 pub fn copy_folder(
     from: &Path,
     to: &Path,
-    relink: &dyn Fn(PathBuf) -> PathBuf,
+    relink: &dyn Fn(&Path, PathBuf) -> PathBuf,
     limits: CopyLimits,
 ) -> Result<(), FsError> {
     let mut left = limits;
@@ -46,12 +46,7 @@ pub fn copy_folder(
                 folders.push((source, target));
             } else if about.is_symlink() {
                 let leads_to = fs::read_link(&source).map_err(at)?;
-                let leads_to = if leads_to.is_absolute() {
-                    relink(leads_to)
-                } else {
-                    leads_to
-                };
-                symlink(leads_to, &target).map_err(at)?;
+                symlink(relink(&from, leads_to), &target).map_err(at)?;
             } else if about.is_file() {
                 copy_file(&source, &target, &about).map_err(at)?;
             }
@@ -123,7 +118,7 @@ mod tests {
         symlink("in/a", from.join("near")).unwrap();
         symlink("/old/place", from.join("far")).unwrap();
         symlink("/usr/bin/env", from.join("system")).unwrap();
-        let relink = |target: PathBuf| match target.strip_prefix("/old") {
+        let relink = |_: &Path, target: PathBuf| match target.strip_prefix("/old") {
             Ok(rest) => Path::new("/new").join(rest),
             Err(_) => target,
         };
@@ -149,7 +144,7 @@ mod tests {
         let root = folder("much");
         for (number, (entries, bytes)) in [(1, 10), (10, 2)].into_iter().enumerate() {
             let to = root.join(number.to_string());
-            let error = copy_folder(&root.join("from"), &to, &|it| it, limits(entries, bytes));
+            let error = copy_folder(&root.join("from"), &to, &|_, it| it, limits(entries, bytes));
             assert!(matches!(error.unwrap_err().problem, Problem::TooMuch));
         }
         fs::remove_dir_all(root).unwrap();

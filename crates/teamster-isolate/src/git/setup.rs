@@ -196,12 +196,7 @@ impl Worktree {
     fn copy(&self, from: &Path, dir: &Dir, name: &str, deadline: Instant) -> Result<(), FsError> {
         let _ = dir.remove(UNFINISHED);
         remove_tree(dir, UNFINISHED)?;
-        let root = self.repo.root();
-        // A link into the main tree would be a way back to the user's files.
-        let relink = |target: PathBuf| match target.strip_prefix(root) {
-            Ok(inside) => self.path.join(inside),
-            Err(_) => target,
-        };
+        let relink = |folder: &Path, target: PathBuf| self.relink(folder, target);
         let limits = CopyLimits {
             entries: MOST_ENTRIES,
             bytes: MOST_BYTES,
@@ -214,6 +209,55 @@ impl Worktree {
         }
         dir.rename(UNFINISHED, dir, name)
     }
+
+    /// Where a link of the copy leads. One into the main tree would be a way back to the user's files, so it leads to the
+    /// same place of the worktree; one that leaves the main tree leads where it did.
+    fn relink(&self, folder: &Path, target: PathBuf) -> PathBuf {
+        let root = self.repo.root();
+        if stays_below(root, folder, &target) {
+            return target;
+        }
+        let there = folder.join(&target);
+        let real = there
+            .canonicalize()
+            .unwrap_or_else(|_| without_steps_up(&there));
+        match real.strip_prefix(root) {
+            Ok(inside) => self.path.join(inside),
+            Err(_) if target.is_absolute() => target,
+            Err(_) => real,
+        }
+    }
+}
+
+/// The path with each `..` carried out by name, for one that leads to nothing.
+fn without_steps_up(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut plain, part| {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            other => plain.push(other),
+        }
+        plain
+    })
+}
+
+/// Whether a link in `folder` to `target` stays below `root`, step by step.
+fn stays_below(root: &Path, folder: &Path, target: &Path) -> bool {
+    let Ok(inside) = folder.strip_prefix(root) else {
+        return false;
+    };
+    let mut depth = inside.components().count();
+    target.components().all(|part| match part {
+        Component::Normal(_) => {
+            depth += 1;
+            true
+        }
+        Component::CurDir => true,
+        Component::ParentDir if depth > 0 => {
+            depth -= 1;
+            true
+        }
+        _ => false,
+    })
 }
 
 fn inside(worktree: &Worktree, names: &[&str]) -> String {
