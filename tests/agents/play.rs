@@ -1,11 +1,13 @@
 //! The agent that plays a script is a process like any other.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use teamster_agents::{AgentEvent, Ending, Exit, Job, Outcome, Permissions, TaskFacts, Verdict};
+use teamster_agents::{
+    AgentEvent, Ending, Exit, Input, Job, Outcome, Permissions, TaskFacts, Verdict,
+};
 
 use super::recorded::{driver, job};
 use crate::kit::TestProject;
@@ -38,11 +40,15 @@ fn play(
         .env("PATH", "/usr/bin:/bin")
         .envs(launch.set)
         .current_dir(&worktree)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let Input::Text(script) = &launch.input else {
+        panic!("{:?}", launch.input);
+    };
+    child.stdin.take().unwrap().write_all(script).unwrap();
     let mut reader = driver.reader(&job);
     let mut events = Vec::new();
     let mut lines = BufReader::new(child.stdout.take().unwrap());

@@ -273,7 +273,7 @@ fn the_help_of_the_whole_is_a_map() {
       state-file   Read and change the state that viewers show, for scripts
       doctor       Check that everything teamster needs is there and in order
       config       Show settings
-      trust        Accept the commands that come with this project's .teamster folder, or take that back
+      trust        Allow or revoke commands that come with this project
       completions  Print a script that lets a shell complete commands
       man          Print the manual page, or write one for each command
       help         Print this message or the help of the given subcommand(s)

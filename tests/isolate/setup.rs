@@ -1,6 +1,7 @@
 //! Making a worktree usable.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use teamster_isolate::git::GitProblem;
@@ -14,7 +15,13 @@ fn words(list: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn folders_are_linked_and_never_committed() {
+fn folders_are_copied_or_linked_and_never_committed() {
+    for writable in [false, true] {
+        folders_are_never_committed(writable);
+    }
+}
+
+fn folders_are_never_committed(writable: bool) {
     let project = GitProject::new();
     put(&project.folder(), ".gitignore", "node_modules/\n");
     project.commit("Ignore");
@@ -22,7 +29,7 @@ fn folders_are_linked_and_never_committed() {
     put(&project.folder(), "src/cache/y", "y");
     let worktree = project.prepare().worktree;
     let links = words(&["node_modules", "src/cache"]);
-    let setup = worktree.set_up(&links, &[], LONG, &[]).unwrap();
+    let setup = worktree.set_up(&links, writable, &[], LONG, &[]).unwrap();
     assert_eq!(setup.linked.len(), 2);
     let read = |name: &str| std::fs::read_to_string(worktree.path().join(name)).unwrap();
     assert_eq!(
@@ -33,12 +40,55 @@ fn folders_are_linked_and_never_committed() {
     assert_eq!(worktree.commit_all("Nothing", &author()).unwrap(), None);
     assert!(
         worktree
-            .set_up(&links, &[], LONG, &[])
+            .set_up(&links, writable, &[], LONG, &[])
             .unwrap()
             .linked
             .is_empty(),
         "once"
     );
+    let is_link = worktree.path().join("node_modules").is_symlink();
+    assert_eq!(is_link, writable);
+    if writable {
+        // A link that agents may not write through any more becomes a copy.
+        let again = worktree.set_up(&links, false, &[], LONG, &[]).unwrap();
+        assert_eq!(again.linked.len(), 2);
+        assert!(!worktree.path().join("node_modules").is_symlink());
+        assert_eq!(read("node_modules/x/index.js"), "x");
+    }
+}
+
+#[test]
+fn copy_leads_nowhere_back_into_the_main_tree() {
+    let project = GitProject::new();
+    put(&project.folder(), "deps/x", "x");
+    put(&project.folder(), "lib/y", "y");
+    symlink(
+        project.folder().join("lib"),
+        project.folder().join("deps/lib"),
+    )
+    .unwrap();
+    // From the worktree this would lead to the main tree, although from there it leads out of it.
+    symlink("../../../../../lib", project.folder().join("deps/above")).unwrap();
+    symlink("../../../../../none", project.folder().join("deps/none")).unwrap();
+    symlink("../lib", project.folder().join("deps/beside")).unwrap();
+    let worktree = project.prepare().worktree;
+    // What a killed process has left of a copy is no copy.
+    put(worktree.path(), ".teamster-copy/half", "half");
+    worktree
+        .set_up(&words(&["deps"]), false, &[], LONG, &[])
+        .unwrap();
+    let lib = std::fs::read_link(worktree.path().join("deps/lib")).unwrap();
+    assert_eq!(lib, worktree.path().join("lib"));
+    let read = |name: &str| std::fs::read_link(worktree.path().join("deps").join(name)).unwrap();
+    for name in ["above", "none"] {
+        let target = read(name);
+        let is_outside = target.is_absolute() && !target.starts_with(project.folder());
+        assert!(is_outside, "{}", target.display());
+    }
+    assert_eq!(read("beside"), Path::new("../lib"));
+    assert!(!worktree.path().join("deps/half").exists());
+    assert!(!worktree.path().join(".teamster-copy").exists());
+    assert!(worktree.is_clean().unwrap());
 }
 
 #[test]
@@ -60,9 +110,10 @@ fn a_link_that_leads_out_is_refused() {
         ".",
         "nothing",
         "src",
+        ".omc",
     ] {
         let error = worktree
-            .set_up(&words(&[link]), &[], LONG, &[])
+            .set_up(&words(&[link]), false, &[], LONG, &[])
             .unwrap_err();
         assert_eq!(error.problem, GitProblem::Refused, "{link}: {error}");
     }
@@ -78,7 +129,7 @@ fn commands_run_in_the_worktree_up_to_the_first_that_fails() {
         "echo no >&2; exit 3",
         "touch never",
     ]);
-    let setup = worktree.set_up(&[], &commands, LONG, &[]).unwrap();
+    let setup = worktree.set_up(&[], false, &commands, LONG, &[]).unwrap();
     assert_eq!(setup.steps.len(), 2);
     assert_eq!(
         setup.steps[0].output.trim(),
@@ -99,7 +150,7 @@ fn a_command_that_does_not_end_is_ended() {
     let start = Instant::now();
     let commands = words(&["echo begun; sleep 600"]);
     let setup = worktree
-        .set_up(&[], &commands, Duration::from_millis(300), &[])
+        .set_up(&[], false, &commands, Duration::from_millis(300), &[])
         .unwrap();
     assert!(setup.failed().unwrap().timed_out);
     assert_eq!(setup.steps[0].output, "begun\n");

@@ -29,7 +29,7 @@ fn links_and_commands_come_first_and_are_told_in_the_log() {
     crew.until_status(&id, "completed");
     let log = bridge_log(&crew);
     for part in [
-        "linked node_modules",
+        "copied node_modules",
         "it is there",
         "key=.",
         "exit status: 0",

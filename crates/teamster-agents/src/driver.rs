@@ -29,6 +29,12 @@ pub trait Driver: Send + Sync {
     /// A reader for one run of what `launch` gave for the same job.
     fn reader(&self, job: &Job<'_>) -> Box<dyn Reader>;
 
+    /// The script that this agent plays, as it was read; `None` for agents that play none. What is accepted of it must be
+    /// these bytes.
+    fn script(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Whether each [`Text`](crate::AgentEvent::Text) is one by itself; else they are pieces that only together are one.
     fn says_whole_texts(&self) -> bool {
         true

@@ -1,7 +1,7 @@
 //! `scripted:…`: an agent without a model, which plays a script.
 //!
-//! It is a process like any other agent: our own binary with the hidden command `play`. What it prints are JSON
-//! lines, and they are read as strictly as any client's.
+//! It is a process like any other agent: our own binary with the hidden command `play`, which gets the script on its
+//! standard input. What it prints are JSON lines, and they are read as strictly as any client's.
 
 mod play;
 mod read;
@@ -23,13 +23,15 @@ use crate::reader::Reader;
 #[derive(Clone, Debug)]
 pub struct Scripted {
     file: PathBuf,
+    text: Result<String, ScriptError>,
 }
 
 impl Scripted {
-    /// The script's file, by its absolute path: the agent works in another folder.
+    /// Reads the script of this file, once: what was read is what is played, whatever becomes of the file.
     pub fn new(file: &Path) -> Self {
         Self {
             file: file.to_owned(),
+            text: Script::text(file),
         }
     }
 }
@@ -41,15 +43,21 @@ impl Driver for Scripted {
 
     fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch> {
         // A script with a mistake is found here, where its line can be told.
-        Script::read(&self.file).map_err(|error| CannotLaunch::Unfit(error.to_string()))?;
+        let unfit = |error: &ScriptError| CannotLaunch::Unfit(error.to_string());
+        let text = self.text.as_ref().map_err(unfit)?;
+        Script::parse(&self.file, text).map_err(|error| unfit(&error))?;
         Ok(Launch {
             program: job.teamster.to_owned(),
-            args: vec!["play".into(), self.file.clone().into()],
+            args: vec!["play".into(), "-".into()],
             set: whose_work(job),
             unset: OF_A_SESSION_AROUND_US.to_vec(),
             secrets: Vec::new(),
-            input: Input::Nothing,
+            input: Input::Text(text.as_bytes().to_vec()),
         })
+    }
+
+    fn script(&self) -> Option<&[u8]> {
+        self.text.as_ref().ok().map(String::as_bytes)
     }
 
     fn reader(&self, _job: &Job<'_>) -> Box<dyn Reader> {

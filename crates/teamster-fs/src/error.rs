@@ -30,6 +30,9 @@ pub enum Problem {
     /// The file is larger than anything we write.
     #[error("it is larger than {0} MiB")]
     TooLarge(u64),
+    /// A folder holds more than may be copied.
+    #[error("the folder holds too much to be copied")]
+    TooMuch,
     /// A name that is not one plain path component.
     #[error("its name is not a plain file name")]
     Name,

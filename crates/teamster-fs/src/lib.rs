@@ -24,6 +24,7 @@
 mod beneath;
 mod cells;
 pub mod cgroup;
+mod copy;
 mod dir;
 mod error;
 pub mod fail;
@@ -41,6 +42,7 @@ mod user_file;
 
 pub use beneath::Beneath;
 pub use cells::Cells;
+pub use copy::{CopyLimits, copy_folder};
 pub use dir::{Dir, Entry, FileKind, Stamp, Sync};
 pub use error::{FsError, Problem};
 pub use lock::{Lock, Waited};

@@ -47,11 +47,12 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
 use teamster_workers::launch::Launcher;
 use teamster_workers::supervise::Supervisor;
-use teamster_workers::workplace::Readying;
+use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
 use crate::desk::{Desk, Look, Wish};
 use crate::order::Order;
 use crate::story::{Answer, Finished, HOST, Story};
+use crate::verify::Check;
 use projecting::Projector;
 pub use seat::{ProjectSeat, Seat};
 
@@ -79,6 +80,19 @@ pub trait Plans {
     ) -> Result<crate::plan::Plan, String>;
 }
 
+/// Decides whether what comes with the project may run. It is asked each time before something of it runs, so that a
+/// change of the project's files, or of what the user accepts, counts at once.
+pub trait ProjectTrust {
+    /// Returns what makes a worktree usable, if the user accepts it at this moment.
+    fn worktree_setup(&self) -> Result<WorktreeSetup, NotTrusted>;
+
+    /// Refuses to start the workers of an order when they need something that the user does not accept at this moment.
+    fn workers(&self, order: &Order) -> Result<(), NotTrusted>;
+
+    /// Refuses a check of the project's that the user does not accept at this moment.
+    fn check(&self, check: &Check) -> Result<(), NotTrusted>;
+}
+
 /// What a host works with.
 pub struct Parts<'a> {
     /// Where the team lives.
@@ -97,8 +111,8 @@ pub struct Parts<'a> {
     pub tmux: Option<&'a Tmux>,
     /// The project's repository.
     pub repo: Option<&'a Repo>,
-    /// What makes a new worktree usable.
-    pub readying: Option<&'a Readying>,
+    /// Whether what comes with the project may run.
+    pub trust: &'a dyn ProjectTrust,
     /// What health is judged by.
     pub limits: Limits,
     /// How long a check may take.
@@ -131,6 +145,9 @@ pub enum RunError {
         /// What now.
         hint: String,
     },
+    /// Something of the project would have to run that the user has not accepted.
+    #[error(transparent)]
+    NotTrusted(#[from] NotTrusted),
     /// Something that a person has to see to.
     #[error("{message}")]
     Refused {
@@ -139,6 +156,15 @@ pub enum RunError {
         /// What now.
         hint: String,
     },
+}
+
+impl From<SetupError> for RunError {
+    fn from(error: SetupError) -> Self {
+        match error {
+            SetupError::NotTrusted(error) => Self::NotTrusted(error),
+            SetupError::Git(error) => Self::Git(error),
+        }
+    }
 }
 
 impl RunError {
@@ -195,6 +221,7 @@ pub struct Host<'a> {
     crew_changed: u64,
     supervisor: Supervisor<'a>,
     integration: Option<Integration>,
+    /// Whether the tree in which checks run was made usable by this host.
     projector: Projector,
     /// Whether workers were started for the stage that we are in.
     crew_is_up: bool,

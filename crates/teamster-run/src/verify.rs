@@ -25,14 +25,37 @@ pub struct Check {
     pub command: String,
     /// Who wants it: `--verify`, a preset, or the file that it was found in.
     pub source: String,
+    /// Whether a person asked for it. An order of an older teamster does not say, and is treated as the project's.
+    #[serde(default)]
+    pub origin: Origin,
+}
+
+/// Whose command a check is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// It comes with the project, so it runs only after the user accepted it.
+    #[default]
+    Project,
+    /// A person asked for it: on the command line, in a preset of their own, or by the plan of the run.
+    Person,
 }
 
 impl Check {
-    /// A check that `source` asks for.
+    /// Returns a check that a person asks for.
     pub fn new(command: impl Into<String>, source: impl Into<String>) -> Self {
         Self {
             command: command.into(),
             source: source.into(),
+            origin: Origin::Person,
+        }
+    }
+
+    /// Returns a check that comes with the project.
+    pub fn of_project(command: impl Into<String>, source: impl Into<String>) -> Self {
+        Self {
+            origin: Origin::Project,
+            ..Self::new(command, source)
         }
     }
 }

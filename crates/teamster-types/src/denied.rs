@@ -26,9 +26,24 @@ pub fn pattern(path: &Path) -> Option<&'static str> {
     None
 }
 
+/// The pattern that denies a folder together with what is in it: the folder `secrets`, too, which is no secret itself.
+pub fn folder_pattern(path: &Path) -> Option<&'static str> {
+    pattern(&path.join("any"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folder_of_secrets_is_denied_with_what_is_in_it() {
+        for path in ["secrets", "a/Secrets", ".ssh", ".env", ".git"] {
+            assert!(folder_pattern(Path::new(path)).is_some(), "{path}");
+        }
+        for path in ["node_modules", "secrets-of-trade", ".venv", ""] {
+            assert_eq!(folder_pattern(Path::new(path)), None, "{path}");
+        }
+    }
 
     #[test]
     fn secrets_and_the_repository_itself_are_denied() {

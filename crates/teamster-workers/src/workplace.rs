@@ -1,12 +1,14 @@
 //! Where a worker works, and what becomes of what its agent left there.
 
+mod setup;
 mod worktree;
 
 use std::path::{Path, PathBuf};
 
 use teamster_types::task::Task;
 
-pub use worktree::{InWorktree, Readying, make_usable};
+pub use setup::{NotTrusted, SetupError, SetupSource, WorktreeSetup, make_usable};
+pub use worktree::InWorktree;
 
 /// Something that kept a worker from working, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -61,6 +61,19 @@ impl Context {
         Ok(context)
     }
 
+    /// The same for a command that stops something: nothing that is wrong with the settings may keep it from that, so
+    /// defaults take the place of what cannot be used.
+    pub fn find_to_stop(out: Output) -> Result<Self> {
+        let context = Self::find(out)?;
+        let mut problems = context.config.problems.iter();
+        if let Some(problem) = problems.find(|problem| problem.fatal) {
+            out.remark(&format!(
+                "warning: {problem}; defaults are used for settings that cannot be used"
+            ));
+        }
+        Ok(context)
+    }
+
     /// The store.
     pub fn store(&self) -> Result<&dyn Store> {
         if let Some(store) = self.store.get() {

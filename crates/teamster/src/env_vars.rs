@@ -83,6 +83,8 @@ pub const WORKTREE_SETUP: &str = "TEAMSTER_WORKTREE_SETUP";
 pub const WORKTREE_SETUP_LIMIT: &str = "TEAMSTER_WORKTREE_SETUP_LIMIT";
 /// Setting `worktree.link`.
 pub const WORKTREE_LINK: &str = "TEAMSTER_WORKTREE_LINK";
+/// Setting `worktree.link_writable`.
+pub const WORKTREE_LINK_WRITABLE: &str = "TEAMSTER_WORKTREE_LINK_WRITABLE";
 
 /// The number of the launch that a bridge belongs to.
 pub const LAUNCH: &str = teamster_isolate::tree::LAUNCH;

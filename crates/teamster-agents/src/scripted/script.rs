@@ -119,8 +119,13 @@ impl fmt::Display for ScriptError {
 }
 
 impl Script {
-    /// Reads a script's file; links to it are the user's own.
+    /// Reads a script's file and understands it.
     pub fn read(file: &Path) -> Result<Self, ScriptError> {
+        Self::parse(file, &Self::text(file)?)
+    }
+
+    /// Reads the text of a script's file; links to it are the user's own.
+    pub fn text(file: &Path) -> Result<String, ScriptError> {
         let unread = |error: String| ScriptError {
             file: file.to_owned(),
             line: None,
@@ -139,8 +144,7 @@ impl Script {
         if bytes.len() > LARGEST {
             return Err(unread("a script has at most 1 MiB".to_owned()));
         }
-        let text = std::str::from_utf8(&bytes).map_err(|_| unread("it is not UTF-8".to_owned()))?;
-        Self::parse(file, text)
+        String::from_utf8(bytes).map_err(|_| unread("it is not UTF-8".to_owned()))
     }
 
     /// Understands a script's text; `file` is for the messages.

@@ -175,6 +175,15 @@ impl Repo {
             .yes()
     }
 
+    /// Whether git has something at or below a path of a worktree's folder.
+    pub(crate) fn tracks(&self, folder: &Path, path: &str) -> Result<bool, GitError> {
+        self.git
+            .at(folder)
+            .args(["ls-files", "--error-unmatch", "--"])
+            .arg(path)
+            .yes()
+    }
+
     /// Adds lines to the file in which git keeps what it leaves alone without telling others.
     pub(crate) fn exclude(&self, lines: &[&str]) -> Result<(), GitError> {
         if lines.is_empty() {

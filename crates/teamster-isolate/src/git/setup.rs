@@ -1,13 +1,15 @@
-//! Making a worktree usable: links to folders of the main tree, and commands such as `npm ci`.
+//! Making a worktree usable: folders of the main tree, and commands such as `npm ci`.
 //!
-//! Whether the commands may run is for the caller to know: they come with the project.
+//! Whether any of it may be done is for the caller to know: it may come with the project. A folder is copied, so that
+//! whoever works in the worktree can change nothing in the main tree; only where the user wants it, it is a link.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use teamster_fs::{Dir, FileKind};
+use teamster_fs::{CopyLimits, Dir, FileKind, FsError, Problem, copy_folder, remove_tree};
+use teamster_types::denied;
 
 use super::error::GitError;
 use super::worktree::{Worktree, vanished};
@@ -15,6 +17,11 @@ use crate::bounded;
 
 /// How much of what a command prints is kept.
 const OUTPUT_LIMIT: u64 = 256 * 1024;
+/// A folder that holds more is not copied for every worktree.
+const MOST_ENTRIES: u64 = 300_000;
+const MOST_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// What a copy is called until it is whole.
+const UNFINISHED: &str = ".teamster-copy";
 
 /// What one command did.
 #[derive(Clone, Debug)]
@@ -32,7 +39,7 @@ pub struct Step {
 /// What was done to make a worktree usable.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// Links that were made.
+    /// Folders that were copied or linked.
     pub linked: Vec<PathBuf>,
     /// Commands, in their order, up to the first that failed.
     pub steps: Vec<Step>,
@@ -48,11 +55,12 @@ impl Setup {
 }
 
 impl Worktree {
-    /// Links `links` to the folders of that name in the project, then runs `commands` by `sh -c`, all within `patience`
-    /// and without the variables `withheld`.
+    /// Copies the folders `links` of the project, or links to them if `writable`, then runs `commands` by `sh -c`, all within
+    /// `patience` and without the variables `withheld`.
     pub fn set_up(
         &self,
         links: &[String],
+        writable: bool,
         commands: &[String],
         patience: Duration,
         withheld: &[&str],
@@ -60,7 +68,7 @@ impl Worktree {
         let deadline = Instant::now() + patience;
         let mut setup = Setup::default();
         for link in links {
-            if self.link(link)? {
+            if self.link(link, writable, deadline)? {
                 setup.linked.push(link.into());
             }
         }
@@ -103,12 +111,12 @@ impl Worktree {
         })
     }
 
-    /// Puts a link where the project has a folder; false when it is there already.
-    fn link(&self, link: &str) -> Result<bool, GitError> {
+    /// Puts a copy of a folder of the project, or a link to it, into the worktree; false when it is there already.
+    fn link(&self, link: &str, writable: bool, deadline: Instant) -> Result<bool, GitError> {
         let refused = |why: &str| {
             GitError::refused(
                 format!("`{link}` cannot be linked into a worktree: {why}"),
-                "look at `link` in the project's configuration",
+                "look at `worktree.link` in the configuration",
             )
         };
         let names = plain_names(link).ok_or_else(|| refused("name a folder inside the project"))?;
@@ -120,7 +128,18 @@ impl Worktree {
         if !real.starts_with(self.repo.root()) || real.starts_with(self.repo.common()) {
             return Err(refused("it leads out of the project"));
         }
+        let inside_root = real.strip_prefix(self.repo.root()).unwrap_or(&real);
+        let denied = denied::folder_pattern(Path::new(link));
+        if denied.or(denied::folder_pattern(inside_root)).is_some() {
+            return Err(refused("no agent may touch it"));
+        }
         let folder = self.work_folder();
+        if folder
+            .canonicalize()
+            .is_ok_and(|own| own.starts_with(&real))
+        {
+            return Err(refused("the worktree itself is in it"));
+        }
         let mut dir = Dir::open_root(&folder)?.ok_or_else(|| vanished(&folder))?;
         let Some((last, above)) = names.split_last() else {
             return Err(refused("name a folder inside the project"));
@@ -134,13 +153,34 @@ impl Worktree {
                     .join(last)
                     .canonicalize()
                     .is_ok_and(|there| there == real);
-            return if same {
-                Ok(false)
-            } else {
-                Err(refused("the worktree has something of that name already"))
+            let is_there = match stamp.kind {
+                FileKind::Link => same && writable,
+                // A copy that was made for an earlier worker of this worktree.
+                FileKind::Folder => !self.repo.tracks(&folder, link)?,
+                _ => false,
             };
+            if is_there {
+                return Ok(false);
+            }
+            if !same {
+                return Err(refused("the worktree has something of that name already"));
+            }
+            dir.remove(last)?;
         }
-        dir.make_link(last, &target)?;
+        if writable {
+            dir.make_link(last, &target)?;
+        } else if !real.is_dir() {
+            return Err(refused("it is no folder"));
+        } else {
+            self.copy(&real, &dir, last, deadline)
+                .map_err(|error| match error.problem {
+                    Problem::TooMuch => GitError::refused(
+                        format!("`{link}` is too large to be copied into every worktree"),
+                        "make it with `worktree.setup`; or `worktree.link_writable = true` links it, and agents can then change it",
+                    ),
+                    _ => error.into(),
+                })?;
+        }
         // `node_modules/` does not match a link of that name, and the link must never be committed.
         if !self.repo.ignores(&folder, link)? {
             let pattern = format!("/{}", inside(self, &names));
@@ -148,6 +188,76 @@ impl Worktree {
         }
         Ok(true)
     }
+}
+
+/// Folders that an agent gets to see, and can change without changing the user's.
+impl Worktree {
+    /// Copies a folder to `name` in `dir`. A copy that was not finished is begun anew, and never seen by anybody.
+    fn copy(&self, from: &Path, dir: &Dir, name: &str, deadline: Instant) -> Result<(), FsError> {
+        let _ = dir.remove(UNFINISHED);
+        remove_tree(dir, UNFINISHED)?;
+        let relink = |folder: &Path, target: PathBuf| self.relink(folder, target);
+        let limits = CopyLimits {
+            entries: MOST_ENTRIES,
+            bytes: MOST_BYTES,
+            deadline,
+        };
+        let copied = copy_folder(from, &dir.join(UNFINISHED), &relink, limits);
+        if let Err(error) = copied {
+            remove_tree(dir, UNFINISHED)?;
+            return Err(error);
+        }
+        dir.rename(UNFINISHED, dir, name)
+    }
+
+    /// Where a link of the copy leads. One into the main tree would be a way back to the user's files, so it leads to the
+    /// same place of the worktree; one that leaves the main tree leads where it did.
+    fn relink(&self, folder: &Path, target: PathBuf) -> PathBuf {
+        let root = self.repo.root();
+        if stays_below(root, folder, &target) {
+            return target;
+        }
+        let there = folder.join(&target);
+        let real = there
+            .canonicalize()
+            .unwrap_or_else(|_| without_steps_up(&there));
+        match real.strip_prefix(root) {
+            Ok(inside) => self.path.join(inside),
+            Err(_) if target.is_absolute() => target,
+            Err(_) => real,
+        }
+    }
+}
+
+/// The path with each `..` carried out by name, for one that leads to nothing.
+fn without_steps_up(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut plain, part| {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            other => plain.push(other),
+        }
+        plain
+    })
+}
+
+/// Whether a link in `folder` to `target` stays below `root`, step by step.
+fn stays_below(root: &Path, folder: &Path, target: &Path) -> bool {
+    let Ok(inside) = folder.strip_prefix(root) else {
+        return false;
+    };
+    let mut depth = inside.components().count();
+    target.components().all(|part| match part {
+        Component::Normal(_) => {
+            depth += 1;
+            true
+        }
+        Component::CurDir => true,
+        Component::ParentDir if depth > 0 => {
+            depth -= 1;
+            true
+        }
+        _ => false,
+    })
 }
 
 fn inside(worktree: &Worktree, names: &[&str]) -> String {

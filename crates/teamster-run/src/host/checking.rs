@@ -6,7 +6,6 @@ use teamster_types::event::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT};
-
 use teamster_workers::workplace::make_usable;
 
 use super::merging::short;
@@ -118,7 +117,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// A tree that holds a commit and nothing else, made usable; `None` where everybody works in the project's folder.
+    /// A tree that holds a commit and nothing else; `None` where everybody works in the project's folder.
     pub(super) fn fresh_tree(&mut self, commit: &str) -> Result<Option<CheckTree>> {
         let (Some(repo), true) = (self.parts.repo, self.merges()) else {
             return Ok(None);
@@ -130,27 +129,28 @@ impl Host<'_> {
             )
         })?;
         let team = self.team.clone();
-        let readying = self.parts.readying;
-        let (tree, said) = self.beside(|_| {
-            let mut said: Vec<String> = Vec::new();
-            let made = CheckTree::make(repo, &team, &commit).and_then(|tree| {
-                if let Some(readying) = readying {
-                    make_usable(tree.worktree(), readying, &mut |text| {
-                        said.push(text.to_owned())
-                    })?;
-                }
-                Ok(tree)
-            });
-            (made, said)
-        })?;
-        for text in said {
-            self.parts.desk.say(&text);
-        }
-        Ok(Some(tree?))
+        Ok(Some(
+            self.beside(|_| CheckTree::make(repo, &team, &commit))??,
+        ))
+    }
+
+    /// Makes a tree usable for a check, if the user accepts at this moment what that takes.
+    fn ready_for_checks(&mut self, tree: &CheckTree) -> Result<()> {
+        let setup = self.parts.trust.worktree_setup()?;
+        self.beside(move |beside| {
+            let mut say = |text: &str| beside.line(text);
+            make_usable(tree.worktree(), || Ok(setup), &mut say)
+        })??;
+        Ok(())
     }
 
     /// Runs one check and records what it says; false when somebody did not want to wait for its end.
     fn check(&mut self, on: &str, commit: &str, number: usize, check: &Check) -> Result<bool> {
+        self.parts.trust.check(check)?;
+        let tree = self.fresh_tree(commit)?;
+        if let Some(tree) = &tree {
+            self.ready_for_checks(tree)?;
+        }
         let round = self.story.round;
         let launch = teamster_fs::random_hex();
         self.record(
@@ -162,7 +162,6 @@ impl Host<'_> {
                 .with("round", round),
         )?;
         self.project();
-        let tree = self.fresh_tree(commit)?;
         let folder = match &tree {
             Some(tree) => tree.work_folder(),
             None => self.parts.folder.to_owned(),

@@ -78,6 +78,8 @@ impl Host<'_> {
 
     /// Starts everyone of the team who does not run. Whoever has a launch on record is the supervisor's business.
     fn start_crew(&mut self) -> Result<()> {
+        // Each worker looks for itself, but a team of which nobody may begin has not failed: it waits for a person.
+        self.parts.trust.workers(&self.order)?;
         let mut why_not = Vec::new();
         let mut there = 0;
         let mut leaving = false;

@@ -80,10 +80,7 @@ fn preview<'a>(cast: &'a Cast, plan: &'a Plan, verify: &'a [Check]) -> Preview<'
 #[test]
 fn a_run_is_shown_whole_before_it_begins() {
     let (cast, plan) = (cast(members()), plan(PLAN));
-    let verify = [Check {
-        command: "make check".to_owned(),
-        source: "the plan".to_owned(),
-    }];
+    let verify = [Check::new("make check", "the plan")];
     let text = preview(&cast, &plan, &verify).text();
     let (shown, prompts) = text.split_once("\ntask 2 (style)").unwrap();
     insta::assert_snapshot!(shown, @r"
@@ -160,10 +157,7 @@ fn what_would_wait_for_ever_and_what_nobody_checks_is_said() {
 #[test]
 fn programs_get_the_published_keys_in_the_order_of_the_plan() {
     let (cast, plan) = (cast(members()), plan(PLAN));
-    let verify = [Check {
-        command: "make check".to_owned(),
-        source: "the plan".to_owned(),
-    }];
+    let verify = [Check::new("make check", "the plan")];
     let answer = preview(&cast, &plan, &verify).json();
     assert_eq!(answer["team"], "fix-login");
     assert_eq!(answer["preset"], Value::Null);

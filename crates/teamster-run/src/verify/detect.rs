@@ -109,7 +109,7 @@ impl Search<'_> {
     fn add(&mut self, program: &str, command: impl Into<String>, source: impl Into<String>) {
         let command = command.into();
         if find_program(program, self.path).is_some() {
-            self.found.checks.push(Check::new(command, source));
+            self.found.checks.push(Check::of_project(command, source));
         } else {
             self.skip(command, format!("`{program}` is not on PATH"));
         }

@@ -1,21 +1,17 @@
 //! A worktree of the worker's own, on a branch of its own.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use teamster_isolate::git::{
-    Author, CommitId, GitError, GitProblem, Moved, Repo, Worktree, integration_branch, pin_ref,
+    Author, CommitId, GitError, Moved, Repo, Worktree, integration_branch, pin_ref,
 };
 use teamster_types::task::Task;
 use teamster_types::{TeamName, WorkerName};
 
+use super::setup::{SetupSource, make_usable};
 use super::{Keep, Kept, NoPlace, Workplace};
 
-/// Lines of a failed command that are shown.
-const SHOWN_LINES: usize = 10;
-
 /// A worktree of the worker's own.
-#[derive(Debug)]
 pub struct InWorktree {
     repo: Repo,
     team: TeamName,
@@ -28,30 +24,18 @@ pub struct InWorktree {
     base: CommitId,
     /// The last result that was pinned, and what its task was pinned to before.
     pinned: Option<(CommitId, Option<CommitId>)>,
-    readying: Readying,
-}
-
-/// What makes a new worktree usable.
-#[derive(Clone, Debug)]
-pub struct Readying {
-    /// Folders of the project that are linked into it.
-    pub links: Vec<String>,
-    /// Commands that run in it.
-    pub commands: Vec<String>,
-    /// How long all of them may take.
-    pub limit: Duration,
-    /// Variables that they must not see.
-    pub withheld: &'static [&'static str],
+    setup: Box<SetupSource>,
 }
 
 impl InWorktree {
-    /// Makes the worktree of a worker usable, from `start` or from where the team's work is by now.
+    /// Makes the worktree of a worker usable, from `start` or from where the team's work is by now. `setup` is asked each
+    /// time a worktree is made.
     pub fn open(
         repo: Repo,
         team: &TeamName,
         worker: &WorkerName,
         start: CommitId,
-        readying: Readying,
+        setup: Box<SetupSource>,
         say: &mut dyn FnMut(&str),
     ) -> Result<Self, GitError> {
         repo.exclude_ours()?;
@@ -61,7 +45,7 @@ impl InWorktree {
         for kept in &prepared.kept {
             say(&say_kept(kept));
         }
-        make_usable(&prepared.worktree, &readying, say)?;
+        make_usable(&prepared.worktree, &*setup, say)?;
         Ok(Self {
             repo,
             team: team.clone(),
@@ -71,7 +55,7 @@ impl InWorktree {
             folder,
             base,
             pinned: None,
-            readying,
+            setup,
         })
     }
 
@@ -82,7 +66,7 @@ impl InWorktree {
             // What is in the way is work that nobody kept. It is moved aside whole, and a new worktree takes its place.
             Moved::Kept { .. } | Moved::Merged(_) => {
                 let prepared = Worktree::prepare(&self.repo, &self.team, &self.worker, &target)?;
-                make_usable(&prepared.worktree, &self.readying, &mut |_| {})?;
+                make_usable(&prepared.worktree, &*self.setup, &mut |_| {})?;
                 self.tree = prepared.worktree;
                 self.folder = self.tree.work_folder();
                 self.base = target;
@@ -185,54 +169,6 @@ impl Workplace for InWorktree {
 /// The head of the branch into which finished tasks are merged, if there is one yet.
 fn work_so_far(repo: &Repo, team: &TeamName) -> Result<Option<CommitId>, GitError> {
     repo.resolve(&format!("refs/heads/{}", integration_branch(team)))
-}
-
-/// Links and commands of the configuration. What the commands print is said; one that fails leaves no usable place.
-pub fn make_usable(
-    tree: &Worktree,
-    readying: &Readying,
-    say: &mut dyn FnMut(&str),
-) -> Result<(), GitError> {
-    let Readying {
-        links,
-        commands,
-        limit,
-        withheld,
-    } = readying;
-    if links.is_empty() && commands.is_empty() {
-        return Ok(());
-    }
-    let done = tree.set_up(links, commands, *limit, withheld)?;
-    for link in &done.linked {
-        say(&format!("linked {}", link.display()));
-    }
-    for step in &done.steps {
-        say(&format!("`{}`: {}", step.command, step.status));
-        for line in step.output.lines() {
-            say(&format!("  {line}"));
-        }
-    }
-    match done.failed() {
-        None => Ok(()),
-        Some(step) => {
-            let how = if step.timed_out {
-                "did not end in time".to_owned()
-            } else {
-                format!("failed ({})", step.status)
-            };
-            let last: Vec<&str> = step.output.lines().rev().take(SHOWN_LINES).collect();
-            let last: Vec<&str> = last.into_iter().rev().collect();
-            Err(GitError {
-                problem: GitProblem::Failed,
-                message: format!(
-                    "the worktree could not be made usable: `{}` {how}: {}",
-                    step.command,
-                    last.join(" ⏎ ")
-                ),
-                hint: "look at `worktree.setup` in the configuration".to_owned(),
-            })
-        }
-    }
 }
 
 fn say_kept(kept: &teamster_isolate::git::Kept) -> String {

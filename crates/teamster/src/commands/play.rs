@@ -1,16 +1,17 @@
-//! `teamster play FILE`: the agent of `scripted:` workers. Only a driver calls it, so no help names it, and it is
-//! dispatched before the parser is built: hundreds of these may be started in one run.
+//! `teamster play FILE`: the agent of `scripted:` workers. Only a driver calls it, with `-` for a script on the standard
+//! input, so no help names it, and it is dispatched before the parser is built: hundreds of these may be started in one
+//! run.
 //!
 //! A script can leave a process behind that has nothing to do with its agent any more, as careless programs do:
 //! `play --leave MILLISECONDS` makes a session of its own, starts `play --linger MILLISECONDS`, and ends.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use teamster_agents::scripted::{Played, Scene, Script, World, play};
+use teamster_agents::scripted::{Played, Scene, Script, ScriptError, World, play};
 use teamster_isolate::detached;
 
 use crate::error::{CommandError, ErrorKind};
@@ -65,7 +66,12 @@ pub fn run(asked: &Asked) -> ExitCode {
 
 /// Plays a script in the current folder, for the task that the variables name.
 fn run_script(file: &Path) -> ExitCode {
-    let script = match Script::read(file) {
+    let script = if file == Path::new("-") {
+        of_input(file)
+    } else {
+        Script::read(file)
+    };
+    let script = match script {
         Ok(script) => script,
         Err(error) => {
             let error = CommandError::new(ErrorKind::Usage, error.to_string())
@@ -93,6 +99,19 @@ fn run_script(file: &Path) -> ExitCode {
         // Nobody listens any more; there is nobody to tell.
         Err(_) => ExitCode::from(exit_codes::FAILED),
     }
+}
+
+/// Reads the script from the standard input: whoever started this has read and checked it.
+fn of_input(file: &Path) -> Result<Script, ScriptError> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| ScriptError {
+            file: file.to_owned(),
+            line: None,
+            error: error.to_string(),
+        })?;
+    Script::parse(file, &text)
 }
 
 /// What the plan calls the task: only its file tells.

@@ -8,10 +8,11 @@ use crate::error::{CommandError, Result};
 use crate::shown::line;
 use crate::trust::{self, Project, State};
 
-/// Accept the commands that come with this project's .teamster folder, or take that back
+/// Allow or revoke commands that come with this project
 ///
 /// A project can bring providers, roles and teams that run commands, commands for new worktrees and permissions for
-/// agents. None of it counts before it was shown to you and accepted, and every change of the files is asked about again.
+/// agents in its .teamster folder, and checks that are found in its files, such as `make test`. None of it counts before it
+/// was shown to you and accepted. Every change of the .teamster folder and every new check is asked about again.
 /// What those commands call in turn is part of the project like any other file, and is not looked at.
 #[derive(Args, Debug)]
 #[command(after_help = "\

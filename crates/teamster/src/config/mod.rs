@@ -92,6 +92,10 @@ const WORKTREE_LINK: Key = Key {
     name: "worktree.link",
     variable: env_vars::WORKTREE_LINK,
 };
+const WORKTREE_LINK_WRITABLE: Key = Key {
+    name: "worktree.link_writable",
+    variable: env_vars::WORKTREE_LINK_WRITABLE,
+};
 const RESERVATIONS: Key = Key {
     name: "reservations",
     variable: env_vars::RESERVATIONS,
@@ -108,7 +112,7 @@ const STUDIO_OTLP_EVERY: Key = Key {
     name: "studio.otlp_every",
     variable: env_vars::STUDIO_OTLP_EVERY,
 };
-const KEYS: [Key; 17] = [
+const KEYS: [Key; 18] = [
     CLAIM_LEASE,
     RESERVATIONS,
     NOTIFY,
@@ -124,6 +128,7 @@ const KEYS: [Key; 17] = [
     WORKTREE_SETUP,
     WORKTREE_SETUP_LIMIT,
     WORKTREE_LINK,
+    WORKTREE_LINK_WRITABLE,
     STUDIO_OTLP,
     STUDIO_OTLP_EVERY,
 ];
@@ -226,8 +231,10 @@ pub struct Config {
     pub worktree_setup: Setting<Vec<String>>,
     /// how long all of them may take,
     pub worktree_setup_limit: Setting<Duration>,
-    /// and folders of the project that are linked into it.
+    /// and folders of the project that it gets, as copies
     pub worktree_link: Setting<Vec<String>>,
+    /// or, if agents may change them, as links.
+    pub worktree_link_writable: Setting<bool>,
     /// Where Studio sends its figures; `None` when it does not,
     pub studio_otlp: Setting<Option<Endpoint>>,
     /// and how often.
@@ -274,6 +281,7 @@ impl Config {
             worktree_setup: layers.find(WORKTREE_SETUP, Vec::new(), list),
             worktree_setup_limit: layers.find(WORKTREE_SETUP_LIMIT, SETUP_LIMIT, span),
             worktree_link: layers.find(WORKTREE_LINK, Vec::new(), list),
+            worktree_link_writable: layers.find(WORKTREE_LINK_WRITABLE, false, flag),
             studio_otlp: layers.find(STUDIO_OTLP, None, endpoint),
             studio_otlp_every: layers.find(STUDIO_OTLP_EVERY, OTLP_EVERY, span),
             providers,
@@ -366,6 +374,7 @@ impl Config {
             row(WORKTREE_SETUP, &self.worktree_setup, list),
             row(WORKTREE_SETUP_LIMIT, &self.worktree_setup_limit, span),
             row(WORKTREE_LINK, &self.worktree_link, list),
+            row(WORKTREE_LINK_WRITABLE, &self.worktree_link_writable, flag),
             row(STUDIO_OTLP, &self.studio_otlp, |value| match value {
                 Some(endpoint) => json!(endpoint.to_string()),
                 None => json!("off"),

@@ -1,5 +1,6 @@
 //! What the user accepted: `trust.json` beside the user's own settings.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ pub struct Accepted {
     pub at: Time,
     /// Which files those were.
     pub files: Vec<String>,
+    /// The checks of the project that may run, each by its text. Older files do not have them.
+    #[serde(default)]
+    pub checks: BTreeSet<String>,
 }
 
 /// What was accepted of this project.

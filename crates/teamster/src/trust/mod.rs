@@ -1,13 +1,16 @@
 //! Whether commands that come with a project may run.
 //!
-//! A repository can be anybody's. What its `.teamster` folder would make us run, or let agents do, counts only after
-//! the user saw it and accepted it. Any change of these files is seen and asked about again. The bridge looks once
-//! more at what it really read, so nothing slips in between the answer and the run.
+//! A repository can be anybody's. What its `.teamster` folder would make us run or let agents do, and the checks that are
+//! found in its files, count only after the user saw them and accepted them. Any change is seen and asked about again.
+//! Whoever runs something of it looks once more at what it really read, at the moment it runs it ([`CurrentTrust`]), so
+//! nothing slips in between the answer and the run.
 
 mod accepted;
+mod run;
 mod snapshot;
 mod wishes;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -15,6 +18,7 @@ use std::path::Path;
 use serde::Serialize;
 use teamster_agents::Provider;
 use teamster_fs::layout::Layout;
+use teamster_run::verify::{Check, Origin};
 use teamster_store::{Clock as _, SystemClock};
 
 use crate::config::Config;
@@ -24,6 +28,7 @@ use crate::error::{CommandError, Result};
 use crate::presets::Presets;
 use crate::shown::{line, plain};
 pub use accepted::{Accepted, revoke};
+pub use run::{CurrentTrust, require_for_run, worktree_setup};
 pub use snapshot::Snapshot;
 
 /// Something that the project's files would have us do.
@@ -37,6 +42,9 @@ pub struct Wish {
     pub from: String,
     #[serde(skip)]
     needed: Needed,
+    /// Whether it was found in a file that is no setting of ours, such as a Makefile.
+    #[serde(skip)]
+    is_found: bool,
 }
 
 /// When a wish is fulfilled.
@@ -48,8 +56,8 @@ enum Needed {
     By(String),
     /// When a worktree is made usable.
     Setup,
-    /// When a run with this preset is verified.
-    Verify(String),
+    /// When a run is verified by this command.
+    Check,
 }
 
 /// How far a project is trusted.
@@ -100,11 +108,24 @@ pub enum Unknown {
     Accept,
 }
 
+impl Unknown {
+    /// What `--trust-project` says.
+    pub fn of_flag(trust_project: bool) -> Self {
+        if trust_project {
+            Self::Accept
+        } else {
+            Self::Ask
+        }
+    }
+}
+
 /// What is about to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// The agent.
     pub provider: &'a Provider,
+    /// The script that it plays, as it was read for that; `None` before it was read.
+    pub script: Option<&'a [u8]>,
     /// Whether it gets a worktree, which has to be made usable.
     pub has_worktree: bool,
 }
@@ -116,8 +137,8 @@ pub struct TeamPlan<'a> {
     pub providers: &'a [Provider],
     /// Whether they get worktrees.
     pub has_worktrees: bool,
-    /// The preset whose commands verify the result; `None` when other commands do.
-    pub verifies: Option<&'a str>,
+    /// The commands that verify the result.
+    pub checks: &'a [Check],
 }
 
 impl Plan<'_> {
@@ -125,7 +146,7 @@ impl Plan<'_> {
         TeamPlan {
             providers: std::slice::from_ref(self.provider),
             has_worktrees: self.has_worktree,
-            verifies: None,
+            checks: &[],
         }
         .needs(wish)
     }
@@ -141,7 +162,10 @@ impl TeamPlan<'_> {
                 .iter()
                 .any(|provider| *name == provider.name || name == provider.kind.word()),
             Needed::Setup => self.has_worktrees,
-            Needed::Verify(preset) => self.verifies == Some(preset),
+            Needed::Check => self
+                .checks
+                .iter()
+                .any(|check| check.origin == Origin::Project && check.command == wish.text),
         }
     }
 }
@@ -156,7 +180,7 @@ impl Project {
     pub fn look_at(layout: &Layout, config: &Config, presets: &Presets) -> Result<Self> {
         Ok(Self {
             layout: layout.clone(),
-            wishes: wishes::all(config, presets),
+            wishes: wishes::all(layout, config, presets)?,
             snapshot: Snapshot::take(&layout.project, config, presets)?,
             accepted: accepted::find(layout)?,
         })
@@ -167,9 +191,17 @@ impl Project {
         match &self.accepted {
             _ if self.wishes.is_empty() => State::Nothing,
             None => State::New,
-            Some(accepted) if accepted.digest == self.snapshot.digest => State::Accepted,
+            Some(_) if self.wishes.iter().all(|wish| self.accepts(wish)) => State::Accepted,
             Some(_) => State::Changed,
         }
+    }
+
+    /// Whether the user accepted this: the project's settings as they are, or a check by its text.
+    fn accepts(&self, wish: &Wish) -> bool {
+        self.accepted.as_ref().is_some_and(|accepted| {
+            let is_same = !wish.is_found && accepted.digest == self.snapshot.digest;
+            is_same || wish.needed == Needed::Check && accepted.checks.contains(&wish.text)
+        })
     }
 
     /// Writes down that the user accepts it as it is.
@@ -181,12 +213,26 @@ impl Project {
                 digest: self.snapshot.digest.clone(),
                 at: SystemClock.now(),
                 files: self.snapshot.files.clone(),
+                checks: self.checks(),
             },
         )
     }
 
+    /// Every check that was accepted before or is asked for now. A check that was accepted once stays accepted when the
+    /// file that it is found in changes.
+    fn checks(&self) -> BTreeSet<String> {
+        let before = self.accepted.iter().flat_map(|accepted| &accepted.checks);
+        let now = self.wishes.iter();
+        let now = now.filter(|wish| wish.needed == Needed::Check);
+        before.chain(now.map(|wish| &wish.text)).cloned().collect()
+    }
+
     /// Everything it asks for, for a person to read.
     pub fn words(&self) -> String {
+        self.words_about(|_| true)
+    }
+
+    fn words_about(&self, is_shown: impl Fn(&Wish) -> bool) -> String {
         let mut text = format!(
             "{} comes with settings that {}:\n",
             line(&self.layout.project.display().to_string()),
@@ -196,7 +242,7 @@ impl Project {
                 _ => "run commands or allow agents more",
             }
         );
-        for wish in &self.wishes {
+        for wish in self.wishes.iter().filter(|wish| is_shown(wish)) {
             let lines = plain(&wish.text).replace('\n', "\n      ");
             let (setting, from) = (line(&wish.setting), line(&wish.from));
             let _ = writeln!(text, "  {setting}: {lines}\n    ({from})");
@@ -204,10 +250,11 @@ impl Project {
         text
     }
 
-    /// Shows it and asks; whether it was accepted.
+    /// Shows what was not accepted yet and asks; whether it was accepted.
     pub fn ask(&self, context: &Context) -> Result<bool> {
         must_be_a_person(context, "trusting a project")?;
-        if says_yes(&format!("{}Run them? [y/N] ", self.words())) {
+        let words = self.words_about(|wish| !self.accepts(wish));
+        if says_yes(&format!("{words}Run them? [y/N] ")) {
             self.accept(context)?;
             return Ok(true);
         }
@@ -235,20 +282,23 @@ pub fn require(
     unknown: Unknown,
 ) -> Result {
     let project = Project::look(layout, config)?;
-    require_those(context, &project, |wish| plan.needs(wish), unknown)
-}
-
-/// The same for a team, with the presets that its run has read.
-pub fn require_for_team(
-    context: &Context,
-    layout: &Layout,
-    config: &Config,
-    presets: &Presets,
-    plan: &TeamPlan<'_>,
-    unknown: Unknown,
-) -> Result {
-    let project = Project::look_at(layout, config, presets)?;
-    require_those(context, &project, |wish| plan.needs(wish), unknown)
+    require_those(context, &project, |wish| plan.needs(wish), unknown)?;
+    if plan.has_worktree {
+        run::refuse_denied_links(layout, config)?;
+    }
+    // The script was read a moment before or after the files that are accepted: what is played must be one of them.
+    let is_named = |wish: &Wish| matches!(wish.needed, Needed::By(_)) && plan.needs(wish);
+    if let Some(script) = plan.script
+        && project.wishes.iter().any(is_named)
+        && !project.snapshot.has_script(script)
+    {
+        return Err(CommandError::refused(format!(
+            "the script of {} has changed since it was trusted",
+            plan.provider.name
+        ))
+        .hint("`teamster trust` shows what the project asks for now"));
+    }
+    Ok(())
 }
 
 fn require_those(
@@ -260,31 +310,49 @@ fn require_those(
     if unknown == Unknown::Accept && !project.wishes.is_empty() {
         return project.accept(context);
     }
-    let needed: Vec<&Wish> = project
-        .wishes
-        .iter()
-        .filter(|wish| is_needed(wish))
-        .collect();
-    if needed.is_empty() || project.state() == State::Accepted {
+    let refused = project.refuse_unaccepted(is_needed);
+    if refused.is_err()
+        && unknown == Unknown::Ask
+        && is_terminal(context)
+        && project.ask(context)?
+    {
         return Ok(());
     }
-    if unknown == Unknown::Ask && is_terminal(context) && project.ask(context)? {
-        return Ok(());
+    refused
+}
+
+impl Project {
+    /// Refuses when something that is needed was not accepted.
+    fn refuse_unaccepted(&self, is_needed: impl Fn(&Wish) -> bool) -> Result {
+        let wishes = self.wishes.iter();
+        let open: Vec<&Wish> = wishes
+            .filter(|wish| is_needed(wish) && !self.accepts(wish))
+            .collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let named: Vec<String> = open
+            .iter()
+            .map(|wish| format!("{}: {} ({})", wish.setting, wish.text, wish.from))
+            .collect();
+        let why = match self.state() {
+            State::Changed => "has changed since it was trusted",
+            _ => "is not trusted",
+        };
+        let instead = if open.iter().all(|wish| wish.is_found) {
+            "; `--verify CMD` runs a command of your own instead"
+        } else {
+            ""
+        };
+        Err(CommandError::refused(format!(
+            "the project {} {why}, and would run: {}",
+            self.layout.project.display(),
+            named.join("; ")
+        ))
+        .hint(format!(
+            "`teamster trust` shows all of it and asks; `--trust-project` accepts it{instead}"
+        )))
     }
-    let named: Vec<String> = needed
-        .iter()
-        .map(|wish| format!("{}: {} ({})", wish.setting, wish.text, wish.from))
-        .collect();
-    let why = match project.state() {
-        State::Changed => "has changed since it was trusted",
-        _ => "is not trusted",
-    };
-    Err(CommandError::refused(format!(
-        "the project {} {why}, and would run: {}",
-        project.layout.project.display(),
-        named.join("; ")
-    ))
-    .hint("`teamster trust` shows all of it and asks; `--trust-project` accepts it"))
 }
 
 /// Whether somebody can be shown something and asked.

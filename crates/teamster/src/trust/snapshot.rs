@@ -1,6 +1,6 @@
 //! A project's own settings as they are now, in one number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -24,11 +24,14 @@ pub struct Snapshot {
     pub digest: String,
     /// The files it was made from.
     pub files: Vec<String>,
+    /// The scripts among them, each by a number that no other content has.
+    scripts: BTreeSet<String>,
 }
 
 struct Taking<'a> {
     hash: Sha256,
     files: Vec<String>,
+    scripts: BTreeSet<String>,
     bytes: usize,
     /// The settings and presets as they were read. What is trusted must be what counts.
     read: BTreeMap<String, &'a [u8]>,
@@ -44,6 +47,7 @@ impl Snapshot {
         let mut taking = Taking {
             hash: Sha256::new(),
             files: Vec::new(),
+            scripts: BTreeSet::new(),
             bytes: 0,
             read,
         };
@@ -68,15 +72,24 @@ impl Snapshot {
                 taking.script(&project.join(file))?;
             }
         }
-        let mut digest = String::new();
-        for byte in taking.hash.finalize() {
-            let _ = write!(digest, "{byte:02x}");
-        }
         Ok(Self {
-            digest,
+            digest: hex(&taking.hash.finalize()),
             files: taking.files,
+            scripts: taking.scripts,
         })
     }
+
+    /// Whether a script of the project has exactly these bytes.
+    pub fn has_script(&self, bytes: &[u8]) -> bool {
+        self.scripts.contains(&hex(&Sha256::digest(bytes)))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 impl Taking<'_> {
@@ -120,7 +133,12 @@ impl Taking<'_> {
             None => None,
         };
         let bytes = read.map(|(bytes, _)| bytes);
-        let kind = if bytes.is_some() { "script" } else { "missing" };
+        let kind = if let Some(bytes) = &bytes {
+            self.scripts.insert(hex(&Sha256::digest(bytes)));
+            "script"
+        } else {
+            "missing"
+        };
         self.add(
             kind,
             &file.display().to_string(),

@@ -1,22 +1,28 @@
 //! What the files of a project would have us do.
 
 use teamster_agents::Rule;
+use teamster_fs::Dir;
+use teamster_fs::layout::Layout;
+use teamster_run::verify::{Check, detect};
 
 use super::{Needed, Wish};
 use crate::config::{Config, Source};
+use crate::env_vars;
+use crate::error::Result;
 use crate::presets::Presets;
 
 /// Providers that are a program of whoever names them.
 const PROGRAMS: [&str; 2] = ["command:", "scripted:"];
 
 /// Everything.
-pub(super) fn all(config: &Config, presets: &Presets) -> Vec<Wish> {
+pub(super) fn all(layout: &Layout, config: &Config, presets: &Presets) -> Result<Vec<Wish>> {
     let mut wishes = of_providers(config);
     let wish = |setting: &str, text: &str, source: &Source, needed: Needed| Wish {
         setting: setting.to_owned(),
         text: text.to_owned(),
         from: source.to_string(),
         needed,
+        is_found: false,
     };
     for role in &config.roles {
         if matches!(role.source, Source::Project(..)) && is_program(&role.provider) {
@@ -31,6 +37,16 @@ pub(super) fn all(config: &Config, presets: &Presets) -> Vec<Wish> {
         wishes.extend(
             commands.map(|command| wish("worktree.setup", command, &setup.source, Needed::Setup)),
         );
+    }
+    let link = &config.worktree_link;
+    if matches!(link.source, Source::Project(..)) {
+        let names = link.value.iter();
+        wishes.extend(names.map(|name| wish("worktree.link", name, &link.source, Needed::Setup)));
+    }
+    let writable = &config.worktree_link_writable;
+    if writable.value && matches!(writable.source, Source::Project(..)) {
+        let setting = "worktree.link_writable";
+        wishes.push(wish(setting, "true", &writable.source, Needed::Setup));
     }
     let permissions = [
         ("permissions.shell", &config.permissions_shell),
@@ -47,7 +63,26 @@ pub(super) fn all(config: &Config, presets: &Presets) -> Vec<Wish> {
         }
     }
     wishes.extend(of_presets(presets));
-    wishes
+    if let Some(dir) = Dir::open_root(&layout.project)? {
+        let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+        for check in detect(&dir, &path).checks {
+            wishes.extend(of_check(&wishes, &check));
+        }
+    }
+    Ok(wishes)
+}
+
+/// A check that was found in the project's own files, unless it is among these already.
+pub(super) fn of_check(known: &[Wish], check: &Check) -> Option<Wish> {
+    let mut known = known.iter();
+    let is_known = known.any(|wish| wish.needed == Needed::Check && wish.text == check.command);
+    (!is_known).then(|| Wish {
+        setting: "verify".to_owned(),
+        text: check.command.clone(),
+        from: check.source.clone(),
+        needed: Needed::Check,
+        is_found: true,
+    })
 }
 
 fn of_providers(config: &Config) -> Vec<Wish> {
@@ -61,6 +96,7 @@ fn of_providers(config: &Config) -> Vec<Wish> {
         text: provider.words(),
         from: provider.source.to_string(),
         needed: Needed::By(provider.name.clone()),
+        is_found: false,
     })
     .collect()
 }
@@ -75,6 +111,7 @@ fn of_presets(presets: &Presets) -> Vec<Wish> {
                 text: text.to_owned(),
                 from: file.path.display().to_string(),
                 needed,
+                is_found: false,
             });
         };
         for (who, word) in file.words() {
@@ -83,7 +120,7 @@ fn of_presets(presets: &Presets) -> Vec<Wish> {
             }
         }
         for command in &preset.verify {
-            add("verify", command, Needed::Verify(preset.name.clone()));
+            add("verify", command, Needed::Check);
         }
     }
     wishes

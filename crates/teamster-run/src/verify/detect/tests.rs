@@ -62,9 +62,9 @@ fn a_rust_project_is_checked_tested_and_linted() {
     assert_eq!(
         found.checks,
         [
-            Check::new("cargo check", "Cargo.toml"),
-            Check::new("cargo test", "Cargo.toml"),
-            Check::new("cargo clippy", "Cargo.toml"),
+            Check::of_project("cargo check", "Cargo.toml"),
+            Check::of_project("cargo test", "Cargo.toml"),
+            Check::of_project("cargo clippy", "Cargo.toml"),
         ]
     );
     assert_eq!(found.skipped, []);

@@ -13,12 +13,13 @@ use teamster_run::story::{Answer, Gate, Story};
 use teamster_store::Read;
 use teamster_types::TeamName;
 use teamster_types::event::{Event, NewEvent};
+use teamster_types::flow::Stage;
 
 use super::run;
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
-use crate::trust;
+use crate::trust::{self, Unknown};
 
 /// How long a living host may take to judge an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -124,6 +125,9 @@ fn answer(context: &Context, at: &At, answered: Answer) -> Result {
             "`teamster run --resume {team}` carries it out, if nobody does"
         )));
     }
+    if let Answer::Revise { .. } = &answered {
+        run::require_trust(context, &team, &order, Unknown::Ask)?;
+    }
     if let Some(seat) = run::seat(context, &team)? {
         let said = Said {
             answer: answered,
@@ -158,7 +162,11 @@ pub fn from_elsewhere(
         )
         .hint("look at it again before you decide"));
     }
-    refuse_rollback_in_place(&run::order_of(context, team)?, answered)?;
+    let order = run::order_of(context, team)?;
+    refuse_rollback_in_place(&order, answered)?;
+    if let Answer::Revise { .. } = answered {
+        run::require_trust(context, team, &order, Unknown::Refuse)?;
+    }
     must_be_first(&story, &gate, answered)?;
     let place = tell(context, team, &gate, answered, via)?;
     // Of two that came at once the host takes the one that is first in the journal; the other one must not hear that
@@ -198,6 +206,17 @@ fn refuse_rollback_in_place(order: &Order, answered: &Answer) -> Result {
         .hint("`teamster reject` without --rollback; what was changed is for you to undo"));
     }
     Ok(())
+}
+
+/// Whether a run that is taken up goes on working. At the gate it waits for a person or does what they decided, and that
+/// must be possible without trust when it is to reject the work.
+pub fn goes_on(context: &Context, team: &TeamName) -> Result<bool> {
+    let (story, _) = read(context.read()?, team)?;
+    let is_over = story
+        .finished
+        .as_ref()
+        .is_some_and(|end| !end.is_resumable());
+    Ok(!is_over && story.stage != Some(Stage::Approval))
 }
 
 /// Where the run is, by its journal.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use teamster_agents::CREDENTIALS;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
@@ -13,7 +12,6 @@ use teamster_run::host::{Host, Left, Parts, ProjectSeat, RunError, Seat};
 use teamster_run::order::Order;
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
-use teamster_workers::workplace::Readying;
 
 use super::desk::{self, Screen};
 use super::leader::Leader;
@@ -22,6 +20,8 @@ use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, ErrorKind, Result};
 use crate::notify::{Kind, notify};
+use crate::presets::Presets;
+use crate::trust::{self, CurrentTrust, Unknown};
 
 /// How long one run of a check may take.
 const CHECK_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -50,6 +50,26 @@ pub fn order_of(context: &Context, team: &TeamName) -> Result<Order> {
         )
         .hint("look at config.json of the team; a newer teamster may have written it")
     })
+}
+
+/// Makes sure that the user accepts what comes with the project before a run that exists goes on.
+pub fn require_trust(
+    context: &Context,
+    team: &TeamName,
+    order: &Order,
+    unknown: Unknown,
+) -> Result {
+    let project = worker::project(context, team)?;
+    let settings = worker::settings(context, &project)?;
+    let presets = Presets::of_project(&settings.layout, &settings.config)?;
+    trust::require_for_run(
+        context,
+        &settings.layout,
+        &settings.config,
+        &presets,
+        order,
+        unknown,
+    )
 }
 
 /// Takes up a run that exists, to its end.
@@ -105,7 +125,7 @@ fn run(
         project: &project,
         teamster: &teamster,
         tmux: worker::tmux(&project),
-        setup: worker::setup_time(context, &project)?,
+        setup: worker::setup_time(context, &project),
     };
     let tmux = worker::tmux(&project).ok();
     let repo = match (&order.base, order.in_place) {
@@ -116,13 +136,7 @@ fn run(
         }
         _ => None,
     };
-    let settings = worker::settings(context, &project)?;
-    let readying = Readying {
-        links: settings.config.worktree_link.value.clone(),
-        commands: settings.config.worktree_setup.value.clone(),
-        limit: settings.config.worktree_setup_limit.value,
-        withheld: CREDENTIALS,
-    };
+    let trust = CurrentTrust::new(layout.clone());
     let screen = Screen::of(context, answer);
     let mut desk = desk::make(context, screen);
     let mut leader = Leader {
@@ -139,7 +153,7 @@ fn run(
         launcher: &launcher,
         tmux: tmux.as_ref(),
         repo: repo.as_ref().map(|found| &found.repo),
-        readying: Some(&readying),
+        trust: &trust,
         limits: context.config.limits(),
         check_limit: CHECK_LIMIT,
         stop_deadline: STOP_DEADLINE,
@@ -179,6 +193,7 @@ fn failed(team: &TeamName, error: RunError) -> CommandError {
         RunError::NoRoom { message, hint } => {
             CommandError::new(ErrorKind::Failed, message).hint(hint)
         }
+        RunError::NotTrusted(error) => CommandError::refused(error.message).hint(error.hint),
         RunError::Refused { message, hint } => {
             CommandError::new(ErrorKind::Conflict, message).hint(hint)
         }

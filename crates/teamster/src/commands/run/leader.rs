@@ -48,8 +48,10 @@ impl Plans for Leader<'_> {
             .provider(&order.leader)
             .map_err(|error| error.message().to_owned())?;
         // Whoever began the run was asked; but what was read then need not be what is read now.
+        let driver = provider.driver();
         let wants = trust::Plan {
             provider: &provider,
+            script: driver.script(),
             has_worktree: false,
         };
         trust::require(
@@ -64,7 +66,6 @@ impl Plans for Leader<'_> {
         let overview = self.overview(order, folder);
         let path = env_vars::get(env_vars::PATH).unwrap_or_default();
         let teamster = own_program();
-        let driver = provider.driver();
         let rules = settings.config.rules();
         let job = LeaderJob {
             driver: driver.as_ref(),

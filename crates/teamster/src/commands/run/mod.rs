@@ -14,14 +14,15 @@ use clap::{Args, ValueEnum};
 use teamster_run::order::Approve;
 use teamster_types::TeamName;
 
+use crate::commands::gate;
 use crate::context::Context;
 use crate::error::{CommandError, Result};
-use crate::trust;
+use crate::trust::{self, Unknown};
 
 pub(super) use desk::Signals;
 pub(super) use detached::begin as begin_detached;
 use hosting::host;
-pub(super) use hosting::{host_seated, order_of, seat};
+pub(super) use hosting::{host_seated, order_of, require_trust, seat};
 
 /// Run a team on a task: plan it, do it, merge it, verify it, ask you
 ///
@@ -105,7 +106,7 @@ pub struct Run {
     /// Accept the team that is proposed
     #[arg(long)]
     yes: bool,
-    /// Accept the commands that come with the project
+    /// Accept the commands that come with the project; `teamster trust --show` shows them
     #[arg(long)]
     trust_project: bool,
     /// Show the team, the plan, who would do what and the prompts; start nothing
@@ -114,7 +115,7 @@ pub struct Run {
     /// Go on with a run that was stopped or has crashed
     #[arg(long, value_name = "TEAM", conflicts_with_all = [
         "words", "plan", "preset", "team", "verify", "flow", "leader", "base", "provider", "no_worktrees", "tmux",
-        "requirements", "approve_plan", "yes", "trust_project", "dry_run",
+        "requirements", "approve_plan", "yes", "dry_run",
     ])]
     resume: Option<String>,
     /// Go on without this terminal
@@ -147,11 +148,20 @@ impl From<ApproveWord> for Approve {
 }
 
 impl Run {
+    /// Whether it takes up a run that exists.
+    pub fn resumes(&self) -> bool {
+        self.resume.is_some()
+    }
+
     pub fn run(self, context: &Context) -> Result {
         trust::must_be_a_person(context, "running a team")?;
         if let Some(team) = &self.resume {
             let team: TeamName = team.parse()?;
             let order = self.order_to_resume(context, &team)?;
+            if gate::goes_on(context, &team)? {
+                context.config.check()?;
+                require_trust(context, &team, &order, Unknown::of_flag(self.trust_project))?;
+            }
             if self.detach {
                 return detached::start(context, &team, &self.for_another_host());
             }

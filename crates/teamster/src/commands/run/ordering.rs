@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{Found, Git, GitProblem, Repo};
-use teamster_run::cast::Cast;
 use teamster_run::cost::Budget;
 use teamster_run::host::{ProjectSeat, Seat};
 use teamster_run::order::{Base, Hand, MAX_FIX, Order};
@@ -26,7 +25,7 @@ use crate::env_vars;
 use crate::error::{CommandError, Result};
 use crate::files::read_named;
 use crate::shown::plain;
-use crate::trust::{self, TeamPlan, Unknown};
+use crate::trust::{self, Unknown};
 
 /// The longest plan file.
 const PLAN_LIMIT: usize = 4 * 1024 * 1024;
@@ -74,7 +73,7 @@ impl Run {
             Some(found) => Some(self.base(found)?),
             None => None,
         };
-        let (verify, unverified) = self.checks(&project, &cast.cast)?;
+        let (verify, unverified) = self.checks(&project, &cast)?;
         let uncommitted = match &found {
             Some(found) => found
                 .repo
@@ -210,7 +209,7 @@ impl Run {
         Ok((Some(plan), Some(file.display().to_string())))
     }
 
-    fn checks(&self, project: &Path, cast: &Cast) -> Result<(Vec<Check>, Vec<String>)> {
+    fn checks(&self, project: &Path, team: &Team) -> Result<(Vec<Check>, Vec<String>)> {
         if !self.verify.is_empty() {
             let given = self.verify.iter();
             return Ok((
@@ -220,10 +219,17 @@ impl Run {
                 Vec::new(),
             ));
         }
+        let cast = &team.cast;
         if let (false, Some(preset)) = (cast.verify.is_empty(), &cast.preset) {
+            let mut of_project = team.presets.of_the_project();
+            let check = if of_project.any(|file| file.preset.name == *preset) {
+                Check::of_project
+            } else {
+                Check::new
+            };
             let source = format!("the team {preset}");
             let given = cast.verify.iter();
-            let checks = given.map(|command| Check::new(command, source.as_str()));
+            let checks = given.map(|command| check(command, &source));
             return Ok((checks.collect(), Vec::new()));
         }
         let Some(dir) = Dir::open_root(project)? else {
@@ -305,7 +311,6 @@ impl Wanted {
     /// Everyone with what they can do. Nothing that comes with the project is started which was not accepted.
     fn trusted_members(&self, context: &Context, trust_project: bool) -> Result<Vec<NewMember>> {
         let settings = worker::settings(context, &self.project)?;
-        let mut providers = Vec::new();
         let mut members = Vec::new();
         for hand in &self.order.members {
             let provider = settings.provider(&hand.provider)?;
@@ -314,30 +319,14 @@ impl Wanted {
                 provider: provider.name.clone(),
                 capabilities: Some(hand.can.clone()),
             });
-            providers.push(provider);
         }
-        if self.order.leader != "engine" {
-            providers.push(settings.provider(&self.order.leader)?);
-        }
-        let is_of_preset = |check: &Check| check.source.starts_with("the team ");
-        let verifies = self.order.preset.as_deref();
-        let plan = TeamPlan {
-            providers: &providers,
-            has_worktrees: !self.order.in_place,
-            verifies: verifies.filter(|_| self.order.verify.iter().any(is_of_preset)),
-        };
-        let unknown = if trust_project {
-            Unknown::Accept
-        } else {
-            Unknown::Ask
-        };
-        trust::require_for_team(
+        trust::require_for_run(
             context,
             &settings.layout,
             &settings.config,
             &self.cast.presets,
-            &plan,
-            unknown,
+            &self.order,
+            Unknown::of_flag(trust_project),
         )?;
         Ok(members)
     }

@@ -44,6 +44,11 @@ fn context() -> Result<Context, Refused> {
     Ok(Context::find_checked(Output::new(true))?)
 }
 
+/// The same for what stops something, with any settings.
+fn context_to_stop() -> Result<Context, Refused> {
+    Ok(Context::find_to_stop(Output::new(true))?)
+}
+
 /// A worker of a team, or an error that names those there are.
 pub(super) fn named(context: &Context, team: &TeamName, worker: &str) -> Result<Named, Refused> {
     Ok(WorkerArg::of(team, worker).find(context)?)
@@ -102,7 +107,7 @@ impl Hands for Acts {
     }
 
     fn stop(&self, team: &TeamName, worker: &str, wish: &StopWish) -> Result<Stopping, Refused> {
-        let context = context()?;
+        let context = context_to_stop()?;
         let worker = named(&context, team, worker)?.worker;
         stop(&context, team, Some(worker), wish)
     }
@@ -112,11 +117,14 @@ impl Hands for Acts {
             drain: !wish.force,
             ..wish.clone()
         };
-        stop(&context()?, team, None, &wish)
+        stop(&context_to_stop()?, team, None, &wish)
     }
 
     fn answer(&self, team: &TeamName, given: &ApprovalAnswer) -> Result<Answered, Refused> {
-        let context = context()?;
+        let context = match given.answer {
+            ApprovalWord::Reject => context_to_stop()?,
+            ApprovalWord::Approve | ApprovalWord::Revise => context()?,
+        };
         let answer = match given.answer {
             ApprovalWord::Approve => Answer::Approve,
             ApprovalWord::Reject => Answer::Reject {
@@ -136,7 +144,7 @@ impl Hands for Acts {
     }
 
     fn zombies(&self) -> Result<Zombies, Refused> {
-        let found = left_over::find(&context()?, zombies::TTL)?;
+        let found = left_over::find(&context_to_stop()?, zombies::TTL)?;
         Ok(Zombies {
             zombies: found.iter().map(zombie).collect(),
         })
@@ -144,7 +152,7 @@ impl Hands for Acts {
 
     fn reap(&self, dry_run: bool) -> Result<Reaped, Refused> {
         // Processes are never ended from a page: only `zombies reap --kill` does that.
-        let outcome = left_over::remove(&context()?, zombies::TTL, dry_run, false)?;
+        let outcome = left_over::remove(&context_to_stop()?, zombies::TTL, dry_run, false)?;
         Ok(Reaped {
             zombies: outcome
                 .zombies

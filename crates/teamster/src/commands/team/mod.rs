@@ -32,6 +32,11 @@ enum Command {
 }
 
 impl Team {
+    /// Whether it removes a team, which must work with any settings.
+    pub fn deletes(&self) -> bool {
+        matches!(self.command, Command::Delete(_))
+    }
+
     pub fn run(self, context: &Context) -> Result {
         match self.command {
             Command::Create(command) => command.run(context),

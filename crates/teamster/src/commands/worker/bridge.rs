@@ -108,8 +108,10 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
     let config = &settings.config;
     let provider = settings.provider(&wanted.provider)?;
     // Whoever started this has asked; but what was read then need not be what is read now.
+    let driver = provider.driver();
     let plan = Plan {
         provider: &provider,
+        script: driver.script(),
         has_worktree: !wanted.in_place,
     };
     trust::require(context, &settings.layout, config, &plan, Unknown::Refuse)?;
@@ -124,7 +126,7 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
     let seat = Seat::take(&team_folder, &wanted.worker)?
         .ok_or_else(|| known::runs_already(&wanted.team, &wanted.worker))?;
     clear_away(store.as_ref(), &wanted, &project)?;
-    let workplace = place::plan(context, &wanted, &project, config)?;
+    let workplace = place::plan(context, &wanted, &project)?;
     let exported = exported(context, &wanted, &project, &provider)?;
     let wanted = Wanted {
         model: wanted.model.or(provider.model.clone()),
@@ -140,7 +142,7 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
         wanted,
         restarts,
         provider: provider.name.clone(),
-        driver: provider.driver(),
+        driver,
         told,
         may_begin,
         permissions: config.permissions(),

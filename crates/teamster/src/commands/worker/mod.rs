@@ -51,6 +51,11 @@ enum Command {
 }
 
 impl Worker {
+    /// Whether it stops a worker, which must work with any settings.
+    pub fn stops(&self) -> bool {
+        matches!(self.command, Command::Stop(_))
+    }
+
     pub fn run(self, context: &Context) -> Result {
         match self.command {
             Command::Start(command) => command.run(context),

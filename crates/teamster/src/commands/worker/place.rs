@@ -2,24 +2,18 @@
 
 use std::path::Path;
 
-use teamster_agents::CREDENTIALS;
 use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
 use teamster_workers::bridge::MakePlace;
 use teamster_workers::record::Wanted;
-use teamster_workers::workplace::{InPlace, InWorktree, NoPlace, Readying, Workplace};
+use teamster_workers::workplace::{InPlace, InWorktree, NoPlace, Workplace};
 
-use crate::config::Config;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, Result};
+use crate::trust;
 
 /// How to make the place where the worker works.
-pub fn plan(
-    context: &Context,
-    wanted: &Wanted,
-    project: &Path,
-    config: &Config,
-) -> Result<MakePlace> {
+pub fn plan(context: &Context, wanted: &Wanted, project: &Path) -> Result<MakePlace> {
     if wanted.in_place {
         let place = InPlace::new(project.to_owned());
         return Ok(Box::new(move |_| Ok(Box::new(place) as Box<dyn Workplace>)));
@@ -41,15 +35,11 @@ pub fn plan(
             .unwrap_or(found.head),
         None => found.head,
     };
-    let readying = Readying {
-        links: config.worktree_link.value.clone(),
-        commands: config.worktree_setup.value.clone(),
-        limit: config.worktree_setup_limit.value,
-        withheld: CREDENTIALS,
-    };
+    let layout = context.layout.of_project(project);
+    let setup = Box::new(move || trust::worktree_setup(&layout));
     let (team, worker) = (wanted.team.clone(), wanted.worker.clone());
     Ok(Box::new(move |say| {
-        let opened = InWorktree::open(found.repo, &team, &worker, start, readying, say);
+        let opened = InWorktree::open(found.repo, &team, &worker, start, setup, say);
         opened
             .map(|place| Box::new(place) as Box<dyn Workplace>)
             .map_err(|error| {

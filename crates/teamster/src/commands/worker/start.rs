@@ -69,13 +69,10 @@ impl Start {
         let project = wanted::project(context, &team)?;
         let settings = wanted::settings(context, &project)?;
         let provider = settings.provider(&self.provider)?;
-        let unknown = if self.trust_project {
-            Unknown::Accept
-        } else {
-            Unknown::Ask
-        };
+        let unknown = Unknown::of_flag(self.trust_project);
         let plan = Plan {
             provider: &provider,
+            script: None,
             has_worktree: !self.in_place,
         };
         trust::require(context, &settings.layout, &settings.config, &plan, unknown)?;

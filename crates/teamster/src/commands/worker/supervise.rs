@@ -54,7 +54,7 @@ impl Supervise {
             project: &project,
             teamster: &teamster,
             tmux: wanted::tmux(&project),
-            setup: wanted::setup_time(context, &project)?,
+            setup: wanted::setup_time(context, &project),
         };
         let known = record::all(&dir, &team)?.len();
         let mut supervisor = Supervisor::new(

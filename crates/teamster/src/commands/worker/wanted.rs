@@ -116,17 +116,22 @@ pub struct Settings<'a> {
     pub config: Cow<'a, Config>,
 }
 
-/// Reads them.
+/// Reads them; a value that cannot be used is an error.
 pub fn settings<'a>(context: &'a Context, project: &Path) -> Result<Settings<'a>> {
+    let settings = unchecked(context, project);
+    settings.config.check()?;
+    Ok(settings)
+}
+
+/// Reads them with defaults for what cannot be used.
+fn unchecked<'a>(context: &'a Context, project: &Path) -> Settings<'a> {
     let layout = context.layout.of_project(project);
     let config = if project == context.layout.project {
         Cow::Borrowed(&context.config)
     } else {
-        let config = Config::load(&layout);
-        config.check()?;
-        Cow::Owned(config)
+        Cow::Owned(Config::load(&layout))
     };
-    Ok(Settings { layout, config })
+    Settings { layout, config }
 }
 
 impl Settings<'_> {
@@ -159,14 +164,17 @@ pub fn tmux(project: &Path) -> std::result::Result<Tmux, TmuxError> {
     Tmux::find(&env_vars::get(env_vars::PATH).unwrap_or_default(), &socket)
 }
 
-/// How long a worker may take to make its worktree usable before its heart beats.
-pub fn setup_time(context: &Context, project: &Path) -> Result<Duration> {
-    let settings = settings(context, project)?;
-    Ok(if settings.config.worktree_setup.value.is_empty() {
-        Duration::ZERO
+/// How long a worker may take to make its worktree usable before its heart beats. Whoever only stops workers gets this
+/// far with any settings; a worker that begins checks them itself.
+pub fn setup_time(context: &Context, project: &Path) -> Duration {
+    let settings = unchecked(context, project);
+    let config = &settings.config;
+    let copies = !config.worktree_link.value.is_empty() && !config.worktree_link_writable.value;
+    if copies || !config.worktree_setup.value.is_empty() {
+        config.worktree_setup_limit.value
     } else {
-        settings.config.worktree_setup_limit.value
-    })
+        Duration::ZERO
+    }
 }
 
 /// Starts a worker; what to say when it did not begin.
@@ -182,7 +190,7 @@ pub fn start(
         project,
         teamster: &teamster,
         tmux: tmux(project),
-        setup: setup_time(context, project)?,
+        setup: setup_time(context, project),
     };
     launcher.start(wanted, restarts).map_err(|error| {
         let kind = match &error {

@@ -1,0 +1,152 @@
+//! Copying a folder of the user's, so that whoever gets the copy can change nothing of the user's.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::error::{FsError, Problem};
+
+/// How much is copied at most, and until when.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyLimits {
+    /// Files, folders and links.
+    pub entries: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// When the copy is given up.
+    pub deadline: Instant,
+}
+
+/// Copies the folder `from` to the new folder `to`, within `limits`.
+///
+/// File systems that can share the content of two files do so, which takes no space. Times and modes are kept, except that
+/// the owner may always write. A link stays a link, with the target that `relink` gives for its folder and its target. Pipes,
+/// sockets and devices are left out.
+pub fn copy_folder(
+    from: &Path,
+    to: &Path,
+    relink: &dyn Fn(&Path, PathBuf) -> PathBuf,
+    limits: CopyLimits,
+) -> Result<(), FsError> {
+    let mut left = limits;
+    let mut folders = vec![(from.to_owned(), to.to_owned())];
+    make_folder(from, to)?;
+    while let Some((from, to)) = folders.pop() {
+        let at = |error| FsError::io("copy", &from, error);
+        for entry in fs::read_dir(&from).map_err(at)? {
+            let entry = entry.map_err(at)?;
+            let (source, target) = (entry.path(), to.join(entry.file_name()));
+            let at = |error| FsError::io("copy", &source, error);
+            let about = fs::symlink_metadata(&source).map_err(at)?;
+            left.take(&source, if about.is_file() { about.len() } else { 0 })?;
+            if about.is_dir() {
+                make_folder(&source, &target)?;
+                folders.push((source, target));
+            } else if about.is_symlink() {
+                let leads_to = fs::read_link(&source).map_err(at)?;
+                symlink(relink(&from, leads_to), &target).map_err(at)?;
+            } else if about.is_file() {
+                copy_file(&source, &target, &about).map_err(at)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl CopyLimits {
+    fn take(&mut self, path: &Path, bytes: u64) -> Result<(), FsError> {
+        let entries = self.entries.checked_sub(1);
+        let (Some(entries), Some(bytes)) = (entries, self.bytes.checked_sub(bytes)) else {
+            return Err(FsError::new("copy", path, Problem::TooMuch));
+        };
+        (self.entries, self.bytes) = (entries, bytes);
+        if Instant::now() >= self.deadline {
+            return Err(FsError::io("copy", path, io::ErrorKind::TimedOut));
+        }
+        Ok(())
+    }
+}
+
+fn make_folder(from: &Path, to: &Path) -> Result<(), FsError> {
+    let made = fs::metadata(from).and_then(|about| {
+        let mode = about.permissions().mode() & 0o777 | 0o700;
+        fs::DirBuilder::new().mode(mode).create(to)
+    });
+    made.map_err(|error| FsError::io("copy", from, error))
+}
+
+/// The system shares the content of both files where the file system can.
+fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
+    fs::copy(from, to)?;
+    let mode = about.permissions().mode() & 0o777 | 0o600;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode))?;
+    File::options()
+        .write(true)
+        .open(to)?
+        .set_modified(about.modified()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn limits(entries: u64, bytes: u64) -> CopyLimits {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        CopyLimits {
+            entries,
+            bytes,
+            deadline,
+        }
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let root =
+            std::env::temp_dir().join(format!("teamster-copy-{name}-{}", crate::random_hex()));
+        fs::create_dir_all(root.join("from/in")).unwrap();
+        fs::write(root.join("from/in/a"), "abc").unwrap();
+        root
+    }
+
+    #[test]
+    fn copy_keeps_content_links_and_times_and_shares_nothing() {
+        let root = folder("whole");
+        let (from, to) = (root.join("from"), root.join("to"));
+        symlink("in/a", from.join("near")).unwrap();
+        symlink("/old/place", from.join("far")).unwrap();
+        symlink("/usr/bin/env", from.join("system")).unwrap();
+        let relink = |_: &Path, target: PathBuf| match target.strip_prefix("/old") {
+            Ok(rest) => Path::new("/new").join(rest),
+            Err(_) => target,
+        };
+        copy_folder(&from, &to, &relink, limits(10, 10)).unwrap();
+        assert_eq!(fs::read_to_string(to.join("near")).unwrap(), "abc");
+        assert_eq!(
+            fs::read_link(to.join("far")).unwrap(),
+            Path::new("/new/place")
+        );
+        assert_eq!(
+            fs::read_link(to.join("system")).unwrap(),
+            Path::new("/usr/bin/env")
+        );
+        let modified = |path: PathBuf| fs::metadata(path).unwrap().modified().unwrap();
+        assert_eq!(modified(from.join("in/a")), modified(to.join("in/a")));
+        fs::write(to.join("in/a"), "changed").unwrap();
+        assert_eq!(fs::read_to_string(from.join("in/a")).unwrap(), "abc");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn copy_of_too_much_is_given_up() {
+        let root = folder("much");
+        for (number, (entries, bytes)) in [(1, 10), (10, 2)].into_iter().enumerate() {
+            let to = root.join(number.to_string());
+            let error = copy_folder(&root.join("from"), &to, &|_, it| it, limits(entries, bytes));
+            assert!(matches!(error.unwrap_err().problem, Problem::TooMuch));
+        }
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,165 @@
+//! What a run needs the user's trust for: before it begins, and each time something of the project runs.
+
+use std::path::Path;
+
+use teamster_agents::{CREDENTIALS, Provider};
+use teamster_fs::layout::Layout;
+use teamster_run::host::ProjectTrust;
+use teamster_run::order::Order;
+use teamster_run::verify::{Check, Origin};
+use teamster_types::denied;
+use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
+
+use super::{Needed, Project, TeamPlan, Unknown, require_those, wishes};
+use crate::config::Config;
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+use crate::presets::Presets;
+
+/// What the user accepts of a project at the moment of asking: files and answers are read anew each time.
+#[derive(Clone, Debug)]
+pub struct CurrentTrust {
+    layout: Layout,
+}
+
+impl CurrentTrust {
+    /// Returns the trust in the project of this layout.
+    pub fn new(layout: Layout) -> Self {
+        Self { layout }
+    }
+}
+
+impl ProjectTrust for CurrentTrust {
+    fn worktree_setup(&self) -> std::result::Result<WorktreeSetup, NotTrusted> {
+        worktree_setup(&self.layout)
+    }
+
+    fn workers(&self, order: &Order) -> std::result::Result<(), NotTrusted> {
+        let config = current(&self.layout)?;
+        let project = Project::look(&self.layout, &config)?;
+        let providers = providers(&self.layout, &config, order)?;
+        let plan = TeamPlan {
+            providers: &providers,
+            has_worktrees: !order.in_place,
+            checks: &[],
+        };
+        Ok(project.refuse_unaccepted(|wish| plan.needs(wish))?)
+    }
+
+    fn check(&self, check: &Check) -> std::result::Result<(), NotTrusted> {
+        if check.origin == Origin::Person {
+            return Ok(());
+        }
+        let config = current(&self.layout)?;
+        let mut project = Project::look(&self.layout, &config)?;
+        project.add_checks(std::slice::from_ref(check));
+        let is_it = |text: &str| text == check.command;
+        Ok(project.refuse_unaccepted(|wish| wish.needed == Needed::Check && is_it(&wish.text))?)
+    }
+}
+
+impl From<CommandError> for NotTrusted {
+    fn from(error: CommandError) -> Self {
+        Self {
+            message: error.message().to_owned(),
+            hint: error.advice().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// Returns what makes a worktree of the project usable, if the user accepts it at this moment.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "this is the one place that looks at what the user accepted"
+)]
+pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, NotTrusted> {
+    let config = current(layout)?;
+    let project = Project::look(layout, &config)?;
+    project.refuse_unaccepted(|wish| wish.needed == Needed::Setup)?;
+    refuse_denied_links(layout, &config)?;
+    Ok(WorktreeSetup::accepted(
+        config.worktree_link.value,
+        config.worktree_link_writable.value,
+        config.worktree_setup.value,
+        config.worktree_setup_limit.value,
+        CREDENTIALS,
+    ))
+}
+
+/// Makes sure that nothing of a project runs in this run which was not accepted.
+pub fn require_for_run(
+    context: &Context,
+    layout: &Layout,
+    config: &Config,
+    presets: &Presets,
+    order: &Order,
+    unknown: Unknown,
+) -> Result {
+    let mut project = Project::look_at(layout, config, presets)?;
+    // A run that goes on may have checks whose file has changed since.
+    project.add_checks(&order.verify);
+    let mut providers = providers(layout, config, order)?;
+    if order.leader != "engine" {
+        providers.push(provider(layout, config, &order.leader)?);
+    }
+    let plan = TeamPlan {
+        providers: &providers,
+        has_worktrees: !order.in_place,
+        checks: &order.verify,
+    };
+    require_those(context, &project, |wish| plan.needs(wish), unknown)?;
+    if order.in_place {
+        return Ok(());
+    }
+    refuse_denied_links(layout, config)
+}
+
+/// Refuses to link what no agent may touch, whoever wants it.
+pub(super) fn refuse_denied_links(layout: &Layout, config: &Config) -> Result {
+    let setting = &config.worktree_link;
+    for link in &setting.value {
+        let path = layout.project.join(link);
+        let real = teamster_fs::real_path(&path).unwrap_or(path);
+        let inside = real.strip_prefix(&layout.project).unwrap_or(&real);
+        let denied = denied::folder_pattern(Path::new(link)).or(denied::folder_pattern(inside));
+        if let Some(pattern) = denied {
+            return Err(CommandError::refused(format!(
+                "`worktree.link` names `{link}`, which no agent may touch: {pattern} ({})",
+                setting.source
+            ))
+            .hint("take it out of the list"));
+        }
+    }
+    Ok(())
+}
+
+impl Project {
+    fn add_checks(&mut self, checks: &[Check]) {
+        for check in checks {
+            if check.origin == Origin::Project {
+                let wish = wishes::of_check(&self.wishes, check);
+                self.wishes.extend(wish);
+            }
+        }
+    }
+}
+
+/// The settings as they are now.
+fn current(layout: &Layout) -> Result<Config> {
+    let config = Config::load(layout);
+    config.check()?;
+    Ok(config)
+}
+
+fn providers(layout: &Layout, config: &Config, order: &Order) -> Result<Vec<Provider>> {
+    let members = order.members.iter();
+    members
+        .map(|member| provider(layout, config, &member.provider))
+        .collect()
+}
+
+fn provider(layout: &Layout, config: &Config, word: &str) -> Result<Provider> {
+    let mut providers = config.providers(&layout.project);
+    let named = providers.named(word);
+    named.map_err(|error| CommandError::usage(error.to_string()))
+}

@@ -1,1 +1,0 @@
-//! Nothing that comes with a repository runs before a person accepted it.
