@@ -48,6 +48,7 @@ use teamster_workers::workplace::{Readying, make_usable};
 
 use crate::desk::{Desk, Look, Wish};
 use crate::order::Order;
+use crate::plan::Plan;
 use crate::story::{Answer, Finished, HOST, Story};
 use projecting::Projector;
 pub use seat::{ProjectSeat, Seat};
@@ -71,7 +72,7 @@ pub trait Plans {
         folder: &Path,
         launch: &str,
         desk: &mut dyn Desk,
-    ) -> Result<crate::plan::Plan, String>;
+    ) -> Result<Plan, String>;
 }
 
 /// What a host works with.
@@ -189,6 +190,8 @@ pub struct Host<'a> {
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
     gate_shown: Option<String>,
+    /// The plan that a person is asked about: what they accept is what they were shown.
+    proposed: Option<(Plan, &'static str)>,
     /// Checks that this host has run since the stage was entered. Without commits nothing else tells what they saw.
     checked_here: BTreeSet<String>,
     known_tasks: RefCell<Option<Known<Task>>>,
@@ -223,6 +226,7 @@ impl<'a> Host<'a> {
             next_look: Instant::now(),
             alone_since: None,
             gate_shown: None,
+            proposed: None,
             checked_here: BTreeSet::new(),
             known_tasks: RefCell::default(),
             known_beats: RefCell::default(),

@@ -9,7 +9,7 @@ mod snapshot;
 mod wishes;
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, Result};
 use crate::presets::Presets;
+use crate::prompt::says_yes;
 use crate::shown::{line, plain};
 pub use accepted::{Accepted, revoke};
 pub use snapshot::Snapshot;
@@ -207,23 +208,12 @@ impl Project {
     /// Shows it and asks; whether it was accepted.
     pub fn ask(&self, context: &Context) -> Result<bool> {
         must_be_a_person(context, "trusting a project")?;
-        if says_yes(&format!("{}Run them? [y/N] ", self.words())) {
+        if says_yes(&self.words(), "Run them? [y/N] ") {
             self.accept(context)?;
             return Ok(true);
         }
         Ok(false)
     }
-}
-
-/// Asks whoever sits at the terminal.
-pub fn says_yes(question: &str) -> bool {
-    let mut stderr = std::io::stderr().lock();
-    let _ = write!(stderr, "{question}");
-    let _ = stderr.flush();
-    drop(stderr);
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
 }
 
 /// Makes sure that nothing of a project runs which was not accepted.
