@@ -4,8 +4,14 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use teamster_fs::Dir;
+use teamster_fs::layout::RUN_LOCK;
+use teamster_run::host::ProjectSeat;
+use teamster_store::Store as _;
+use teamster_types::event::NewEvent;
 
 use crate::kit::{Call, TestProject};
 use crate::run::shop::Shop;
@@ -382,4 +388,72 @@ fn line_typed_ahead_trusts_no_project() {
     terminal.ends();
     let state = project.run(["trust", "--show", "--json"]).succeeds().json();
     assert_eq!(state["state"], "accepted");
+}
+
+/// A run that waits at the gate, and the opening of it.
+fn at_gate(shop: &Shop) -> (String, String) {
+    let more = ["--verify", "true", "--approve", "never"];
+    shop.scripted_run(MENDS, &more).run().exits(0);
+    let asked = shop.events_of("approval.requested");
+    let text = |key: &str| asked[0]["data"][key].as_str().unwrap().to_owned();
+    (text("gate"), text("commit"))
+}
+
+#[test]
+fn rejection_that_lost_to_an_approval_while_it_waited_for_the_seat_is_a_conflict() {
+    let shop = Shop::new();
+    let (gate, commit) = at_gate(&shop);
+    let folder = Dir::open_root(&shop.folder()).unwrap().unwrap();
+    let seat = ProjectSeat::take(&folder).unwrap().unwrap();
+    let words = ["reject", "--team", "shop", "--commit", &commit];
+    let mut reject = shop.call(&words).spawn();
+    // It has read the journal, and wants the seat.
+    wait_for("the rejection at the seat", || {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", reject.id())).ok()?;
+        let mut paths = files
+            .flatten()
+            .filter_map(|file| file.path().read_link().ok());
+        paths.find(|path| path.ends_with(RUN_LOCK))
+    });
+    let approved = NewEvent::new("approval.given", "user")
+        .with("gate", &gate)
+        .with("commit", &commit)
+        .with("via", "terminal")
+        .with("answer", "approve");
+    let store = shop.project.store(Duration::ZERO);
+    store.record(&"shop".parse().unwrap(), approved).unwrap();
+    drop(seat);
+    assert_eq!(reject.wait().unwrap().code(), Some(4));
+    assert_eq!(shop.stage(), "approval", "it carries out no other decision");
+}
+
+#[test]
+fn rejection_without_rollback_that_lost_to_one_with_rollback_is_a_conflict() {
+    let shop = Shop::new();
+    let mut host = shop.scripted_run(MENDS, &["--verify", "true"]).spawn();
+    let commit = shop.gate();
+    let signal = |name: &str| {
+        let kill = Command::new("kill")
+            .args([name, &host.id().to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+    };
+    signal("-STOP");
+    let mut answers = Vec::new();
+    for (count, more) in [(1, ["--rollback"].as_slice()), (2, &[]), (3, &["too slow"])] {
+        let words = ["reject", "--team", "shop", "--commit", &commit];
+        answers.push(shop.call(words.iter().chain(more)).spawn());
+        shop.until("the answer", || {
+            shop.events_of("approval.answered").len() == count
+                || answers.last_mut().unwrap().try_wait().unwrap().is_some()
+        });
+    }
+    signal("-CONT");
+    let codes: Vec<_> = answers
+        .iter_mut()
+        .map(|answer| answer.wait().unwrap().code())
+        .collect();
+    assert_eq!(codes, [Some(0), Some(4), Some(4)]);
+    assert_eq!(host.wait().unwrap().code(), Some(10));
+    assert_eq!(shop.stage(), "rolled-back");
 }
