@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::child::Stream;
 use teamster_types::TeamName;
-use teamster_types::redact::{MASK, clean, redact};
+use teamster_types::redact::{LineRedactor, clean};
 
 use super::run::Place;
 
@@ -32,7 +32,7 @@ pub(super) struct Output<'a> {
     say: &'a mut dyn FnMut(&str),
     log: Option<Log>,
     last: VecDeque<String>,
-    keys: [bool; 2],
+    redactors: [LineRedactor; 2],
     remarks: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Output<'a> {
             say,
             log,
             last: VecDeque::new(),
-            keys: [false; 2],
+            redactors: [LineRedactor::default(); 2],
             remarks,
         }
     }
@@ -70,14 +70,10 @@ impl<'a> Output<'a> {
     fn part(&mut self, stream: Stream, raw: &[u8]) {
         let is_cut = raw.len() > LINE + LOOK_AHEAD;
         let text = String::from_utf8_lossy(&raw[..raw.len().min(LINE + LOOK_AHEAD)]);
-        let text = text.as_ref();
-        let key = &mut self.keys[usize::from(stream == Stream::Error)];
-        if *key && is_key(text) {
-            *key = !text.contains("-----END ");
+        let redactor = &mut self.redactors[usize::from(stream == Stream::Error)];
+        let Some(shown) = redactor.line(&text) else {
             return;
-        }
-        *key = begins_key(text);
-        let shown = redact(text);
+        };
         let mut shown = shown.as_ref();
         if is_cut {
             // What stands last may be half of a secret.
@@ -136,7 +132,7 @@ impl<'a> Output<'a> {
     /// The last lines since this was last asked.
     pub(super) fn take_last(&mut self) -> String {
         let last: Vec<String> = std::mem::take(&mut self.last).into();
-        self.keys = [false; 2];
+        self.redactors = [LineRedactor::default(); 2];
         last.join("\n")
     }
 
@@ -150,23 +146,6 @@ impl<'a> Output<'a> {
         let path = self.log.map(|log| log.path).unwrap_or_default();
         (path, self.remarks)
     }
-}
-
-/// Whether a private key begins on this line and goes on after it.
-fn begins_key(line: &str) -> bool {
-    line.rfind("-----BEGIN ").is_some_and(|at| {
-        line[at..].contains("PRIVATE KEY-----") && !line[at..].contains("-----END ")
-    })
-}
-
-/// Whether a line that comes after the beginning of a private key belongs to it.
-fn is_key(line: &str) -> bool {
-    let is_attribute = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"]
-        .iter()
-        .any(|name| line.trim_start().starts_with(name));
-    // The one place that knows how a key looks decides.
-    let block = format!("-----BEGIN PRIVATE KEY-----\n{line}");
-    is_attribute || line.trim().is_empty() || redact(&block).trim_end() == MASK
 }
 
 /// The file with the first and the last part.
