@@ -153,3 +153,25 @@ impl LastLines {
         self.all.into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_lines_hold_no_part_of_a_key_and_no_half_of_a_token() {
+        let mut last = LastLines::default();
+        last.remember(Stream::Error, b"-----BEGIN PRIVATE KEY-----");
+        for _ in 0..2 * LAST_LINES {
+            last.remember(Stream::Error, "MIIEowIBAAKCAQEA".repeat(4).as_bytes());
+        }
+        let token = format!("{} ghp_{}", "x".repeat(LAST_LINE - 10), "a1B2".repeat(9));
+        last.remember(Stream::Error, token.as_bytes());
+        let errors = last.errors();
+        assert!(
+            !errors.contains("MIIE") && !errors.contains("ghp_"),
+            "{errors}"
+        );
+        assert_eq!(last.into_lines().len(), 2);
+    }
+}

@@ -149,10 +149,10 @@ impl Host<'_> {
         };
         let place = Place { on, round, number };
         let desk = std::cell::RefCell::new(&mut *self.parts.desk);
-        let mut line = |line: &str| desk.borrow_mut().output(line);
+        let mut show = |lines: &str| desk.borrow_mut().output(lines);
         let stopped = || desk.borrow().wish() > Wish::GoOn;
         let checked = verifier
-            .check(check, &place, &mut line, &stopped)
+            .check(check, &place, &mut show, &stopped)
             .map_err(|error| {
                 RunError::refused(
                     error.to_string(),

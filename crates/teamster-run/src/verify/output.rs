@@ -3,6 +3,7 @@
 //! Every line is redacted before it goes anywhere. Only so much is in memory at any time, however much is printed.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::child::Stream;
@@ -22,14 +23,20 @@ const LAST_LINE: usize = 2_000;
 const LINE: usize = 64 * 1024;
 /// A secret that reaches behind that is seen as a whole if it is not longer than this.
 const LOOK_AHEAD: usize = 8 * 1024;
-/// The log is written in parts of this size, and whenever the check pauses.
+/// The log is written, and lines are shown, in parts of this size, and whenever the check pauses.
 const WRITE: usize = 64 * 1024;
+/// A check that goes on printing is shown this often.
+const SHOW: Duration = Duration::from_millis(50);
 /// So many tries at the same check have logs of their own.
 const MOST_LOGS: u32 = 1_000;
 
 /// The output of one check, of all its runs.
 pub(super) struct Output<'a> {
     say: &'a mut dyn FnMut(&str),
+    /// Lines that were not shown yet,
+    waiting: String,
+    /// and when some were last shown.
+    shown_at: Option<Instant>,
     log: Option<Log>,
     last: VecDeque<String>,
     redactors: [LineRedactor; 2],
@@ -50,6 +57,8 @@ impl<'a> Output<'a> {
             .ok();
         Self {
             say,
+            waiting: String::new(),
+            shown_at: None,
             log,
             last: VecDeque::new(),
             redactors: [LineRedactor::default(); 2],
@@ -84,7 +93,12 @@ impl<'a> Output<'a> {
             shown = &shown[..end];
         }
         let shown = clean(shown, LINE);
-        (self.say)(&shown);
+        self.waiting.push_str(&shown);
+        self.waiting.push('\n');
+        let is_due = self.shown_at.is_none_or(|at| at.elapsed() >= SHOW);
+        if is_due || self.waiting.len() >= WRITE {
+            self.show();
+        }
         self.keep(&shown);
         if self.last.len() == LAST_LINES {
             self.last.pop_front();
@@ -96,6 +110,14 @@ impl<'a> Output<'a> {
             clean(&shown, LAST_LINE).into_owned()
         };
         self.last.push_back(last);
+    }
+
+    fn show(&mut self) {
+        if !self.waiting.is_empty() {
+            (self.say)(&self.waiting);
+            self.waiting.clear();
+            self.shown_at = Some(Instant::now());
+        }
     }
 
     /// A line of our own, for the log only.
@@ -119,8 +141,9 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Brings what was said so far to the file, so that it can be followed there.
+    /// Shows what was said so far, and brings it to the file, so that it can be followed there.
     pub(super) fn pause(&mut self) {
+        self.show();
         if let Some(log) = &mut self.log
             && let Err(error) = log.write()
         {
@@ -131,6 +154,7 @@ impl<'a> Output<'a> {
 
     /// The last lines since this was last asked.
     pub(super) fn take_last(&mut self) -> String {
+        self.show();
         let last: Vec<String> = std::mem::take(&mut self.last).into();
         self.redactors = [LineRedactor::default(); 2];
         last.join("\n")
@@ -138,6 +162,7 @@ impl<'a> Output<'a> {
 
     /// Where the output is, and what else is to be known.
     pub(super) fn close(mut self) -> (String, Vec<String>) {
+        self.show();
         if let Some(log) = &mut self.log
             && let Err(error) = log.end()
         {

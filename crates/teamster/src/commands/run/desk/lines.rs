@@ -64,8 +64,12 @@ impl Desk for Lines<'_> {
         self.print(&format!("          {}", viewed_line(text)));
     }
 
-    fn output(&mut self, line: &str) {
-        self.print(&format!("        | {}", viewed_line(line)));
+    fn output(&mut self, lines: &str) {
+        let mut text = String::with_capacity(lines.len() * 5 / 4);
+        for line in lines.lines() {
+            text.extend(["        | ", line, "\n"]);
+        }
+        let _ = self.out.write(&text);
     }
 
     fn wish(&self) -> Wish {

@@ -159,7 +159,10 @@ impl Desk for Live<'_> {
         self.print(&format!("          {}", viewed_line(text)));
     }
 
-    fn output(&mut self, line: &str) {
+    fn output(&mut self, lines: &str) {
+        let Some(line) = lines.lines().rfind(|line| !line.trim().is_empty()) else {
+            return;
+        };
         self.summary.set_message(format!("| {}", viewed_line(line)));
         self.summary.tick();
     }
