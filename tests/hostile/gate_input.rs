@@ -246,6 +246,23 @@ fn in_shell(shop: &Shop, line: &str, call: Call) -> Command {
 }
 
 #[test]
+fn command_that_brings_its_answer_asks_nothing() {
+    let shop = Shop::new();
+    let more = ["--verify", "true", "--approve", "never"];
+    let terminal = Terminal::of_call(shop.scripted_run(MENDS, &more));
+    terminal.wait_for("the work waits for a person");
+    assert!(!terminal.text().contains("Type: "), "{}", terminal.text());
+    terminal.ends();
+    let call = shop.call(&["approve", "--team", "shop"]);
+    let terminal = Terminal::after_typing("reject\n", call.command());
+    terminal.wait_for("approved and landed on main");
+    for words in [PROMPT, "elsewhere", DISCARDED, "Type: "] {
+        assert!(!terminal.text().contains(words), "{}", terminal.text());
+    }
+    terminal.ends();
+}
+
+#[test]
 fn interrupt_at_the_prompt_leaves_the_gate_open() {
     let shop = Shop::new();
     // Only a terminal that controls the session turns a key into a signal.

@@ -13,7 +13,9 @@ const DISCARDED: &str = "What you typed before this was shown was discarded.";
 #[derive(Debug)]
 pub struct Prompt {
     question: Question,
+    help: &'static str,
     text: &'static str,
+    is_shown: bool,
 }
 
 /// What came of a question.
@@ -26,11 +28,14 @@ pub enum Heard {
 }
 
 impl Prompt {
-    /// Asks for an answer to what is on the screen now. Only what is typed from now on can be one.
-    pub fn new(text: &'static str) -> Self {
+    /// Asks for an answer to what is on the screen now. Only what is typed from now on can be one. `help` is shown once,
+    /// above the prompt.
+    pub fn new(help: &'static str, text: &'static str) -> Self {
         Self {
             question: Question::shown(),
+            help,
             text,
+            is_shown: false,
         }
     }
 
@@ -39,7 +44,9 @@ impl Prompt {
         match self.question.typed(limit) {
             Typed::Nothing => None,
             Typed::Ready { discarded } => {
-                self.again(if discarded { DISCARDED } else { "" });
+                self.is_shown = true;
+                let discarded = if discarded { DISCARDED } else { "" };
+                self.again(&format!("{}\n{discarded}", self.help));
                 None
             }
             Typed::Line(line) => Some(Heard::Line(line)),
@@ -49,21 +56,29 @@ impl Prompt {
 
     /// Shows the prompt again, below a remark.
     pub fn again(&self, remark: &str) {
+        let remark = plain(remark.trim());
         let line_end = if remark.is_empty() { "" } else { "\n" };
-        write(&format!("{}{line_end}{}", plain(remark), self.text));
+        write(&format!("{remark}{line_end}{}", self.text));
+    }
+
+    /// Ends the question without an answer, and says why on a line of its own.
+    pub fn close(self, why: &str) {
+        let behind_prompt = if self.is_shown { "\n" } else { "" };
+        let line_end = if why.is_empty() { "" } else { "\n" };
+        write(&format!("{behind_prompt}{}{line_end}", plain(why)));
     }
 }
 
 /// Shows a text and asks whether that is wanted; everything but a clear yes is a no.
 pub fn says_yes(text: &str, question: &'static str) -> bool {
     write(&format!("{}\n", plain(text.trim_end())));
-    let mut prompt = Prompt::new(question);
+    let mut prompt = Prompt::new("", question);
     loop {
         match prompt.heard(Duration::from_secs(60)) {
             None => {}
             Some(Heard::Line(line)) => return matches!(line.trim(), "y" | "Y" | "yes" | "Yes"),
             Some(Heard::Ended) => {
-                write("\n");
+                prompt.close("");
                 return false;
             }
         }

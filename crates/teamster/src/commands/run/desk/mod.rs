@@ -57,22 +57,19 @@ impl<'a> Screen<'a> {
 
     /// Asks about the plan that has been shown.
     fn ask_about_plan(&mut self) {
-        self.prompt = self.has_terminal.then(|| Prompt::new(PLAN));
+        self.prompt = self.has_terminal.then(|| Prompt::new("", PLAN));
     }
 
-    /// Asks about the gate that has been shown.
+    /// Asks about the gate that has been shown, unless the call brought an answer along.
     fn ask_about_gate(&mut self) {
-        if self.has_terminal {
-            self.context.out.remark(HELP);
-            self.prompt = Some(Prompt::new(GATE));
-        }
+        let is_asked = self.has_terminal && self.answer.is_none();
+        self.prompt = is_asked.then(|| Prompt::new(HELP, GATE));
     }
 
     /// Ends the question without an answer, and says why on a line of its own.
     fn close(&mut self, why: &str) {
-        if self.prompt.take().is_some() {
-            let line_end = if why.is_empty() { "" } else { "\n" };
-            self.context.out.remark(&format!("{line_end}{why}"));
+        if let Some(prompt) = self.prompt.take() {
+            prompt.close(why);
         }
     }
 
