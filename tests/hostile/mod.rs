@@ -10,5 +10,6 @@ mod isolation;
 mod landing;
 mod merge_train;
 mod repositories;
+mod secrets;
 mod trust;
 mod worker_results;

@@ -14,7 +14,7 @@ mod otlp;
 mod past;
 mod sessions;
 mod stream;
-mod terminal;
+pub mod terminal;
 
 use std::process::Child;
 use std::time::{Duration, Instant};

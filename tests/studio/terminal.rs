@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -26,6 +26,11 @@ impl Terminal {
     }
 
     pub fn of_call(call: Call) -> Self {
+        Self::after_typing("", call.command())
+    }
+
+    /// The same on a terminal where somebody has typed something already.
+    pub fn after_typing(typed: &str, mut command: Command) -> Self {
         let main: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&main).unwrap();
         unlockpt(&main).unwrap();
@@ -39,9 +44,11 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(&main, size).unwrap();
-        let mut command = call.command();
         command.env("TERM", "xterm-256color");
         command.stdin(open()).stdout(open()).stderr(open());
+        (&File::from(main.try_clone().unwrap()))
+            .write_all(typed.as_bytes())
+            .unwrap();
         let child = command.spawn().unwrap();
         // The command's own copies would keep the terminal open after the program's end.
         drop(command);
@@ -73,6 +80,13 @@ impl Terminal {
         self.screen.lock().unwrap().screen().contents()
     }
 
+    /// The line that the cursor is in.
+    pub fn line(&self) -> String {
+        let screen = self.screen.lock().unwrap();
+        let row = screen.screen().cursor_position().0;
+        screen.screen().rows(0, 80).nth(row.into()).unwrap()
+    }
+
     fn lines(&self) -> Vec<String> {
         let screen = self.screen.lock().unwrap();
         screen.screen().rows(0, 80).collect()
@@ -91,13 +105,22 @@ impl Terminal {
         }
     }
 
-    fn press(&mut self, keys: &str) {
+    pub fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    pub fn ends(mut self) {
+    /// The terminal itself, for whoever writes to it or changes its modes beside this.
+    pub fn keys(&self) -> File {
+        self.keys.try_clone().unwrap()
+    }
+
+    pub fn ends(self) {
+        self.exits(0);
+    }
+
+    pub fn exits(mut self, code: i32) {
         let status = wait_for("the program's end", || self.child.try_wait().unwrap());
-        assert!(status.success(), "{status}");
+        assert_eq!(status.code(), Some(code), "{}", self.text());
         // What it last wrote may still be on its way to the screen.
         wait_for("the terminal as it was, with its cursor", || {
             let screen = self.screen.lock().unwrap();

@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use teamster_types::redact::LineRedactor;
+
 use crate::driver::{
     CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, whose_work,
 };
@@ -63,6 +65,7 @@ impl Driver for Command {
 struct CommandReader {
     started: bool,
     last: String,
+    redactor: LineRedactor,
 }
 
 impl Reader for CommandReader {
@@ -77,7 +80,10 @@ impl Reader for CommandReader {
             });
         }
         if !text.trim().is_empty() {
-            self.last = one_line(text);
+            // A line in the middle of a private key does not look like a secret by itself.
+            if let Some(shown) = self.redactor.line(text) {
+                self.last = one_line(&shown);
+            }
             events.push(AgentEvent::Text(clip(text, LONGEST_TEXT)));
         }
         Step {

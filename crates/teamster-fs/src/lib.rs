@@ -35,6 +35,7 @@ pub mod proc;
 pub mod processes;
 mod real;
 pub mod stdin;
+pub mod terminal;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -25,6 +25,9 @@ pub use line::{Line, ON_THE_WAY};
 /// A line longer than this is handed out in parts: a program that never ends its line must not fill the memory.
 pub const LINE_LIMIT: usize = 16 * 1024 * 1024;
 
+/// What a pipe of the system holds, and so what can be read at once.
+const PIPE: usize = 64 * 1024;
+
 /// Children that somebody waits for, so that the search for orphans leaves them alone.
 static WAITED_FOR: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
 
@@ -216,7 +219,7 @@ fn listen<T, F>(
 {
     let room = Arc::clone(room);
     thread::spawn(move || {
-        let mut pipe = BufReader::new(pipe);
+        let mut pipe = BufReader::with_capacity(PIPE, pipe);
         loop {
             let mut line = Vec::new();
             let limit = u64::try_from(LINE_LIMIT).unwrap_or(u64::MAX);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use teamster_fs::{Sync, layout};
 use teamster_types::Time;
+use teamster_types::redact::redact;
 
 use crate::{Party, PartyError, Result};
 
@@ -91,7 +92,7 @@ impl Party {
                 base: new.base.clone(),
                 session_id: new.session_id.clone(),
                 via: new.via,
-                reason: new.reason.clone(),
+                reason: redact(&new.reason).into_owned(),
                 at: now,
             };
             let name = format!("{stamp}.json");

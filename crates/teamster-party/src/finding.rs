@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use teamster_fs::{Sync, layout};
 use teamster_types::Time;
+use teamster_types::redact::redact;
 
 use crate::{Party, PartyError, Result, front_matter};
 
@@ -56,7 +57,7 @@ impl Party {
         let taken = folder.entries()?;
         let highest = taken.iter().filter_map(|entry| number(&entry.name, phase));
         let text = front_matter::with(
-            text,
+            &redact(text),
             &[
                 ("phase", phase.as_str()),
                 ("author", author),

@@ -3,6 +3,8 @@
 //! A session has a phase, and the flow `party` says which phase may follow which and what must be there first: a finding
 //! of the phase that is left, tickets that are done. Every change is made under one lock and is one atomic replacement of
 //! one file; the events beside it tell the story. A step that may not be taken changes nothing.
+//!
+//! People read these files and pass them on, so every text is redacted before it is written.
 
 mod approval;
 mod archive;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use teamster_fs::{Lock, Sync, layout};
 use teamster_types::flow::{Facts, Flow, Round, Step};
 use teamster_types::json::Object;
+use teamster_types::redact::{redact, redact_json};
 use teamster_types::{TeamName, Time};
 
 use crate::{Party, PartyError, Result};
@@ -139,7 +140,8 @@ impl Party {
                 "say in --task what it is about",
             ));
         }
-        let members = members::checked(&new.members)?;
+        let mut members = members::checked(&new.members)?;
+        members.iter_mut().for_each(redact_json);
         let lock = self.hold()?;
         match self.session() {
             Ok(Some(old)) if old.is_active() && !force => {
@@ -157,7 +159,7 @@ impl Party {
         let session = Session {
             id: self.new_id(&new.team, now)?,
             team: new.team.to_string(),
-            task: new.task.clone(),
+            task: redact(&new.task).into_owned(),
             phase_history: Vec::new(),
             phase,
             fix_loop: FixLoop {
@@ -205,7 +207,7 @@ impl Party {
         session.phase_history.push(Passed {
             from: step.from.clone(),
             to: step.to.clone(),
-            reason: reason.to_owned(),
+            reason: redact(reason).into_owned(),
             at: now,
         });
         session.updated_at = now;
@@ -238,7 +240,7 @@ impl Party {
         session.phase_history.push(Passed {
             from: from.clone(),
             to: FAILED.to_owned(),
-            reason: reason.chars().take(REASON_LIMIT).collect(),
+            reason: redact(reason).chars().take(REASON_LIMIT).collect(),
             at: now,
         });
         session.updated_at = now;
@@ -269,6 +271,7 @@ impl Party {
     /// Adds a line to the session's story.
     pub(crate) fn tell(&self, now: Time, event: &Value) -> Result<()> {
         let mut event = event.clone();
+        redact_json(&mut event);
         event["ts"] = json!(now);
         let line = format!("{event}\n");
         self.dir

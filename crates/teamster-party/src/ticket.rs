@@ -5,6 +5,7 @@ use serde_json::json;
 use teamster_fs::{Sync, layout};
 use teamster_types::Time;
 use teamster_types::json::Object;
+use teamster_types::redact::redact;
 
 use crate::{Party, PartyError, Result};
 
@@ -114,8 +115,8 @@ impl Party {
             .max();
         let ticket = Ticket {
             id: format!("TICKET-{:03}", highest.unwrap_or(0) + 1),
-            title: new.title.clone(),
-            description: new.description.clone(),
+            title: redact(&new.title).into_owned(),
+            description: redact(&new.description).into_owned(),
             status: TicketStatus::Todo,
             assignee: new.assignee.clone(),
             created_at: now,

@@ -49,8 +49,8 @@ pub trait Desk {
     /// Something is said that is in no journal.
     fn say(&mut self, text: &str);
 
-    /// A line that a check has printed.
-    fn output(&mut self, line: &str);
+    /// Lines that a check has printed, redacted and cleaned, each with a line feed.
+    fn output(&mut self, lines: &str);
 
     /// How urgently the run is to stop.
     fn wish(&self) -> Wish;

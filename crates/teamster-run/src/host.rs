@@ -51,6 +51,7 @@ use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
 use crate::desk::{Desk, Look, Wish};
 use crate::order::Order;
+use crate::plan::Plan;
 use crate::story::{Answer, Finished, HOST, Story};
 use crate::verify::Check;
 use projecting::Projector;
@@ -77,7 +78,7 @@ pub trait Plans {
         launch: &str,
         until: Option<Instant>,
         desk: &mut dyn Desk,
-    ) -> Result<crate::plan::Plan, String>;
+    ) -> Result<Plan, String>;
 }
 
 /// Decides whether what comes with the project may run. It is asked each time before something of it runs, so that a
@@ -229,6 +230,8 @@ pub struct Host<'a> {
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
     gate_shown: Option<String>,
+    /// The plan that a person is asked about: what they accept is what they were shown.
+    proposed: Option<(Plan, &'static str)>,
     /// Checks that this host has run since the stage was entered. Without commits nothing else tells what they saw.
     checked_here: BTreeSet<String>,
     known_tasks: RefCell<Option<Known<Task>>>,
@@ -265,6 +268,7 @@ impl<'a> Host<'a> {
             next_look: Instant::now(),
             alone_since: None,
             gate_shown: None,
+            proposed: None,
             checked_here: BTreeSet::new(),
             known_tasks: RefCell::default(),
             known_beats: RefCell::default(),

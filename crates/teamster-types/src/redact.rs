@@ -21,12 +21,14 @@ use serde_json::Value;
 mod clean;
 mod header;
 mod key_block;
+mod lines;
 mod named;
 mod scan;
 mod shapes;
 mod values;
 
 pub use clean::clean;
+pub use lines::LineRedactor;
 
 /// What stands where a secret was.
 pub const MASK: &str = "[redacted]";

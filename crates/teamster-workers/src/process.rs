@@ -11,13 +11,16 @@ use teamster_agents::{Driver, Exit, Input, Interrupt, Launch, Polite};
 use teamster_fs::proc::Machine;
 use teamster_isolate::Signal;
 use teamster_isolate::child::{self, Running, Said, Start, Stream};
+use teamster_types::redact::LineRedactor;
 
 /// A program that ended may have left its last words in a pipe.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Lines of the agent that are shown when its launch failed.
 const LAST_LINES: usize = 20;
-/// So much of a line is kept for that.
-const LAST_LINE_BYTES: usize = 400;
+/// So many characters of a line are kept for that.
+const LAST_LINE: usize = 400;
+/// So many bytes of a line are looked at for secrets before it is cut.
+const LOOKED_AT: usize = 16 * 1024;
 
 /// Where an agent is started, and as what.
 pub(crate) struct Where<'a> {
@@ -108,17 +111,23 @@ pub(crate) fn exit(ending: child::Ending) -> Exit {
     }
 }
 
-/// The last lines of both streams.
+/// The last lines of both streams, redacted.
 #[derive(Debug, Default)]
 pub(crate) struct LastLines {
     all: VecDeque<String>,
     errors: VecDeque<String>,
+    redactors: [LineRedactor; 2],
 }
 
 impl LastLines {
     pub(crate) fn remember(&mut self, stream: Stream, line: &[u8]) {
-        let line = &line[..line.len().min(LAST_LINE_BYTES)];
-        let line = String::from_utf8_lossy(line).into_owned();
+        // A secret that was cut in two is no longer seen as one.
+        let line = String::from_utf8_lossy(&line[..line.len().min(LOOKED_AT)]);
+        let redactor = &mut self.redactors[usize::from(stream == Stream::Error)];
+        let Some(line) = redactor.line(&line) else {
+            return;
+        };
+        let line: String = line.chars().take(LAST_LINE).collect();
         if stream == Stream::Error {
             self.errors.push_back(line.clone());
             if self.errors.len() > LAST_LINES {
@@ -142,5 +151,27 @@ impl LastLines {
 
     pub(crate) fn into_lines(self) -> Vec<String> {
         self.all.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_lines_hold_no_part_of_a_key_and_no_half_of_a_token() {
+        let mut last = LastLines::default();
+        last.remember(Stream::Error, b"-----BEGIN PRIVATE KEY-----");
+        for _ in 0..2 * LAST_LINES {
+            last.remember(Stream::Error, "MIIEowIBAAKCAQEA".repeat(4).as_bytes());
+        }
+        let token = format!("{} ghp_{}", "x".repeat(LAST_LINE - 10), "a1B2".repeat(9));
+        last.remember(Stream::Error, token.as_bytes());
+        let errors = last.errors();
+        assert!(
+            !errors.contains("MIIE") && !errors.contains("ghp_"),
+            "{errors}"
+        );
+        assert_eq!(last.into_lines().len(), 2);
     }
 }

@@ -24,6 +24,7 @@ mod identity;
 mod notify;
 mod output;
 mod presets;
+mod prompt;
 mod shown;
 mod table;
 mod trust;

@@ -6,6 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// So much is on its way at most; one line alone may be longer.
 pub const ON_THE_WAY: usize = 1024 * 1024;
+/// Whoever waits for room is woken when there is this much again: to wake them for every line would cost more than the
+/// line itself.
+const ROOM_AGAIN: usize = ON_THE_WAY / 2;
 /// What a line takes up besides its bytes.
 const EACH: usize = 128;
 
@@ -42,8 +45,12 @@ impl Drop for Line {
     fn drop(&mut self) {
         let taken = self.room.taken.lock();
         let mut taken = taken.unwrap_or_else(PoisonError::into_inner);
-        *taken = taken.saturating_sub(self.bytes.len() + EACH);
-        self.room.freed.notify_all();
+        let before = *taken;
+        *taken = before.saturating_sub(self.bytes.len() + EACH);
+        // A line that is longer than that waits until it is alone.
+        if *taken == 0 || before > ROOM_AGAIN && *taken <= ROOM_AGAIN {
+            self.room.freed.notify_all();
+        }
     }
 }
 

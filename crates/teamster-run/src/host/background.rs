@@ -12,8 +12,8 @@ use crate::desk::Wish;
 const LOOK: Duration = Duration::from_millis(20);
 /// How often budget, health and signals are looked at meanwhile.
 const TICK: Duration = Duration::from_millis(250);
-/// Lines that wait to be shown. A check that prints faster waits for whoever reads.
-const LINES: usize = 1_024;
+/// Parts of output that wait to be shown. A check that prints faster waits for whoever reads.
+const LINES: usize = 64;
 
 /// What work beside the loop has of the host.
 pub(super) struct Beside<'a> {
@@ -22,10 +22,10 @@ pub(super) struct Beside<'a> {
 }
 
 impl Beside<'_> {
-    /// Shows a line to whoever watches the run.
-    pub(super) fn line(&self, line: &str) {
+    /// Shows lines to whoever watches the run.
+    pub(super) fn show(&self, lines: &str) {
         // The host reads until we end, so somebody is there.
-        let _ = self.lines.send(line.to_owned());
+        let _ = self.lines.send(lines.to_owned());
     }
 
     /// Whether the work should end early: a person wants it, or the time is used up.
@@ -73,7 +73,7 @@ impl Host<'_> {
         let mut next = Instant::now() + TICK;
         loop {
             match said.recv_timeout(LOOK) {
-                Ok(line) => self.parts.desk.output(&line),
+                Ok(lines) => self.parts.desk.output(&lines),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return looked,
             }

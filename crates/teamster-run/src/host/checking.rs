@@ -138,7 +138,7 @@ impl Host<'_> {
     fn ready_for_checks(&mut self, tree: &CheckTree) -> Result<()> {
         let setup = self.parts.trust.worktree_setup()?;
         self.beside(move |beside| {
-            let mut say = |text: &str| beside.line(text);
+            let mut say = |text: &str| beside.show(text);
             make_usable(tree.worktree(), || Ok(setup), &mut say)
         })??;
         Ok(())
@@ -178,8 +178,8 @@ impl Host<'_> {
         let place = Place { on, round, number };
         let checked = self
             .beside(|beside| {
-                let mut line = |line: &str| beside.line(line);
-                verifier.check(check, &place, &mut line, &|| beside.is_stopped())
+                let mut show = |lines: &str| beside.show(lines);
+                verifier.check(check, &place, &mut show, &|| beside.is_stopped())
             })?
             .map_err(|error| {
                 RunError::refused(

@@ -28,7 +28,8 @@ impl Host<'_> {
         }
         let known = self.tasks()?;
         if known.is_empty() {
-            let (plan, source) = match self.make_plan() {
+            let made = self.proposed.take().map_or_else(|| self.make_plan(), Ok);
+            let (plan, source) = match made {
                 Ok(made) => made,
                 Err(_) if self.must_stop() => {
                     return Ok(Next::Wait);
@@ -40,7 +41,10 @@ impl Host<'_> {
             }
             if self.order.approve_plan {
                 match self.parts.desk.accept_plan(&plan.tasks) {
-                    None => return Ok(Next::Wait),
+                    None => {
+                        self.proposed = Some((plan, source));
+                        return Ok(Next::Wait);
+                    }
                     Some(true) => {}
                     Some(false) => {
                         let (outcome, word) = (Outcome::Cancelled, "cancelled");

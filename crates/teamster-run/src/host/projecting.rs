@@ -13,6 +13,7 @@ use teamster_party::{NewSession, Party, PartyError};
 use teamster_types::flow::{Flow, Outcome, Stage};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::progress::Progress;
+use teamster_types::redact::{redact, redact_json};
 use teamster_types::task::Task;
 
 use super::Host;
@@ -77,6 +78,7 @@ impl Host<'_> {
     fn project_team_state(&mut self, stage: Stage, tasks: &[Task]) -> Result<(), String> {
         let mut current = team_state(&self.story, stage, tasks);
         current["team"] = json!(self.team);
+        redact_json(&mut current);
         if self.projector.team_state.as_ref() == Some(&current) {
             return Ok(());
         }
@@ -158,7 +160,7 @@ impl Host<'_> {
     fn reason(&self) -> String {
         let last = self.story.stages.last();
         let reason = last.map_or("", |entered| &entered.reason);
-        reason.chars().take(500).collect()
+        redact(reason).chars().take(500).collect()
     }
 
     /// Takes the session to a state on the shortest way that its flow has, with what each phase on it needs.
@@ -178,6 +180,8 @@ impl Host<'_> {
             if let Ok(phase) = teamster_party::Phase::of(&at.to_lowercase()) {
                 // Each round finds something of its own.
                 let text = finding(&at, &self.story, tasks);
+                // As it is written down, so that it is known again.
+                let text = redact(&text);
                 let known = party.finding_texts().map_err(say)?;
                 if !known.iter().any(|(_, known)| known.trim() == text.trim()) {
                     let now = self.parts.store.now();

@@ -3,11 +3,12 @@
 //! Every line is redacted before it goes anywhere. Only so much is in memory at any time, however much is printed.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::child::Stream;
 use teamster_types::TeamName;
-use teamster_types::redact::{MASK, clean, redact};
+use teamster_types::redact::{LineRedactor, clean};
 
 use super::run::Place;
 
@@ -22,17 +23,23 @@ const LAST_LINE: usize = 2_000;
 const LINE: usize = 64 * 1024;
 /// A secret that reaches behind that is seen as a whole if it is not longer than this.
 const LOOK_AHEAD: usize = 8 * 1024;
-/// The log is written in parts of this size, and whenever the check pauses.
+/// The log is written, and lines are shown, in parts of this size, and whenever the check pauses.
 const WRITE: usize = 64 * 1024;
+/// A check that goes on printing is shown this often.
+const SHOW: Duration = Duration::from_millis(50);
 /// So many tries at the same check have logs of their own.
 const MOST_LOGS: u32 = 1_000;
 
 /// The output of one check, of all its runs.
 pub(super) struct Output<'a> {
     say: &'a mut dyn FnMut(&str),
+    /// Lines that were not shown yet,
+    waiting: String,
+    /// and when some were last shown.
+    shown_at: Option<Instant>,
     log: Option<Log>,
     last: VecDeque<String>,
-    keys: [bool; 2],
+    redactors: [LineRedactor; 2],
     remarks: Vec<String>,
 }
 
@@ -50,9 +57,11 @@ impl<'a> Output<'a> {
             .ok();
         Self {
             say,
+            waiting: String::new(),
+            shown_at: None,
             log,
             last: VecDeque::new(),
-            keys: [false; 2],
+            redactors: [LineRedactor::default(); 2],
             remarks,
         }
     }
@@ -70,14 +79,10 @@ impl<'a> Output<'a> {
     fn part(&mut self, stream: Stream, raw: &[u8]) {
         let is_cut = raw.len() > LINE + LOOK_AHEAD;
         let text = String::from_utf8_lossy(&raw[..raw.len().min(LINE + LOOK_AHEAD)]);
-        let text = text.as_ref();
-        let key = &mut self.keys[usize::from(stream == Stream::Error)];
-        if *key && is_key(text) {
-            *key = !text.contains("-----END ");
+        let redactor = &mut self.redactors[usize::from(stream == Stream::Error)];
+        let Some(shown) = redactor.line(&text) else {
             return;
-        }
-        *key = begins_key(text);
-        let shown = redact(text);
+        };
         let mut shown = shown.as_ref();
         if is_cut {
             // What stands last may be half of a secret.
@@ -88,7 +93,12 @@ impl<'a> Output<'a> {
             shown = &shown[..end];
         }
         let shown = clean(shown, LINE);
-        (self.say)(&shown);
+        self.waiting.push_str(&shown);
+        self.waiting.push('\n');
+        let is_due = self.shown_at.is_none_or(|at| at.elapsed() >= SHOW);
+        if is_due || self.waiting.len() >= WRITE {
+            self.show();
+        }
         self.keep(&shown);
         if self.last.len() == LAST_LINES {
             self.last.pop_front();
@@ -100,6 +110,14 @@ impl<'a> Output<'a> {
             clean(&shown, LAST_LINE).into_owned()
         };
         self.last.push_back(last);
+    }
+
+    fn show(&mut self) {
+        if !self.waiting.is_empty() {
+            (self.say)(&self.waiting);
+            self.waiting.clear();
+            self.shown_at = Some(Instant::now());
+        }
     }
 
     /// A line of our own, for the log only.
@@ -123,8 +141,9 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Brings what was said so far to the file, so that it can be followed there.
+    /// Shows what was said so far, and brings it to the file, so that it can be followed there.
     pub(super) fn pause(&mut self) {
+        self.show();
         if let Some(log) = &mut self.log
             && let Err(error) = log.write()
         {
@@ -135,13 +154,15 @@ impl<'a> Output<'a> {
 
     /// The last lines since this was last asked.
     pub(super) fn take_last(&mut self) -> String {
+        self.show();
         let last: Vec<String> = std::mem::take(&mut self.last).into();
-        self.keys = [false; 2];
+        self.redactors = [LineRedactor::default(); 2];
         last.join("\n")
     }
 
     /// Where the output is, and what else is to be known.
     pub(super) fn close(mut self) -> (String, Vec<String>) {
+        self.show();
         if let Some(log) = &mut self.log
             && let Err(error) = log.end()
         {
@@ -150,23 +171,6 @@ impl<'a> Output<'a> {
         let path = self.log.map(|log| log.path).unwrap_or_default();
         (path, self.remarks)
     }
-}
-
-/// Whether a private key begins on this line and goes on after it.
-fn begins_key(line: &str) -> bool {
-    line.rfind("-----BEGIN ").is_some_and(|at| {
-        line[at..].contains("PRIVATE KEY-----") && !line[at..].contains("-----END ")
-    })
-}
-
-/// Whether a line that comes after the beginning of a private key belongs to it.
-fn is_key(line: &str) -> bool {
-    let is_attribute = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"]
-        .iter()
-        .any(|name| line.trim_start().starts_with(name));
-    // The one place that knows how a key looks decides.
-    let block = format!("-----BEGIN PRIVATE KEY-----\n{line}");
-    is_attribute || line.trim().is_empty() || redact(&block).trim_end() == MASK
 }
 
 /// The file with the first and the last part.

@@ -80,8 +80,8 @@ struct Once {
 impl Verifier<'_> {
     /// Runs a check, and once more if it fails.
     ///
-    /// Every line that it prints is given to `line`, redacted and cleaned; as long as that takes its time, the check
-    /// waits, and nobody looks at the clock. `stopped` is asked all the time; when it says
+    /// What it prints is given to `lines`, redacted and cleaned: one line or several at a time, each with a line feed.
+    /// As long as that takes its time, the check waits, and nobody looks at the clock. `stopped` is asked all the time; when it says
     /// yes, the check is ended. When this returns, nothing that the check started is left, as far as it can be told:
     /// who takes our number out of its environment and loses its parents within moments gets away where the system gives
     /// us no group.
@@ -89,11 +89,11 @@ impl Verifier<'_> {
         &self,
         check: &Check,
         place: &Place<'_>,
-        line: &mut dyn FnMut(&str),
+        lines: &mut dyn FnMut(&str),
         stopped: &dyn Fn() -> bool,
     ) -> Result<Checked, NotRun> {
         let began = Instant::now();
-        let mut output = Output::open(self.project, self.team, place, line);
+        let mut output = Output::open(self.project, self.team, place, lines);
         let mut once = self.run(check, &mut output, stopped)?;
         let mut last = output.take_last();
         if once.verdict == Verdict::Failed {

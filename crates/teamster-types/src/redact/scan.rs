@@ -99,6 +99,11 @@ impl<'a> Stretch<'a> {
         // Where the word around `at` begins. Nothing looks further back, and a secret that was found ends a word.
         let mut word = 0;
         while let Some(byte) = self.at(at) {
+            let is_letter = |byte: u8| byte.is_ascii_alphanumeric();
+            if at > word && is_letter(byte) && self.at(at - 1).is_some_and(is_letter) {
+                // Nothing is told inside a run of letters, and most text is that: on to its last one.
+                at = self.while_at(at, usize::MAX, is_letter) - 1;
+            }
             if let Some(end) = self.skip_escape(at) {
                 (at, word) = (end, end);
             } else if let Some(secret) = self.secret_at(at, byte, word) {

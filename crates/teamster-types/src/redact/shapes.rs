@@ -150,15 +150,30 @@ const SHAPES: &[Shape] = &[
     shape("dckr_oat_",                 Word,     16, Mark),
 ];
 
+/// For every first byte of a prefix the second ones, as bits by their last five. Most words begin like none of them.
+const BEGINNINGS: [u32; 256] = {
+    let mut beginnings = [0; 256];
+    let mut at = 0;
+    while at < SHAPES.len() {
+        let prefix = SHAPES[at].prefix.as_bytes();
+        beginnings[prefix[0] as usize] |= 1 << (prefix[1] & 31);
+        at += 1;
+    }
+    beginnings
+};
+
 /// The end of the token that begins at `at`, if one does; `whole_word` when nothing of the word stands before it.
 pub(super) fn find(stretch: &Stretch<'_>, at: usize, whole_word: bool) -> Option<usize> {
-    let first = stretch.at(at)?;
-    let known = SHAPES
-        .iter()
-        .filter(|shape| shape.prefix.as_bytes()[0] == first)
-        .filter(|shape| stretch.has(at, shape.prefix))
-        .find_map(|shape| shape.find(stretch, at + shape.prefix.len()));
-    known.or_else(|| {
+    let (first, second) = (stretch.at(at)?, stretch.at(at + 1)?);
+    let is_likely = BEGINNINGS[usize::from(first)] & 1 << (second & 31) != 0;
+    let known = is_likely.then(|| {
+        SHAPES
+            .iter()
+            .filter(|shape| shape.prefix.as_bytes()[0] == first)
+            .filter(|shape| stretch.has(at, shape.prefix))
+            .find_map(|shape| shape.find(stretch, at + shape.prefix.len()))
+    });
+    known.flatten().or_else(|| {
         // Looking for these goes over the whole word, which is done once for each word.
         (whole_word.then(|| find_web_token(stretch, at)).flatten())
             .or_else(|| whole_word.then(|| find_crate_token(stretch, at)).flatten())

@@ -1,7 +1,9 @@
 //! Everything the agent sent, redacted: one file for each task, cut into two parts before it grows without bound.
 
+use std::cell::RefCell;
+
 use teamster_fs::{Dir, FsError, Sync, layout};
-use teamster_types::redact::redact;
+use teamster_types::redact::{LineRedactor, redact};
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 /// Who a line comes from.
@@ -31,6 +33,8 @@ pub(super) struct Log {
     folder: Dir,
     task: TaskId,
     limit: u64,
+    /// One for each that a line can come from.
+    redactors: RefCell<[LineRedactor; 3]>,
 }
 
 impl Log {
@@ -50,6 +54,7 @@ impl Log {
             folder,
             task: task.clone(),
             limit,
+            redactors: RefCell::default(),
         })
     }
 
@@ -63,7 +68,9 @@ impl Log {
         shown: Option<&str>,
     ) -> Result<(), FsError> {
         let text = String::from_utf8_lossy(line);
-        let text = redact(&text);
+        let Some(text) = self.redactors.borrow_mut()[from as usize].line(&text) else {
+            return Ok(());
+        };
         // What the client sent as JSON stays JSON; anything else is a text.
         let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
         let (key, value) = if is_json && text.trim_start().starts_with('{') {

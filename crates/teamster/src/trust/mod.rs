@@ -12,7 +12,7 @@ mod wishes;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -26,6 +26,7 @@ use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, Result};
 use crate::presets::Presets;
+use crate::prompt::says_yes;
 use crate::shown::{line, plain};
 pub use accepted::{Accepted, revoke};
 pub use run::{CurrentTrust, require_for_run, worktree_setup};
@@ -254,23 +255,12 @@ impl Project {
     pub fn ask(&self, context: &Context) -> Result<bool> {
         must_be_a_person(context, "trusting a project")?;
         let words = self.words_about(|wish| !self.accepts(wish));
-        if says_yes(&format!("{words}Run them? [y/N] ")) {
+        if says_yes(&words, "Run them? [y/N] ") {
             self.accept(context)?;
             return Ok(true);
         }
         Ok(false)
     }
-}
-
-/// Asks whoever sits at the terminal.
-pub fn says_yes(question: &str) -> bool {
-    let mut stderr = std::io::stderr().lock();
-    let _ = write!(stderr, "{question}");
-    let _ = stderr.flush();
-    drop(stderr);
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
 }
 
 /// Makes sure that nothing of a project runs which was not accepted.

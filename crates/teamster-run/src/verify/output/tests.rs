@@ -7,13 +7,14 @@
 
 use super::*;
 use teamster_testkit::scratch::Scratch;
+use teamster_types::redact::MASK;
 
 /// What was shown of these lines, what is remembered and what is in the file.
 fn printed(lines: &[&[u8]]) -> (Vec<String>, String, String) {
     let scratch = Scratch::new("output");
     let project = Dir::open_root(&scratch.project()).unwrap().unwrap();
     let mut shown = Vec::new();
-    let mut say = |line: &str| shown.push(line.to_owned());
+    let mut say = |lines: &str| shown.extend(lines.lines().map(str::to_owned));
     let mut output = Output::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
     for line in lines {
         output.line(Stream::Output, line);
@@ -166,7 +167,7 @@ fn without_a_place_for_the_log_the_output_is_shown_and_that_is_told() {
     std::os::unix::fs::symlink("/tmp", scratch.project().join(".omc")).unwrap();
     let project = Dir::open_root(&scratch.project()).unwrap().unwrap();
     let mut shown = Vec::new();
-    let mut say = |line: &str| shown.push(line.to_owned());
+    let mut say = |lines: &str| shown.extend(lines.lines().map(str::to_owned));
     let mut output = Output::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
     output.line(Stream::Output, b"here");
     assert_eq!(output.take_last(), "here");

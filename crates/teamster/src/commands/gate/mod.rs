@@ -110,25 +110,18 @@ fn answer(context: &Context, at: &At, answered: Answer) -> Result {
     trust::must_be_a_person(context, "deciding at the gate")?;
     let team = context.team(at.team.team.as_deref())?;
     let (story, seen) = read(context.read()?, &team)?;
-    let gate = gate(&team, &story)?;
+    let gate = open_gate(&team, &story)?;
     check_commit(context, &gate, at.commit.as_deref())?;
     let order = run::order_of(context, &team)?;
     refuse_rollback_in_place(&order, &answered)?;
-    if let Some(decision) = &story.decision
-        && decision.answer != answered
-    {
-        return Err(CommandError::new(
-            ErrorKind::Conflict,
-            format!("that was decided already: {}", word(&decision.answer)),
-        )
-        .hint(format!(
-            "`teamster run --resume {team}` carries it out, if nobody does"
-        )));
-    }
+    must_be_open(&team, &story, &gate, &answered)?;
     if let Answer::Revise { .. } = &answered {
         run::require_trust(context, &team, &order, Unknown::Ask)?;
     }
     if let Some(seat) = run::seat(context, &team)? {
+        // Nobody else decides while the seat is ours, but until it was they could.
+        let (story, _) = read(context.read()?, &team)?;
+        must_be_open(&team, &story, &gate, &answered)?;
         let said = Said {
             answer: answered,
             via: "terminal",
@@ -140,7 +133,7 @@ fn answer(context: &Context, at: &At, answered: Answer) -> Result {
     if story.decision.is_none() {
         tell(context, &team, &gate, &answered, "terminal")?;
     }
-    wait(context, &team, &gate, seen, word(&answered))
+    wait(context, &team, story, seen, &answered)
 }
 
 /// An answer that is not given at a terminal. Whoever gives it has seen this opening of the gate and this commit. Where
@@ -154,13 +147,9 @@ pub fn from_elsewhere(
 ) -> Result<u64> {
     trust::must_be_a_person(context, "deciding at the gate")?;
     let (mut story, seen_up_to) = read(context.read()?, team)?;
-    let gate = gate(team, &story)?;
+    let gate = open_gate(team, &story)?;
     if (gate.id.as_str(), gate.commit.as_str()) != seen || story.decision.is_some() {
-        return Err(CommandError::new(
-            ErrorKind::Conflict,
-            "the gate is not what it was when you looked",
-        )
-        .hint("look at it again before you decide"));
+        return Err(not_what_was_seen());
     }
     let order = run::order_of(context, team)?;
     refuse_rollback_in_place(&order, answered)?;
@@ -183,18 +172,42 @@ pub fn from_elsewhere(
     Ok(place)
 }
 
+/// Checks that the run still waits at the gate that was seen, and that nobody has given another answer there.
+fn must_be_open(team: &TeamName, story: &Story, seen: &Gate, answered: &Answer) -> Result {
+    if open_gate(team, story)?.id != seen.id {
+        return Err(not_what_was_seen());
+    }
+    must_be_first(story, seen, answered)
+}
+
+fn not_what_was_seen() -> CommandError {
+    CommandError::new(
+        ErrorKind::Conflict,
+        "the gate is not what it was when you looked",
+    )
+    .hint("look at it again before you decide")
+}
+
 /// An answer counts only if nobody has given another one.
 fn must_be_first(story: &Story, gate: &Gate, answered: &Answer) -> Result {
     let given = story.decision.iter().chain(&story.answers);
     let mut given = given.filter(|given| given.gate == gate.id && given.commit == gate.commit);
     match given.next() {
-        Some(first) if first.answer != *answered => Err(CommandError::new(
-            ErrorKind::Conflict,
-            format!("somebody else was faster: it is {}", word(&first.answer)),
-        )
-        .hint("look at what came of it before you decide again")),
+        Some(first) if first.answer != *answered => Err(was_slower(&first.answer)),
         _ => Ok(()),
     }
+}
+
+fn was_slower(first: &Answer) -> CommandError {
+    let how = match first {
+        Answer::Reject { rollback: true, .. } => ", with its work rolled back",
+        _ => "",
+    };
+    CommandError::new(
+        ErrorKind::Conflict,
+        format!("somebody else was faster: it is {}{how}", word(first)),
+    )
+    .hint("`teamster status` shows what came of it; `teamster run --resume` carries it out, if nobody does")
 }
 
 /// Where everybody works in the project's own folder, nothing is there to go back to.
@@ -235,7 +248,8 @@ fn read(from: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
     }
 }
 
-fn gate(team: &TeamName, story: &Story) -> Result<Gate> {
+/// The gate that a run waits at.
+fn open_gate(team: &TeamName, story: &Story) -> Result<Gate> {
     let none = |why: &str| {
         CommandError::new(
             ErrorKind::Conflict,
@@ -296,26 +310,35 @@ fn tell(
 }
 
 /// Waits for the host to judge the answer, and for what comes of it.
-fn wait(context: &Context, team: &TeamName, gate: &Gate, mut seen: u64, mine: &str) -> Result {
+fn wait(
+    context: &Context,
+    team: &TeamName,
+    mut story: Story,
+    mut seen: u64,
+    mine: &Answer,
+) -> Result {
     let start = Instant::now();
-    let mut decided = None;
+    let word = word(mine);
+    let commit = story.gate.as_ref().map(|gate| gate.commit.clone());
+    let mut is_decided = story.decision.is_some();
     while start.elapsed() < PATIENCE {
         for event in context.read()?.events(team, seen + 1, PAGE)?.events {
             seen = event.seq;
             let text = |key: &str| event.data.get(key).and_then(Value::as_str);
-            if text("gate") == Some(gate.id.as_str()) {
-                decided = decision(&event).or(decided);
-            }
             let ended = event.kind == "run.finished";
-            let Some(word) = decided.filter(|_| ended || is_next_step(&event)) else {
+            let is_over = ended || is_next_step(&event);
+            if is_over && !is_decided {
+                return Err(not_what_was_seen());
+            }
+            story.apply(&event);
+            if let Some(decision) = story.decision.as_ref().filter(|_| !is_decided) {
+                if decision.answer != *mine {
+                    return Err(was_slower(&decision.answer));
+                }
+                is_decided = true;
+            }
+            if !is_over {
                 continue;
-            };
-            if word != mine {
-                return Err(CommandError::new(
-                    ErrorKind::Conflict,
-                    format!("somebody else was faster: it is {word}"),
-                )
-                .hint("`teamster status` shows what came of it"));
             }
             if word == "approved" && !ended {
                 let why = text("refused").or(text("reason")).unwrap_or_default();
@@ -329,7 +352,7 @@ fn wait(context: &Context, team: &TeamName, gate: &Gate, mut seen: u64, mine: &s
             }
             let outcome = text("outcome").filter(|_| ended);
             return context.out.answer(
-                || json!({ "team": team, "commit": gate.commit, "decision": word, "outcome": outcome }),
+                || json!({ "team": team, "commit": commit, "decision": word, "outcome": outcome }),
                 || match outcome {
                     Some(outcome) => format!("{word}: {}\n", outcome.replace('_', " ")),
                     None => format!("{word}; the host of {team} goes on with it\n"),
@@ -347,15 +370,6 @@ fn wait(context: &Context, team: &TeamName, gate: &Gate, mut seen: u64, mine: &s
 /// Whether the run goes on from a decision other than by ending.
 fn is_next_step(event: &Event) -> bool {
     matches!(event.kind.as_str(), "run.stage" | "approval.requested")
-}
-
-fn decision(event: &Event) -> Option<&'static str> {
-    match event.kind.as_str() {
-        "approval.given" => Some("approved"),
-        "approval.refused" => Some("rejected"),
-        "approval.revised" => Some("to be revised"),
-        _ => None,
-    }
 }
 
 fn word(answer: &Answer) -> &'static str {

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, Result};
 use crate::presets::Presets;
+use crate::prompt::says_yes;
 use crate::trust;
 
 /// A team, and whoever plans for it.
@@ -79,9 +80,7 @@ impl Run {
             return Ok(cast);
         }
         let proposal = format!("{}: {}", cast.agents, cast.how);
-        if trust::is_terminal(context)
-            && trust::says_yes(&format!("{proposal}\nRun this team? [y/N] "))
-        {
+        if trust::is_terminal(context) && says_yes(&proposal, "Run this team? [y/N] ") {
             return Ok(cast);
         }
         Err(

@@ -33,8 +33,11 @@ impl Desk for Json<'_> {
         let _ = self.out.object(&json!({ "type": "remark", "text": text }));
     }
 
-    fn output(&mut self, line: &str) {
-        let _ = self.out.object(&json!({ "type": "output", "text": line }));
+    fn output(&mut self, lines: &str) {
+        let objects = lines
+            .lines()
+            .map(|line| format!("{}\n", json!({ "type": "output", "text": line })));
+        let _ = self.out.write(&objects.collect::<String>());
     }
 
     fn wish(&self) -> Wish {

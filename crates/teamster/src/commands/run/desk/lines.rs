@@ -4,8 +4,8 @@ use teamster_run::desk::{Desk, Look, Said, Wish};
 use teamster_store::PlannedTask;
 use teamster_types::event::Event;
 
-use super::Screen;
 use super::signals::words;
+use super::{Screen, plan_text};
 use crate::commands::run::words::Words;
 use crate::output::Output;
 use crate::shown::{plain, viewed_line};
@@ -16,6 +16,7 @@ pub struct Lines<'a> {
     screen: Screen<'a>,
     words: Words,
     told: Wish,
+    asked_plan: bool,
 }
 
 impl<'a> Lines<'a> {
@@ -25,6 +26,7 @@ impl<'a> Lines<'a> {
             screen,
             words: Words::default(),
             told: Wish::GoOn,
+            asked_plan: false,
         }
     }
 
@@ -36,6 +38,7 @@ impl<'a> Lines<'a> {
 
 impl Desk for Lines<'_> {
     fn event(&mut self, event: &Event) {
+        self.screen.follow(event);
         if let Some(line) = self.words.of(event) {
             let time = event.ts.to_string();
             let time = time.get(11..19).unwrap_or_default();
@@ -61,20 +64,30 @@ impl Desk for Lines<'_> {
         self.print(&format!("          {}", viewed_line(text)));
     }
 
-    fn output(&mut self, line: &str) {
-        self.print(&format!("        | {}", viewed_line(line)));
+    fn output(&mut self, lines: &str) {
+        let mut text = String::with_capacity(lines.len() * 5 / 4);
+        for line in lines.lines() {
+            text.extend(["        | ", line, "\n"]);
+        }
+        let _ = self.out.write(&text);
     }
 
     fn wish(&self) -> Wish {
         self.screen.signals.wish()
     }
 
-    fn accept_plan(&mut self, _tasks: &[PlannedTask]) -> Option<bool> {
-        Some(false)
+    fn accept_plan(&mut self, tasks: &[PlannedTask]) -> Option<bool> {
+        if !self.asked_plan {
+            self.asked_plan = true;
+            self.print(&plan_text(tasks));
+            self.screen.ask_about_plan();
+        }
+        self.screen.accepts_plan()
     }
 
     fn open_gate(&mut self, text: &str) {
         self.print(&plain(text));
+        self.screen.ask_about_gate();
         self.screen.gate_is_open();
     }
 

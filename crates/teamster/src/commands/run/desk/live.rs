@@ -11,16 +11,17 @@ use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 
-use super::Screen;
-use super::prompt::Prompt;
 use super::signals::words;
+use super::{Screen, plan_text};
 use crate::commands::run::words::Words;
 use crate::output::Output;
-use crate::shown::{plain, viewed_line};
+use crate::shown::viewed_line;
 
 /// More workers than this are counted and not shown one by one.
 const MOST_ROWS: usize = 20;
 const REDRAW: Duration = Duration::from_millis(200);
+/// Lines that are kept while somebody types; more are in the journal only.
+const MOST_HELD: usize = 200;
 
 /// A live view.
 pub struct Live<'a> {
@@ -33,6 +34,8 @@ pub struct Live<'a> {
     workers: BTreeMap<String, ProgressBar>,
     drawn: Option<Instant>,
     asked_plan: bool,
+    /// Lines that happened while a question was open, to be printed after it.
+    held: Vec<String>,
 }
 
 impl<'a> Live<'a> {
@@ -50,11 +53,33 @@ impl<'a> Live<'a> {
             workers: BTreeMap::new(),
             drawn: None,
             asked_plan: false,
+            held: Vec::new(),
         }
     }
 
-    fn print(&self, line: &str) {
+    /// Prints a line above the bars. While somebody types it would tear what they type apart, so it waits.
+    fn print(&mut self, line: &str) {
+        if self.screen.is_asking() {
+            if self.held.len() < MOST_HELD {
+                self.held.push(line.to_owned());
+            }
+            return;
+        }
+        self.print_held();
         let _ = self.bars.println(line);
+    }
+
+    fn print_held(&mut self) {
+        for line in self.held.drain(..) {
+            let _ = self.bars.println(line);
+        }
+    }
+
+    /// Shows what is asked about, without bars below it.
+    fn show(&mut self, text: &str) {
+        self.print_held();
+        let _ = self.bars.clear();
+        self.screen.context.out.remark(text);
     }
 
     fn rows(&mut self, look: &Look<'_>) {
@@ -89,6 +114,8 @@ impl<'a> Live<'a> {
 
 impl Drop for Live<'_> {
     fn drop(&mut self) {
+        self.screen.close("");
+        self.print_held();
         for bar in self.workers.values() {
             bar.finish_and_clear();
         }
@@ -98,6 +125,7 @@ impl Drop for Live<'_> {
 
 impl Desk for Live<'_> {
     fn event(&mut self, event: &Event) {
+        self.screen.follow(event);
         if let Some(line) = self.words.of(event) {
             let time = event.ts.to_string();
             let time = time.get(11..19).unwrap_or_default();
@@ -117,9 +145,10 @@ impl Desk for Live<'_> {
                 self.print(text);
             }
         }
-        if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+        if self.screen.is_asking() || self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
             return;
         }
+        self.print_held();
         self.drawn = Some(Instant::now());
         self.rows(look);
         self.summary.set_message(summary(look));
@@ -130,7 +159,10 @@ impl Desk for Live<'_> {
         self.print(&format!("          {}", viewed_line(text)));
     }
 
-    fn output(&mut self, line: &str) {
+    fn output(&mut self, lines: &str) {
+        let Some(line) = lines.lines().rfind(|line| !line.trim().is_empty()) else {
+            return;
+        };
         self.summary.set_message(format!("| {}", viewed_line(line)));
         self.summary.tick();
     }
@@ -142,36 +174,15 @@ impl Desk for Live<'_> {
     fn accept_plan(&mut self, tasks: &[PlannedTask]) -> Option<bool> {
         if !self.asked_plan {
             self.asked_plan = true;
-            for (place, planned) in tasks.iter().enumerate() {
-                let line = format!("  {:>3}  {}", place + 1, planned.task.subject);
-                self.print(&viewed_line(&line));
-            }
-            self.print("Carry out this plan? [yes/no]");
+            self.show(&plan_text(tasks));
+            self.screen.ask_about_plan();
         }
-        let line = self.screen.prompt.as_mut()?.line()?;
-        match line.trim().to_lowercase().as_str() {
-            "y" | "yes" => Some(true),
-            "n" | "no" => Some(false),
-            _ => {
-                self.print("yes or no?");
-                None
-            }
-        }
+        self.screen.accepts_plan()
     }
 
     fn open_gate(&mut self, text: &str) {
-        // What was typed before this was shown cannot be about it.
-        while self
-            .screen
-            .prompt
-            .as_mut()
-            .is_some_and(|prompt| prompt.line().is_some())
-        {}
-        self.summary.set_message("waits for you");
-        self.print(&plain(text));
-        if self.screen.prompt.is_some() {
-            self.print(Prompt::HELP);
-        }
+        self.show(text);
+        self.screen.ask_about_gate();
         self.screen.gate_is_open();
     }
 
@@ -180,16 +191,7 @@ impl Desk for Live<'_> {
     }
 
     fn answer(&mut self) -> Option<Said> {
-        let answer = self.screen.answer();
-        let puzzled = self
-            .screen
-            .prompt
-            .as_mut()
-            .and_then(|prompt| prompt.puzzled.take());
-        if puzzled.is_some() {
-            self.print(Prompt::HELP);
-        }
-        answer
+        self.screen.answer()
     }
 }
 

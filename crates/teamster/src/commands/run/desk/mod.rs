@@ -1,23 +1,36 @@
 //! What a person, or a program, sees of a run while it goes on, and how they say what they want.
 
+mod answers;
 mod json;
 mod lines;
 mod live;
-mod prompt;
 mod signals;
 
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
 use teamster_run::desk::{Desk, Said};
+use teamster_store::PlannedTask;
+use teamster_types::event::Event;
 
 use crate::context::Context;
 use crate::notify::{Kind, notify};
+use crate::prompt::{Heard, Prompt};
+use crate::shown::viewed_line;
 use crate::trust;
-use prompt::Prompt;
+use answers::{HELP, understand};
 pub use signals::Signals;
+
+const GATE: &str = "decision> ";
+const PLAN: &str = "Carry out this plan? [yes/no] ";
 
 /// What every desk has.
 pub struct Screen<'a> {
     context: &'a Context,
     signals: Signals,
+    has_terminal: bool,
+    /// What is asked now.
     prompt: Option<Prompt>,
     answer: Option<Said>,
     stays: bool,
@@ -26,13 +39,50 @@ pub struct Screen<'a> {
 impl<'a> Screen<'a> {
     /// A screen for this call, with an answer for the gate if the call brings one.
     pub fn of(context: &'a Context, answer: Option<Said>) -> Self {
-        let prompt = trust::is_terminal(context).then(Prompt::default);
+        let has_terminal = trust::is_terminal(context);
         Self {
             context,
             signals: Signals::listen(),
-            stays: answer.is_none() || prompt.is_some(),
-            prompt,
+            has_terminal,
+            prompt: None,
+            stays: answer.is_none() || has_terminal,
             answer,
+        }
+    }
+
+    /// Whether somebody types an answer now, so that nothing else may be drawn.
+    fn is_asking(&self) -> bool {
+        self.prompt.is_some()
+    }
+
+    /// Asks about the plan that has been shown.
+    fn ask_about_plan(&mut self) {
+        self.prompt = self.has_terminal.then(|| Prompt::new("", PLAN));
+    }
+
+    /// Asks about the gate that has been shown, unless the call brought an answer along.
+    fn ask_about_gate(&mut self) {
+        let is_asked = self.has_terminal && self.answer.is_none();
+        self.prompt = is_asked.then(|| Prompt::new(HELP, GATE));
+    }
+
+    /// Ends the question without an answer, and says why on a line of its own.
+    fn close(&mut self, why: &str) {
+        if let Some(prompt) = self.prompt.take() {
+            prompt.close(why);
+        }
+    }
+
+    /// Closes the question at the gate when it is answered in another place.
+    fn follow(&mut self, event: &Event) {
+        match event.kind.as_str() {
+            "approval.given" | "approval.refused" | "approval.revised" => {
+                self.close("This was decided elsewhere.");
+            }
+            "approval.requested" | "run.stage" | "run.finished" => {
+                self.close("This is asked no more.");
+            }
+            _ => {}
         }
     }
 
@@ -47,26 +97,78 @@ impl<'a> Screen<'a> {
         }
     }
 
+    /// Whether the plan on the screen may be carried out; `None` while nobody has said.
+    fn accepts_plan(&mut self) -> Option<bool> {
+        let Some(prompt) = &mut self.prompt else {
+            return Some(false);
+        };
+        let accepted = match prompt.heard(Duration::ZERO)? {
+            Heard::Ended => false,
+            Heard::Line(line) => match line.trim().to_lowercase().as_str() {
+                "y" | "yes" => true,
+                "n" | "no" => false,
+                _ => {
+                    prompt.again(&not_understood(&line, "Type yes or no."));
+                    return None;
+                }
+            },
+        };
+        self.prompt = None;
+        Some(accepted)
+    }
+
     /// What the person wants at the gate.
     fn answer(&mut self) -> Option<Said> {
-        let typed = |prompt: &mut Prompt| {
-            prompt.answer().map(|answer| Said {
-                answer,
-                via: "terminal",
-                gate: None,
-            })
-        };
-        self.answer
-            .take()
-            .or_else(|| self.prompt.as_mut().and_then(typed))
+        self.answer.take().or_else(|| self.typed())
     }
+
+    fn typed(&mut self) -> Option<Said> {
+        let prompt = self.prompt.as_mut()?;
+        let line = match prompt.heard(Duration::ZERO)? {
+            Heard::Line(line) => line,
+            Heard::Ended => {
+                self.close(
+                    "Nothing more can be typed here. The gate stays open: `teamster approve`, `teamster reject` and \
+                     `teamster revise` answer it from another terminal, and so does Studio.",
+                );
+                return None;
+            }
+        };
+        let Some(answer) = understand(&line) else {
+            prompt.again(&not_understood(&line, HELP));
+            return None;
+        };
+        self.prompt = None;
+        Some(Said {
+            answer,
+            via: "terminal",
+            gate: None,
+        })
+    }
+}
+
+fn not_understood(line: &str, help: &str) -> String {
+    match line.trim() {
+        "" => String::new(),
+        line => format!("Not understood: {}\n{help}", viewed_line(line)),
+    }
+}
+
+/// A plan that is to be accepted, as a person reads it.
+fn plan_text(tasks: &[PlannedTask]) -> String {
+    let mut text = String::from("The plan:");
+    for (place, planned) in tasks.iter().enumerate() {
+        let subject = viewed_line(&planned.task.subject);
+        let _ = write!(text, "\n  {:>3}  {subject}", place + 1);
+    }
+    text
 }
 
 /// The desk that suits this call.
 pub fn make<'a>(context: &Context, screen: Screen<'a>) -> Box<dyn Desk + 'a> {
     if context.out.is_json() {
         Box::new(json::Json::new(context.out, screen))
-    } else if context.out.is_screen() {
+    } else if context.out.is_screen() && std::io::stderr().is_terminal() {
         Box::new(live::Live::new(context.out, screen))
     } else {
         Box::new(lines::Lines::new(context.out, screen))

@@ -1,51 +1,12 @@
-//! Answers that a person types.
-
-use std::io::BufRead;
-use std::sync::mpsc::{Receiver, channel};
+//! The answers that a person can type at the gate.
 
 use teamster_run::story::Answer;
 
-/// Reads lines beside the run, so that nothing else has to wait for them.
-#[derive(Debug, Default)]
-pub struct Prompt {
-    lines: Option<Receiver<String>>,
-    /// What was typed and not understood.
-    pub puzzled: Option<String>,
-}
+/// What can be typed at the gate.
+pub const HELP: &str = "Type: approve · reject · reject rollback · revise WHAT TO CHANGE";
 
-impl Prompt {
-    /// What can be typed at the gate.
-    pub const HELP: &'static str =
-        "type: approve · reject · reject rollback · revise WHAT TO CHANGE";
-
-    /// The next line, once there is one.
-    pub fn line(&mut self) -> Option<String> {
-        let lines = self.lines.get_or_insert_with(|| {
-            let (sender, lines) = channel();
-            std::thread::spawn(move || {
-                for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-                    if sender.send(line).is_err() {
-                        return;
-                    }
-                }
-            });
-            lines
-        });
-        lines.try_recv().ok()
-    }
-
-    /// The answer to the gate, once one was typed.
-    pub fn answer(&mut self) -> Option<Answer> {
-        let line = self.line()?;
-        let answer = understand(&line);
-        if answer.is_none() && !line.trim().is_empty() {
-            self.puzzled = Some(line);
-        }
-        answer
-    }
-}
-
-fn understand(line: &str) -> Option<Answer> {
+/// The answer that a line is, if it is a clear one.
+pub fn understand(line: &str) -> Option<Answer> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();

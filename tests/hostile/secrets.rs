@@ -1,0 +1,110 @@
+//! Secrets stay out of everything that people read and pass on.
+
+use std::path::Path;
+
+use crate::run::shop::Shop;
+
+/// A private key whose lines look like nothing by themselves.
+fn key() -> (String, Vec<String>) {
+    let line = |number: usize| {
+        format!(
+            "{}{number:02}",
+            "MIIEowIBAAKCAQEAaB3dE5gH7jK9mN1p".repeat(2)
+        )
+    };
+    let body: Vec<String> = (10..40).map(line).collect();
+    let text = format!(
+        "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----\n",
+        body.join("\n")
+    );
+    (text, body)
+}
+
+/// The files below a folder whose text has one of these words, without worktrees.
+fn files_with(folder: &Path, words: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_with(&path, words));
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            let text = String::from_utf8_lossy(&bytes);
+            if words.iter().any(|word| text.contains(word)) {
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn private_key_that_a_worker_prints_line_by_line_is_kept_nowhere() {
+    let shop = Shop::new();
+    let (text, body) = key();
+    let file = shop.aside().join("key.pem");
+    std::fs::write(&file, text).unwrap();
+    let file = file.display();
+    let command = format!(
+        "w=command:cat {file}; sed 's/^/   /' {file} >&2; echo mended > news.txt; head -5 {file} >&2; head -9 {file}"
+    );
+    let words = [
+        "run",
+        "1:w",
+        "mend it",
+        "--team",
+        "shop",
+        "--provider",
+        &command,
+    ];
+    let check = format!("cat {file}; head -9 {file}");
+    let more = ["--verify", &check, "--approve", "never"];
+    let ran = shop.call(words.iter().chain(&more)).run().exits(0);
+    let logs = shop.run(&["worker", "logs", "worker-1", "--team", "shop", "--raw"]);
+    assert!(logs.stdout.contains("[redacted]"), "{}", logs.stdout);
+    for text in [&ran.stdout, &ran.stderr, &logs.stdout] {
+        assert!(!body.iter().any(|line| text.contains(line)), "{text}");
+    }
+    for folder in [".omc", ".party"] {
+        assert_eq!(files_with(&shop.folder().join(folder), &body), [""; 0]);
+    }
+    assert_eq!(files_with(&shop.project.claude("teams"), &body), [""; 0]);
+    assert_eq!(files_with(&shop.project.claude("tasks"), &body), [""; 0]);
+}
+
+#[test]
+fn secret_in_the_texts_of_a_run_is_in_no_file_that_others_read() {
+    let shop = Shop::new();
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let script = shop.script(
+        "[[step]]\ntask = \"mend it\"\ndo = \"edit\"\npath = \"news.txt\"\ncontent = \"x\"\n",
+    );
+    let task = format!("mend it with {token}");
+    let words = ["run", "1:w", &task, "--team", "shop", "--provider", &script];
+    let more = ["--verify", "true", "--approve", "never"];
+    shop.call(words.iter().chain(&more)).run().exits(0);
+    let commit = shop.asked();
+    let why = format!("it has {token}");
+    let words = ["reject", &why, "--team", "shop", "--commit", &commit];
+    shop.run(&words).exits(10);
+    let token = [token];
+    for folder in [".party", ".omc/state", ".omc/reports"] {
+        let mut found = files_with(&shop.folder().join(folder), &token);
+        // An agent gets its task as it was written.
+        found.retain(|path| !path.ends_with("/worker-1/task.json"));
+        assert_eq!(found, [""; 0]);
+    }
+    let findings = std::fs::read_dir(shop.folder().join(".party/findings"));
+    assert_eq!(findings.unwrap().count(), 4, "each is written once");
+}
+
+#[test]
+fn secret_in_a_session_that_a_person_keeps_is_not_written_down() {
+    let shop = Shop::new();
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let text = format!("use {token}");
+    let words = |words: &[&str]| shop.run(words).succeeds();
+    words(&["session", "init", "--team", "shop", "--task", &text]);
+    words(&["ticket", "create", "--title", &text, "--description", &text]);
+    words(&["state", "transition", "PLANNING", &text]);
+    assert_eq!(files_with(&shop.folder().join(".party"), &[token]), [""; 0]);
+}
