@@ -1,1 +1,95 @@
 //! What of the caller and of others reaches an agent.
+
+use crate::kit::Call;
+use crate::run::shop::Shop;
+
+/// What every process that we start may know about git: nothing of this is the caller's.
+const OURS: [&str; 2] = ["GIT_NO_REPLACE_OBJECTS=1", "GIT_TERMINAL_PROMPT=0"];
+
+/// A call as git itself makes it from a hook or an alias: the environment names the user's own repository.
+fn from_a_hook(call: Call, folder: &std::path::Path) -> Call {
+    call.env("GIT_DIR", folder.join(".git"))
+        .env("GIT_WORK_TREE", folder)
+        .env("GIT_INDEX_FILE", folder.join(".git/index"))
+        .env("GIT_CONFIG_COUNT", "1")
+        .env("GIT_CONFIG_KEY_0", "core.bare")
+        .env("GIT_CONFIG_VALUE_0", "false")
+        .env("GIT_ASKPASS", "/bin/false")
+}
+
+/// Asserts that a process wrote its variables of git to a file, and that all of them are ours.
+#[track_caller]
+fn has_only_ours(shop: &Shop, who: &str) {
+    let file = shop.aside().join(who);
+    let text = std::fs::read_to_string(file).unwrap_or_else(|_| panic!("{who} did not run"));
+    let foreign: Vec<&str> = text.lines().filter(|line| !OURS.contains(line)).collect();
+    assert_eq!(foreign, [""; 0], "{who} has variables of the caller");
+    assert!(text.contains(OURS[0]), "{who} sees replaced objects");
+}
+
+#[test]
+fn git_variables_of_the_caller_reach_no_agent_check_or_setup() {
+    let shop = Shop::in_use();
+    let settings = shop.aside().join(".config/teamster");
+    std::fs::create_dir_all(&settings).unwrap();
+    let root = shop.aside().display().to_string();
+    std::fs::write(
+        settings.join("config.toml"),
+        format!("[worktree]\nsetup = [\"env | grep ^GIT_ > {root}/setup || true\"]\n"),
+    )
+    .unwrap();
+    let before = shop.of_user();
+    let script = "[[step]]\ndo = \"run\"\ncommand = \"env | grep ^GIT_ > ROOT/agent; \
+         echo mended >> news.txt; git add --all; git reset --quiet --hard; git clean -ffdxq; echo mended >> news.txt\"\n";
+    let check = format!("env | grep ^GIT_ > {root}/check");
+    let run = shop.scripted_run(script, &["--verify", &check, "--approve", "never"]);
+    from_a_hook(run, &shop.folder()).run().exits(0);
+    assert_eq!(shop.of_user(), before, "the user's own tree was touched");
+    let work = shop.git(&["show", "refs/teamster/shop/task-1:news.txt"]);
+    assert_eq!(work, "nothing new\nmended");
+    for who in ["setup", "agent", "check"] {
+        has_only_ours(&shop, who);
+    }
+}
+
+#[test]
+fn git_variables_of_the_caller_reach_no_leader_pane_or_detached_host() {
+    let shop = Shop::in_use();
+    let before = shop.of_user();
+    let root = shop.aside().display().to_string();
+    let leader = format!(
+        "boss=command:cat > /dev/null; env | grep ^GIT_ > {root}/leader; until test -e {root}/go; do sleep 0.02; done; \
+         git reset --quiet --hard; echo '{{\"tasks\":[{{\"id\":\"a\",\"subject\":\"a\"}}]}}'"
+    );
+    let script = "[[step]]\ndo = \"run\"\ncommand = \"env | grep ^GIT_ > ROOT/pane; git reset --quiet --hard; \
+         echo mended >> news.txt\"\n";
+    let more = [
+        "--provider",
+        &leader,
+        "--leader",
+        "boss",
+        "--tmux",
+        "--verify",
+        "true",
+        "--detach",
+        "--json",
+    ];
+    let begun = from_a_hook(shop.scripted_run(script, &more), &shop.folder())
+        .run()
+        .succeeds();
+    shop.until("the leader", || shop.aside().join("leader").exists());
+    let environ = format!("/proc/{}/environ", begun.json()["pid"]);
+    if let Ok(environ) = std::fs::read_to_string(environ) {
+        let of_git: Vec<&str> = environ
+            .split('\0')
+            .filter(|line| line.starts_with("GIT_"))
+            .collect();
+        std::fs::write(shop.aside().join("host"), of_git.join("\n")).unwrap();
+        has_only_ours(&shop, "host");
+    }
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    shop.gate();
+    assert_eq!(shop.of_user(), before, "the user's own tree was touched");
+    has_only_ours(&shop, "leader");
+    has_only_ours(&shop, "pane");
+}
