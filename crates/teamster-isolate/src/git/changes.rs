@@ -5,8 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use super::command::Call;
 use super::error::GitError;
 use super::names::{CommitId, head_ref, integration_branch};
+use super::tracking::INFO_ATTRIBUTES;
 use super::worktree::Worktree;
 
 /// How a file differs from what it was.
@@ -103,7 +105,7 @@ impl Worktree {
         while let (Some(&[letter, ..]), Some(path)) = (fields.next(), fields.next()) {
             found.insert(path.to_vec(), ChangeKind::of(letter));
         }
-        for (letter, path) in self.status()? {
+        for (path, letter) in self.changed()? {
             let kind = match (ChangeKind::of(letter), found.get(&path)) {
                 // It was added since, so it is still new whatever happened to it after.
                 (ChangeKind::Modified, Some(ChangeKind::Added)) => ChangeKind::Added,
@@ -111,6 +113,12 @@ impl Worktree {
                 (kind, _) => kind,
             };
             found.insert(path, kind);
+        }
+        if self.rules()?.attributes_changed(&self.repo) {
+            found.insert(
+                format!(".git/{INFO_ATTRIBUTES}").into(),
+                ChangeKind::Modified,
+            );
         }
         Ok(found
             .into_iter()
@@ -121,21 +129,26 @@ impl Worktree {
             .collect())
     }
 
-    /// What is not committed: a letter and a path for each file.
+    /// What git by itself says is not committed: a letter and a path for each file.
     pub(super) fn status(&self) -> Result<Vec<(u8, Vec<u8>)>, GitError> {
-        let bytes = self
-            .call()
-            .args(["status", "--porcelain=v1", "-z", "--no-renames"])
-            .args(["--untracked-files=all", "--ignore-submodules=none"])
-            .bytes()?;
-        Ok(bytes
-            .split(|byte| *byte == 0)
-            .filter_map(|line| match line {
-                // The second letter is the work tree's, the first the index's.
-                [index, b' ', b' ', path @ ..] => Some((*index, path.to_vec())),
-                [_, work, b' ', path @ ..] => Some((*work, path.to_vec())),
-                _ => None,
-            })
+        Ok(status(self.call())?
+            .into_iter()
+            .map(|([index, work], path)| (if work == b' ' { index } else { work }, path))
             .collect())
     }
+}
+
+/// Every file that differs: the letters of the index and of the work tree, and its path.
+pub(super) fn status(call: Call) -> Result<Vec<([u8; 2], Vec<u8>)>, GitError> {
+    let bytes = call
+        .args(["status", "--porcelain=v1", "-z", "--no-renames"])
+        .args(["--untracked-files=all", "--ignore-submodules=none"])
+        .bytes()?;
+    Ok(bytes
+        .split(|byte| *byte == 0)
+        .filter_map(|line| match line {
+            [index, work, b' ', path @ ..] => Some(([*index, *work], path.to_vec())),
+            _ => None,
+        })
+        .collect())
 }

@@ -143,6 +143,8 @@ impl Integration {
         } else {
             Some(self.worktree.salvage()?)
         };
+        // A file that git was told not to look at would not be set right.
+        self.worktree.clear_flags()?;
         // What this overwrites is in the branch's history, or in the salvaged branch.
         self.worktree
             .call()

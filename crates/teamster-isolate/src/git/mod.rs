@@ -14,6 +14,7 @@ mod commit;
 mod diff;
 mod error;
 mod files;
+mod fresh_index;
 mod integration;
 mod land;
 mod list;
@@ -24,6 +25,7 @@ mod registered;
 mod repo;
 mod salvage;
 mod setup;
+mod tracking;
 mod worktree;
 
 pub use changes::{Change, ChangeKind};

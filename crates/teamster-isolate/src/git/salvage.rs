@@ -21,7 +21,7 @@ impl Worktree {
         if let Some(staged) = self.staged_tree(&tip)? {
             tip = self.commit_tree(&staged, &tip, "what was staged")?;
         }
-        let tree = self.work_tree()?;
+        let tree = self.with_fresh_index(|fresh| fresh.take())?;
         if tree != self.tree_of(&tip)? {
             tip = self.commit_tree(&tree, &tip, "what was in the worktree")?;
         }
@@ -49,15 +49,6 @@ impl Worktree {
             }
             let tree = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
             Ok((tree != self.tree_of(head)?).then_some(tree))
-        })
-    }
-
-    fn work_tree(&self) -> Result<String, GitError> {
-        self.with_spare_index(|index| {
-            let call = || self.call().env("GIT_INDEX_FILE", index);
-            call().args(["read-tree", "HEAD"]).done()?;
-            call().args(["add", "--all"]).done()?;
-            call().arg("write-tree").text()
         })
     }
 

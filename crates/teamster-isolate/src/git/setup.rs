@@ -70,6 +70,7 @@ impl Worktree {
                 break;
             }
         }
+        self.record_rules_again()?;
         Ok(setup)
     }
 

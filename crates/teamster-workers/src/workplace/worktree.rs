@@ -83,6 +83,7 @@ impl InWorktree {
             Moved::Kept { .. } | Moved::Merged(_) => {
                 let prepared = Worktree::prepare(&self.repo, &self.team, &self.worker, &target)?;
                 make_usable(&prepared.worktree, &self.readying, &mut |_| {})?;
+                prepared.worktree.keep_rules_of(&self.tree)?;
                 self.tree = prepared.worktree;
                 self.folder = self.tree.work_folder();
                 self.base = target;

@@ -1,0 +1,233 @@
+//! What is really in a worktree, whatever its index says.
+//!
+//! Flags (`skip-worktree`, `assume-unchanged`), caches and a sparse checkout make git pass over files. So the files are
+//! compared with the commit through an index that is made fresh from it, and by the rules that held before an agent
+//! began.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use teamster_fs::{Dir, Sync, layout};
+
+use super::changes::status;
+use super::command::Call;
+use super::error::{GitError, GitProblem};
+use super::tracking::{INFO_ATTRIBUTES, TrackingRules};
+use super::worktree::Worktree;
+use crate::is_program;
+
+/// The index of a worktree, in git's own folder of it.
+const INDEX: &str = "index";
+/// What would let an index or a cache answer for a file.
+pub(super) const UNCACHED: [&str; 6] = [
+    "core.ignoreStat=false",
+    "core.untrackedCache=false",
+    "core.splitIndex=false",
+    "core.safecrlf=false",
+    "index.sparse=false",
+    "sparse.expectFilesOutsideOfPatterns=false",
+];
+/// How many names an error has.
+const NAMED: usize = 10;
+
+/// An index that was made fresh from what is checked out in a worktree.
+pub(super) struct FreshIndex<'a> {
+    worktree: &'a Worktree,
+    rules: Arc<TrackingRules>,
+    options: Vec<String>,
+    dir: Dir,
+    name: String,
+}
+
+impl Worktree {
+    /// Calls `with` with a fresh index, and removes it after.
+    pub(super) fn with_fresh_index<T>(
+        &self,
+        with: impl FnOnce(&FreshIndex<'_>) -> Result<T, GitError>,
+    ) -> Result<T, GitError> {
+        let rules = self.rules()?;
+        let mut fresh = FreshIndex {
+            options: rules.options(self)?,
+            worktree: self,
+            rules,
+            dir: self.admin_dir()?,
+            name: layout::spare_index(&self.name),
+        };
+        let result = fresh.fill().and_then(|()| with(&fresh));
+        for name in fresh.files() {
+            let _ = fresh.dir.remove(&name);
+        }
+        result
+    }
+
+    /// Every file that is not as in the commit: how git calls the change, and its path.
+    pub(super) fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
+        let mut changed: BTreeMap<Vec<u8>, u8> = self.with_fresh_index(|fresh| fresh.changed())?;
+        // What git shows by itself is told in its words, and what is only staged is in no file.
+        changed.extend(
+            self.status()?
+                .into_iter()
+                .map(|(letter, path)| (path, letter)),
+        );
+        Ok(changed)
+    }
+
+    /// Replaces an index in which somebody has set flags, so that git updates every file again.
+    pub(super) fn clear_flags(&self) -> Result<(), GitError> {
+        let listed = self.call().args(["ls-files", "-v", "-z"]).bytes()?;
+        let is_flagged = |line: &[u8]| {
+            line.first()
+                .is_some_and(|letter| letter.is_ascii_lowercase() || *letter == b'S')
+        };
+        if !listed.split(|byte| *byte == 0).any(is_flagged) {
+            return Ok(());
+        }
+        self.with_fresh_index(|fresh| {
+            // Its exit code tells whether a file differs, which is for others to say.
+            fresh
+                .call()
+                .args(["update-index", "-q", "--refresh"])
+                .run()?;
+            fresh.install()
+        })
+    }
+}
+
+impl FreshIndex<'_> {
+    fn fill(&mut self) -> Result<(), GitError> {
+        // Unlike `read-tree`, this knows which files a sparse checkout leaves out.
+        self.call()
+            .args(["reset", "--quiet", "--no-refresh", "HEAD", "--", ":/"])
+            .done()?;
+        // git decides both by looking at the file system, once, and then believes its settings.
+        let has_modes = !is_program(&self.path(""));
+        let folds_case = self.worktree.path.join(".GIT").exists();
+        self.options.push(format!("core.fileMode={has_modes}"));
+        self.options.push(format!("core.ignoreCase={folds_case}"));
+        Ok(())
+    }
+
+    fn files(&self) -> [String; 4] {
+        ["", ".lock", ".ignored", ".paths"].map(|end| format!("{}{end}", self.name))
+    }
+
+    fn path(&self, end: &str) -> PathBuf {
+        self.dir.join(&format!("{}{end}", self.name))
+    }
+
+    /// A call that uses this index.
+    pub(super) fn call(&self) -> Call {
+        let mut call = self.worktree.call().env("GIT_INDEX_FILE", self.path(""));
+        for option in UNCACHED
+            .into_iter()
+            .chain(self.options.iter().map(String::as_str))
+        {
+            call = call.args(["-c", option]);
+        }
+        call
+    }
+
+    /// The patterns of ignored files, as a file.
+    pub(super) fn ignored(&self) -> Result<PathBuf, GitError> {
+        let [_, _, name, _] = self.files();
+        self.dir.replace(&name, self.rules.ignored(), Sync::Fast)?;
+        Ok(self.dir.join(&name))
+    }
+
+    /// Files that only rules hide which were made since.
+    fn hidden(&self) -> Result<Vec<u8>, GitError> {
+        self.call()
+            .args([
+                "ls-files",
+                "--others",
+                "-z",
+                "--exclude-per-directory=.gitignore",
+            ])
+            .arg("--exclude-from")
+            .arg(self.ignored()?)
+            .bytes()
+    }
+
+    fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
+        let hidden = self.hidden()?;
+        let hidden = hidden
+            .split(|byte| *byte == 0)
+            .filter(|path| !path.is_empty());
+        let mut changed: BTreeMap<Vec<u8>, u8> = hidden.map(|path| (path.to_vec(), b'?')).collect();
+        // Nothing was taken into it, so only the second letter says something.
+        changed.extend(
+            status(self.call())?
+                .into_iter()
+                .map(|([_, work], path)| (path, work)),
+        );
+        Ok(changed)
+    }
+
+    /// Takes every file into the index; the tree of it.
+    pub(super) fn take(&self) -> Result<String, GitError> {
+        self.add(self.call().args(["add", "--all"]))?;
+        let hidden = self.hidden()?;
+        if !hidden.is_empty() {
+            let [_, _, _, name] = self.files();
+            self.dir.replace(&name, &hidden, Sync::Fast)?;
+            let from = self.dir.join(&name);
+            let add = self.call().env("GIT_LITERAL_PATHSPECS", "1");
+            self.add(
+                add.args([
+                    "add",
+                    "--force",
+                    "--pathspec-file-nul",
+                    "--pathspec-from-file",
+                ])
+                .arg(from),
+            )?;
+        }
+        self.call().arg("write-tree").text()
+    }
+
+    fn add(&self, add: Call) -> Result<(), GitError> {
+        let add = add.args(["--sparse", "--ignore-errors"]);
+        let ended = add.run()?;
+        match ended.status.code() {
+            // What could not be added is found by looking at what is left.
+            Some(0 | 1) => Ok(()),
+            _ => Err(add.failed(&ended)),
+        }
+    }
+
+    /// Refuses when a file in the worktree is not in the index after [`Self::take`].
+    pub(super) fn refuse_left(&self) -> Result<(), GitError> {
+        let mut left: BTreeSet<String> = BTreeSet::new();
+        for ([_, work], path) in status(self.call())? {
+            if work != b' ' {
+                left.insert(String::from_utf8_lossy(&path).into_owned());
+            }
+        }
+        if self.rules.attributes_changed(&self.worktree.repo) {
+            left.insert(format!(".git/{INFO_ATTRIBUTES}"));
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let count = left.len();
+        let mut names: Vec<String> = left.into_iter().take(NAMED).collect();
+        if count > NAMED {
+            names.push(format!("and {} more", count - NAMED));
+        }
+        Err(GitError::new(
+            GitProblem::NotTaken,
+            format!(
+                "git could not take everything into the commit: {}",
+                names.join(", ")
+            ),
+            format!("it is still in {}", self.worktree.path.display()),
+        ))
+    }
+
+    /// Makes it the index of the worktree.
+    pub(super) fn install(&self) -> Result<(), GitError> {
+        self.dir.rename(&self.name, &self.dir, INDEX)?;
+        Ok(())
+    }
+}
