@@ -71,3 +71,123 @@ fn worktree_with_hidden_work_is_kept_by_gc() {
     assert_eq!(text, "hidden\n", "{}", told.stdout);
     assert!(told.stdout.contains("not to look"), "{}", told.stdout);
 }
+
+/// A shop with a submodule `lib`, whose own repository lies beside it.
+fn with_submodule() -> Shop {
+    let shop = Shop::new();
+    let library = shop.aside().join("library");
+    let library = library.to_str().unwrap();
+    shop.git(&["init", "--quiet", "--initial-branch=main", library]);
+    std::fs::write(format!("{library}/readme.txt"), "a library\n").unwrap();
+    shop.git(&["-C", library, "add", "--all"]);
+    let commit = ["-C", library, "commit", "--quiet", "--message", "Begin"];
+    shop.git(&[&NAMED, commit.as_slice()].concat());
+    shop.git(
+        &[
+            &LOCAL,
+            ["submodule", "--quiet", "add", library, "lib"].as_slice(),
+        ]
+        .concat(),
+    );
+    shop.git(&["commit", "--quiet", "--message", "Use a library"]);
+    shop
+}
+
+const NAMED: [&str; 4] = ["-c", "user.name=x", "-c", "user.email=x@x"];
+const LOCAL: [&str; 2] = ["-c", "protocol.file.allow=always"];
+const CHECK_OUT: &str = "git -c protocol.file.allow=always submodule --quiet update --init";
+const COMMIT: &str =
+    "git -C lib -c user.name=x -c user.email=x@x commit --quiet --all --message More";
+
+/// The files of a worktree that was kept, by the end of their path.
+fn kept(shop: &Shop, file: &str) -> String {
+    let path = format!(".omc/worktrees/shop/worker-1.kept-1/{file}");
+    std::fs::read_to_string(shop.folder().join(path)).unwrap_or_default()
+}
+
+#[test]
+fn change_inside_a_submodule_fails_the_task_by_name_and_is_kept() {
+    for (what, command) in [
+        (
+            "a submodule that is not checked out",
+            "echo new > lib/new.txt".to_owned(),
+        ),
+        (
+            "changes inside",
+            format!(
+                "{CHECK_OUT}; echo new > lib/new.txt; echo new.txt >> $(git -C lib rev-parse --git-path info/exclude)"
+            ),
+        ),
+    ] {
+        let shop = with_submodule();
+        let before = shop.of_user();
+        let script = runs(&format!("{command}; echo mended >> news.txt"));
+        let ran = shop.scripted_run(&script, &AUTO).run().exits(14);
+        assert_eq!(shop.of_user(), before, "{what}");
+        for part in ["lib (", what, "worker-1.kept-1"] {
+            assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+        }
+        assert_eq!(kept(&shop, "lib/new.txt"), "new\n");
+        assert_eq!(kept(&shop, "news.txt"), "nothing new\nmended\n");
+    }
+}
+
+#[test]
+fn commit_of_a_submodule_that_no_remote_has_is_refused_and_kept() {
+    for command in [
+        format!("{CHECK_OUT}; echo new > lib/readme.txt; {COMMIT}"),
+        "git init --quiet own; echo new > own/readme.txt; git -C own add readme.txt; \
+         git -C own -c user.name=x -c user.email=x@x commit --quiet --message Own; \
+         git config --file .gitmodules submodule.own.path own; git config --file .gitmodules submodule.own.url ./own"
+            .to_owned(),
+    ] {
+        let shop = with_submodule();
+        let before = shop.of_user();
+        let ran = shop.scripted_run(&runs(&command), &AUTO).run().exits(14);
+        assert_eq!(shop.of_user(), before, "{command}");
+        assert!(ran.stdout.contains("nobody else can fetch"), "{}", ran.stdout);
+        let own = kept(&shop, "lib/readme.txt") + &kept(&shop, "own/readme.txt");
+        assert_eq!(own, "new\n", "{command}");
+    }
+}
+
+#[test]
+fn commit_of_a_submodule_that_its_remote_has_lands() {
+    let shop = with_submodule();
+    let script = runs(&format!(
+        "{CHECK_OUT}; echo new > lib/readme.txt; {COMMIT}; git -C lib push --quiet origin HEAD:refs/heads/next"
+    ));
+    shop.scripted_run(&script, &AUTO).run().exits(0);
+    let library = shop.aside().join("library");
+    let next = shop.git(&["-C", library.to_str().unwrap(), "rev-parse", "next"]);
+    assert_eq!(shop.git(&["rev-parse", "main:lib"]), next);
+}
+
+#[test]
+fn change_outside_a_sparse_checkout_is_in_what_lands() {
+    let cone: &[&str] = &["sparse-checkout", "set", "--cone", "src"];
+    let patterns: &[&str] = &["sparse-checkout", "set", "--no-cone", "/*", "!/docs/"];
+    for sparse in [cone, patterns] {
+        let shop = Shop::new();
+        for file in [
+            "src/a.txt",
+            "docs/guide.txt",
+            "docs/other.txt",
+            "docs/old.txt",
+        ] {
+            shop.project.write(file, "one\n");
+        }
+        shop.git(&["add", "--all"]);
+        shop.git(&["commit", "--quiet", "--message", "With folders"]);
+        shop.git(sparse);
+        assert!(!shop.folder().join("docs/guide.txt").exists());
+        let script = runs(
+            "test ! -e docs/guide.txt && mkdir -p docs && echo two > docs/guide.txt && echo two > docs/new.txt && \
+             echo two > src/a.txt && rm news.txt",
+        );
+        shop.scripted_run(&script, &AUTO).run().exits(0);
+        let changed = shop.git(&["diff", "--name-status", "main~1", "main"]);
+        let expected = "M\tdocs/guide.txt\nA\tdocs/new.txt\nD\tnews.txt\nM\tsrc/a.txt";
+        assert_eq!(changed, expected, "{sparse:?}");
+    }
+}

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use super::command::Call;
 use super::error::GitError;
 use super::names::{CommitId, head_ref, integration_branch};
-use super::tracking::INFO_ATTRIBUTES;
 use super::worktree::Worktree;
 
 /// How a file differs from what it was.
@@ -113,12 +112,6 @@ impl Worktree {
                 (kind, _) => kind,
             };
             found.insert(path, kind);
-        }
-        if self.rules()?.attributes_changed(&self.repo) {
-            found.insert(
-                format!(".git/{INFO_ATTRIBUTES}").into(),
-                ChangeKind::Modified,
-            );
         }
         Ok(found
             .into_iter()

@@ -13,6 +13,7 @@ use teamster_fs::{Dir, Sync, layout};
 use super::changes::status;
 use super::command::Call;
 use super::error::{GitError, GitProblem};
+use super::nested::NestedWork;
 use super::tracking::{INFO_ATTRIBUTES, TrackingRules};
 use super::worktree::Worktree;
 use crate::is_program;
@@ -20,7 +21,7 @@ use crate::is_program;
 /// The index of a worktree, in git's own folder of it.
 const INDEX: &str = "index";
 /// What would let an index or a cache answer for a file.
-pub(super) const UNCACHED: [&str; 6] = [
+const UNCACHED: [&str; 6] = [
     "core.ignoreStat=false",
     "core.untrackedCache=false",
     "core.splitIndex=false",
@@ -108,8 +109,21 @@ impl FreshIndex<'_> {
         Ok(())
     }
 
-    fn files(&self) -> [String; 4] {
-        ["", ".lock", ".ignored", ".paths"].map(|end| format!("{}{end}", self.name))
+    fn files(&self) -> [String; 6] {
+        ["", ".lock", ".ignored", ".paths", ".nested", ".nested.lock"]
+            .map(|end| format!("{}{end}", self.name))
+    }
+
+    /// The worktree that it describes.
+    pub(super) fn worktree(&self) -> &Worktree {
+        self.worktree
+    }
+
+    /// Another index, for a repository in the worktree; it is not there yet.
+    pub(super) fn nested_index(&self) -> Result<PathBuf, GitError> {
+        let [.., name, _] = self.files();
+        self.dir.remove(&name)?;
+        Ok(self.dir.join(&name))
     }
 
     fn path(&self, end: &str) -> PathBuf {
@@ -118,39 +132,33 @@ impl FreshIndex<'_> {
 
     /// A call that uses this index.
     pub(super) fn call(&self) -> Call {
-        let mut call = self.worktree.call().env("GIT_INDEX_FILE", self.path(""));
-        for option in UNCACHED
-            .into_iter()
-            .chain(self.options.iter().map(String::as_str))
-        {
-            call = call.args(["-c", option]);
-        }
-        call
+        let call = self.worktree.call().env("GIT_INDEX_FILE", self.path(""));
+        let settings = self.options.iter().flat_map(|option| ["-c", option]);
+        Self::uncached(call).args(settings)
+    }
+
+    /// The call with settings that let no cache answer for a file.
+    pub(super) fn uncached(call: Call) -> Call {
+        call.args(UNCACHED.iter().flat_map(|option| ["-c", option]))
     }
 
     /// The patterns of ignored files, as a file.
-    pub(super) fn ignored(&self) -> Result<PathBuf, GitError> {
-        let [_, _, name, _] = self.files();
+    fn ignored(&self) -> Result<PathBuf, GitError> {
+        let [_, _, name, ..] = self.files();
         self.dir.replace(&name, self.rules.ignored(), Sync::Fast)?;
         Ok(self.dir.join(&name))
     }
 
-    /// Files that only rules hide which were made since.
-    fn hidden(&self) -> Result<Vec<u8>, GitError> {
-        self.call()
-            .args([
-                "ls-files",
-                "--others",
-                "-z",
-                "--exclude-per-directory=.gitignore",
-            ])
-            .arg("--exclude-from")
+    /// Files that `call` lists as new by the rules that were recorded.
+    pub(super) fn hidden(&self, call: Call) -> Result<Vec<u8>, GitError> {
+        call.args(["ls-files", "--others", "-z"])
+            .args(["--exclude-per-directory=.gitignore", "--exclude-from"])
             .arg(self.ignored()?)
             .bytes()
     }
 
     fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
-        let hidden = self.hidden()?;
+        let hidden = self.hidden(self.call())?;
         let hidden = hidden
             .split(|byte| *byte == 0)
             .filter(|path| !path.is_empty());
@@ -161,15 +169,18 @@ impl FreshIndex<'_> {
                 .into_iter()
                 .map(|([_, work], path)| (path, work)),
         );
+        if self.rules.attributes_changed(&self.worktree.repo) {
+            changed.insert(format!(".git/{INFO_ATTRIBUTES}").into(), b'M');
+        }
         Ok(changed)
     }
 
     /// Takes every file into the index; the tree of it.
     pub(super) fn take(&self) -> Result<String, GitError> {
         self.add(self.call().args(["add", "--all"]))?;
-        let hidden = self.hidden()?;
+        let hidden = self.hidden(self.call())?;
         if !hidden.is_empty() {
-            let [_, _, _, name] = self.files();
+            let [_, _, _, name, ..] = self.files();
             self.dir.replace(&name, &hidden, Sync::Fast)?;
             let from = self.dir.join(&name);
             let add = self.call().env("GIT_LITERAL_PATHSPECS", "1");
@@ -202,6 +213,13 @@ impl FreshIndex<'_> {
         for ([_, work], path) in status(self.call())? {
             if work != b' ' {
                 left.insert(String::from_utf8_lossy(&path).into_owned());
+            }
+        }
+        for (path, held) in self.nested_work()? {
+            // A commit that nobody can fetch is judged with the commit that names it.
+            if held != NestedWork::Commits {
+                left.remove(&path);
+                left.insert(format!("{path} ({held})"));
             }
         }
         if self.rules.attributes_changed(&self.worktree.repo) {

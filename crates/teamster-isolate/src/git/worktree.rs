@@ -337,7 +337,8 @@ impl Worktree {
         }
         let changed = self.changed()?.len();
         if changed == 0 {
-            return Ok(None);
+            let nested = self.with_fresh_index(|fresh| fresh.nested_work())?;
+            return Ok(nested.first().map(|(path, held)| format!("{held}: {path}")));
         }
         let files = if changed == 1 { "file" } else { "files" };
         let mut why = format!("{changed} changed {files} not committed");

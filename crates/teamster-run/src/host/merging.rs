@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use teamster_isolate::git::{CommitId, Integration, Merged, Predicted};
+use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, UNFETCHABLE};
 use teamster_store::{Merge, PlannedTask};
 use teamster_types::event::NewEvent;
 use teamster_types::json::Object;
@@ -59,6 +59,11 @@ impl Host<'_> {
                     "it made a repository in the repository, of which nothing but the name would land: {}",
                     nested.join(", ")
                 );
+                return self.give_up(task.id(), &why);
+            }
+            let unfetchable = repo.unfetchable_since_fork(&head, &id)?;
+            if !unfetchable.is_empty() {
+                let why = format!("{UNFETCHABLE}: {}", unfetchable.join(", "));
                 return self.give_up(task.id(), &why);
             }
         }
