@@ -126,13 +126,27 @@ impl Worktree {
     pub(super) fn status(&self) -> Result<Vec<(u8, Vec<u8>)>, GitError> {
         Ok(status(self.call())?
             .into_iter()
-            .map(|([index, work], path)| (if work == b' ' { index } else { work }, path))
+            .map(|file| match file.work {
+                b' ' => (file.index, file.path),
+                work => (work, file.path),
+            })
             .collect())
     }
 }
 
-/// Every file that differs: the letters of the index and of the work tree, and its path.
-pub(super) fn status(call: Call) -> Result<Vec<([u8; 2], Vec<u8>)>, GitError> {
+/// How a file differs, by git's letters.
+#[derive(Debug)]
+pub(super) struct FileStatus {
+    /// Between the commit and the index.
+    pub(super) index: u8,
+    /// Between the index and the work tree.
+    pub(super) work: u8,
+    /// Where it is, from the root of the worktree.
+    pub(super) path: Vec<u8>,
+}
+
+/// Every file that differs, in the worktree and by the index of `call`.
+pub(super) fn status(call: Call) -> Result<Vec<FileStatus>, GitError> {
     let bytes = call
         .args(["status", "--porcelain=v1", "-z", "--no-renames"])
         .args(["--untracked-files=all", "--ignore-submodules=none"])
@@ -140,7 +154,11 @@ pub(super) fn status(call: Call) -> Result<Vec<([u8; 2], Vec<u8>)>, GitError> {
     Ok(bytes
         .split(|byte| *byte == 0)
         .filter_map(|line| match line {
-            [index, work, b' ', path @ ..] => Some(([*index, *work], path.to_vec())),
+            [index, work, b' ', path @ ..] => Some(FileStatus {
+                index: *index,
+                work: *work,
+                path: path.to_vec(),
+            }),
             _ => None,
         })
         .collect())

@@ -33,8 +33,8 @@ const UNCACHED: [&str; 6] = [
 const NAMED: usize = 10;
 
 /// An index that was made fresh from what is checked out in a worktree.
-pub(super) struct FreshIndex<'a> {
-    worktree: &'a Worktree,
+pub(super) struct FreshIndex {
+    worktree: Worktree,
     rules: Arc<TrackingRules>,
     options: Vec<String>,
     dir: Dir,
@@ -45,12 +45,12 @@ impl Worktree {
     /// Calls `with` with a fresh index, and removes it after.
     pub(super) fn with_fresh_index<T>(
         &self,
-        with: impl FnOnce(&FreshIndex<'_>) -> Result<T, GitError>,
+        with: impl FnOnce(&FreshIndex) -> Result<T, GitError>,
     ) -> Result<T, GitError> {
         let rules = self.rules()?;
         let mut fresh = FreshIndex {
             options: rules.options(self)?,
-            worktree: self,
+            worktree: self.clone(),
             rules,
             dir: self.admin_dir()?,
             name: layout::spare_index(&self.name),
@@ -64,7 +64,7 @@ impl Worktree {
 
     /// Every file that is not as in the commit: how git calls the change, and its path.
     pub(super) fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
-        let mut changed: BTreeMap<Vec<u8>, u8> = self.with_fresh_index(|fresh| fresh.changed())?;
+        let mut changed: BTreeMap<Vec<u8>, u8> = self.with_fresh_index(FreshIndex::changed)?;
         // What git shows by itself is told in its words, and what is only staged is in no file.
         changed.extend(
             self.status()?
@@ -95,7 +95,7 @@ impl Worktree {
     }
 }
 
-impl FreshIndex<'_> {
+impl FreshIndex {
     fn fill(&mut self) -> Result<(), GitError> {
         // Unlike `read-tree`, this knows which files a sparse checkout leaves out.
         self.call()
@@ -116,7 +116,7 @@ impl FreshIndex<'_> {
 
     /// The worktree that it describes.
     pub(super) fn worktree(&self) -> &Worktree {
-        self.worktree
+        &self.worktree
     }
 
     /// Another index, for a repository in the worktree; it is not there yet.
@@ -167,7 +167,7 @@ impl FreshIndex<'_> {
         changed.extend(
             status(self.call())?
                 .into_iter()
-                .map(|([_, work], path)| (path, work)),
+                .map(|file| (file.path, file.work)),
         );
         if self.rules.attributes_changed(&self.worktree.repo) {
             changed.insert(format!(".git/{INFO_ATTRIBUTES}").into(), b'M');
@@ -177,42 +177,31 @@ impl FreshIndex<'_> {
 
     /// Takes every file into the index; the tree of it.
     pub(super) fn take(&self) -> Result<String, GitError> {
-        self.add(self.call().args(["add", "--all"]))?;
+        add(self.call().args(["add", "--all"]))?;
         let hidden = self.hidden(self.call())?;
         if !hidden.is_empty() {
             let [_, _, _, name, ..] = self.files();
             self.dir.replace(&name, &hidden, Sync::Fast)?;
             let from = self.dir.join(&name);
-            let add = self.call().env("GIT_LITERAL_PATHSPECS", "1");
-            self.add(
-                add.args([
+            let call = self.call().env("GIT_LITERAL_PATHSPECS", "1");
+            add(call
+                .args([
                     "add",
                     "--force",
                     "--pathspec-file-nul",
                     "--pathspec-from-file",
                 ])
-                .arg(from),
-            )?;
+                .arg(from))?;
         }
         self.call().arg("write-tree").text()
-    }
-
-    fn add(&self, add: Call) -> Result<(), GitError> {
-        let add = add.args(["--sparse", "--ignore-errors"]);
-        let ended = add.run()?;
-        match ended.status.code() {
-            // What could not be added is found by looking at what is left.
-            Some(0 | 1) => Ok(()),
-            _ => Err(add.failed(&ended)),
-        }
     }
 
     /// Refuses when a file in the worktree is not in the index after [`Self::take`].
     pub(super) fn refuse_left(&self) -> Result<(), GitError> {
         let mut left: BTreeSet<String> = BTreeSet::new();
-        for ([_, work], path) in status(self.call())? {
-            if work != b' ' {
-                left.insert(String::from_utf8_lossy(&path).into_owned());
+        for file in status(self.call())? {
+            if file.work != b' ' {
+                left.insert(String::from_utf8_lossy(&file.path).into_owned());
             }
         }
         for (path, held) in self.nested_work()? {
@@ -247,5 +236,15 @@ impl FreshIndex<'_> {
     pub(super) fn install(&self) -> Result<(), GitError> {
         self.dir.rename(&self.name, &self.dir, INDEX)?;
         Ok(())
+    }
+}
+
+/// Adds what can be added; what could not be is found by looking at what is left.
+fn add(call: Call) -> Result<(), GitError> {
+    let call = call.args(["--sparse", "--ignore-errors"]);
+    let ended = call.run()?;
+    match ended.status.code() {
+        Some(0 | 1) => Ok(()),
+        _ => Err(call.failed(&ended)),
     }
 }

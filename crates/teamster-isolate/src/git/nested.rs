@@ -42,7 +42,7 @@ impl fmt::Display for NestedWork {
     }
 }
 
-impl FreshIndex<'_> {
+impl FreshIndex {
     /// Every repository in the worktree that holds something, by its path.
     pub(super) fn nested_work(&self) -> Result<Vec<(String, NestedWork)>, GitError> {
         let mut found = Vec::new();

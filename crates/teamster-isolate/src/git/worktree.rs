@@ -10,6 +10,7 @@ use teamster_types::{TeamName, WorkerName};
 use super::aside;
 use super::command::Call;
 use super::error::{GitError, GitProblem};
+use super::fresh_index::FreshIndex;
 use super::names::{CommitId, head_ref, integration_branch, pins_of, rejected_ref, team_branch};
 use super::registered;
 use super::repo::Repo;
@@ -337,7 +338,7 @@ impl Worktree {
         }
         let changed = self.changed()?.len();
         if changed == 0 {
-            let nested = self.with_fresh_index(|fresh| fresh.nested_work())?;
+            let nested = self.with_fresh_index(FreshIndex::nested_work)?;
             return Ok(nested.first().map(|(path, held)| format!("{held}: {path}")));
         }
         let files = if changed == 1 { "file" } else { "files" };
