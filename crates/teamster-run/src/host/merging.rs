@@ -7,6 +7,7 @@ use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, UNFETCHABL
 use teamster_store::{Merge, PlannedTask};
 use teamster_types::event::NewEvent;
 use teamster_types::json::Object;
+use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 use teamster_types::{TaskId, denied};
 
@@ -219,18 +220,19 @@ impl Host<'_> {
             subject = subject.chars().take(SUBJECT_LIMIT - 1).collect();
             subject.push('…');
         }
-        let list: String = files
-            .iter()
-            .take(100)
-            .fold(String::new(), |list, file| list + "- " + file + "\n");
+        let list: Vec<&str> = files.iter().take(100).map(String::as_str).collect();
         let description = format!(
             "The work of task {} does not fit what the team has merged meanwhile. Your worktree is at the merged state \
              already. Bring the changes of commit {commit} ({name}) into it (`git cherry-pick -n {commit}`, or by hand), \
-             so that what both sides wanted holds, and leave no conflict marker. Both sides changed:\n\n{list}\n\
-             The task was: {}\n\n{}",
+             so that what both sides wanted holds, and leave no conflict marker. Both sides changed:\n\n{}\n\n\
+             The task was:\n\n{}",
             task.id(),
-            task.subject(),
-            short(task.description(), 4_000),
+            quoted(&list.join("\n")),
+            quoted(&format!(
+                "{}\n\n{}",
+                task.subject(),
+                short(task.description(), 4_000)
+            )),
         );
         let mut notes = Object::new();
         notes.insert("merged".into(), json!(false));
