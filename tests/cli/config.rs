@@ -29,6 +29,7 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     worker.start_limit    58s      default  TEAMSTER_WORKER_START_LIMIT
     worker.idle_limit     10m      default  TEAMSTER_WORKER_IDLE_LIMIT
     worker.task_limit     1h       default  TEAMSTER_WORKER_TASK_LIMIT
+    run.max_tasks         200      default  TEAMSTER_RUN_MAX_TASKS
     permissions.shell     allow    default  TEAMSTER_PERMISSIONS_SHELL
     permissions.other     deny     default  TEAMSTER_PERMISSIONS_OTHER
     worktree.setup        []       default  TEAMSTER_WORKTREE_SETUP

@@ -190,3 +190,62 @@ fn text_of_others_cannot_leave_its_marks_in_a_prompt() {
     Work in the current folder, which is yours alone. Your changes are committed when you end; do not commit, push or switch branches yourself unless the task says so. End when the task is done, or say clearly why it cannot be done.
     ");
 }
+
+/// A script in which the only worker adds tasks, and every other task is quickly done.
+fn adding(command: &str) -> String {
+    format!(
+        "[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = {command:?}\n\
+         [[step]]\ntask = \"more\"\ndo = \"run\"\ncommand = \"echo x >> ROOT/done\"\n"
+    )
+}
+
+#[test]
+fn worker_cannot_add_or_retry_tasks_of_its_run() {
+    let shop = Shop::in_use();
+    let script = adding(
+        "teamster task create --subject more > ROOT/create 2>&1; echo $? >> ROOT/create; \
+         printf '[[tasks]]\\nid = \"m\"\\nsubject = \"more\"\\n' | teamster task import - > ROOT/import 2>&1; echo $? >> ROOT/import; \
+         teamster task retry 1 > ROOT/retry 2>&1; echo $? >> ROOT/retry; echo mended >> news.txt",
+    );
+    let auto = ["--verify", "true", "--approve", "auto"];
+    shop.scripted_run(&script, &auto).run().exits(0);
+    assert_eq!(shop.tasks().len(), 1);
+    for what in ["create", "import", "retry"] {
+        let said = std::fs::read_to_string(shop.aside().join(what)).unwrap();
+        assert!(said.ends_with("\n6\n"), "{what}: {said}");
+        assert!(
+            said.contains("teamster message send --to lead"),
+            "{what}: {said}"
+        );
+    }
+}
+
+#[test]
+fn tasks_beyond_the_limit_of_a_run_end_it_by_name() {
+    // A task file that is written past us, and a caller that does not say who it is.
+    let write = "for id in 2 3 4 5 6; do echo '{\"id\":\"'$id'\",\"subject\":\"more\",\"description\":\"\",\"status\":\"pending\",\"blocks\":[],\"blockedBy\":[]}' \
+         > $HOME/.claude/tasks/shop/$id.json; done";
+    let create = "unset TEAMSTER_WORKER; for id in 2 3 4 5 6; do teamster task create --subject more 2>> ROOT/refused; done; \
+         test $(grep -c run.max_tasks ROOT/refused) = 3";
+    for (command, code) in [(write, 14), (create, 0)] {
+        let shop = Shop::in_use();
+        let script = adding(&format!("{command} && echo mended >> news.txt"));
+        let auto = ["--verify", "true", "--approve", "auto"];
+        let run = shop
+            .scripted_run(&script, &auto)
+            .env("TEAMSTER_RUN_MAX_TASKS", "2");
+        let ran = run.run().exits(code);
+        if code != 0 {
+            for part in [
+                "5 tasks were added",
+                "run.max_tasks allows 2",
+                "are not followed",
+            ] {
+                assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+            }
+        }
+        let landed = shop.git(&["show", "main:news.txt"]);
+        assert_eq!(landed.contains("mended"), code == 0, "{landed}");
+        shop.is_quiet();
+    }
+}

@@ -153,6 +153,8 @@ pub struct Story {
     pub under_way: Option<String>,
     /// Conflicts that were met: the task, the files, and whether that was the last time.
     pub conflicts: Vec<(TaskId, Vec<String>, bool)>,
+    /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
+    pub added: Vec<TaskId>,
 }
 
 impl Story {
@@ -196,6 +198,10 @@ impl Story {
                     self.tip = Some(text("commit").to_owned());
                 }
             }
+            "task.created" | "task.retried" if self.begun.is_some() && event.actor != HOST => {
+                self.added.extend(event.task_id.clone());
+            }
+            "task.deleted" => self.added.retain(|id| Some(id) != event.task_id.as_ref()),
             "merge.conflict" => {
                 let files = event.data.get("files").and_then(Value::as_array);
                 let files = files.into_iter().flatten().filter_map(Value::as_str);

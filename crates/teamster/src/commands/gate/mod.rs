@@ -201,7 +201,7 @@ fn refuse_rollback_in_place(order: &Order, answered: &Answer) -> Result {
 }
 
 /// Where the run is, by its journal.
-fn read(from: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
+pub(super) fn read(from: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
     let mut told = Story::default();
     let mut seen = 0;
     loop {

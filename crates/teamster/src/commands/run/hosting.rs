@@ -142,6 +142,7 @@ fn run(
         readying: Some(&readying),
         limits: context.config.limits(),
         check_limit: CHECK_LIMIT,
+        max_tasks: settings.config.run_max_tasks.value,
         stop_deadline: STOP_DEADLINE,
         leader: &mut leader,
         desk: desk.as_mut(),
