@@ -1,5 +1,6 @@
 //! What a worker changed is in its commit, or its task fails and says what is missing.
 
+use crate::isolate::GitProject;
 use crate::run::shop::Shop;
 use crate::workers::Crew;
 
@@ -99,7 +100,7 @@ const CHECK_OUT: &str = "git -c protocol.file.allow=always submodule --quiet upd
 const COMMIT: &str =
     "git -C lib -c user.name=x -c user.email=x@x commit --quiet --all --message More";
 
-/// The files of a worktree that was kept, by the end of their path.
+/// What a file of the worktree holds that was kept first.
 fn kept(shop: &Shop, file: &str) -> String {
     let path = format!(".omc/worktrees/shop/worker-1.kept-1/{file}");
     std::fs::read_to_string(shop.folder().join(path)).unwrap_or_default()
@@ -107,27 +108,31 @@ fn kept(shop: &Shop, file: &str) -> String {
 
 #[test]
 fn change_inside_a_submodule_fails_the_task_by_name_and_is_kept() {
-    for (what, command) in [
+    let hidden = format!(
+        "{CHECK_OUT}; echo new > lib/new.txt; echo new.txt >> $(git -C lib rev-parse --git-path info/exclude)"
+    );
+    for (command, what, file) in [
         (
-            "a submodule that is not checked out",
-            "echo new > lib/new.txt".to_owned(),
+            "echo new > lib/new.txt",
+            "lib (files in the folder of a submodule that is not checked out)",
+            "lib/new.txt",
         ),
+        (hidden.as_str(), "lib (changes inside", "lib/new.txt"),
         (
-            "changes inside",
-            format!(
-                "{CHECK_OUT}; echo new > lib/new.txt; echo new.txt >> $(git -C lib rev-parse --git-path info/exclude)"
-            ),
+            "git init --quiet own; echo new > own/new.txt",
+            "own/",
+            "own/new.txt",
         ),
     ] {
         let shop = with_submodule();
         let before = shop.of_user();
         let script = runs(&format!("{command}; echo mended >> news.txt"));
         let ran = shop.scripted_run(&script, &AUTO).run().exits(14);
-        assert_eq!(shop.of_user(), before, "{what}");
-        for part in ["lib (", what, "worker-1.kept-1"] {
+        assert_eq!(shop.of_user(), before, "{command}");
+        for part in [what, "worker-1.kept-1"] {
             assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
         }
-        assert_eq!(kept(&shop, "lib/new.txt"), "new\n");
+        assert_eq!(kept(&shop, file), "new\n");
         assert_eq!(kept(&shop, "news.txt"), "nothing new\nmended\n");
     }
 }
@@ -190,4 +195,24 @@ fn change_outside_a_sparse_checkout_is_in_what_lands() {
         let expected = "M\tdocs/guide.txt\nA\tdocs/new.txt\nD\tnews.txt\nM\tsrc/a.txt";
         assert_eq!(changed, expected, "{sparse:?}");
     }
+}
+
+#[test]
+fn link_to_a_commit_that_nobody_has_is_found_before_it_is_merged() {
+    let project = GitProject::new();
+    let base = project.found().head;
+    let ghost = format!("160000,{base},ghost");
+    project.git(&["update-index", "--add", "--cacheinfo", &ghost]);
+    project.git(&[
+        "config",
+        "--file",
+        ".gitmodules",
+        "submodule.ghost.path",
+        "ghost",
+    ]);
+    project.git(&["add", ".gitmodules"]);
+    project.git(&["commit", "--quiet", "--message", "A submodule of nobody"]);
+    let head = project.found().head;
+    let found = project.repo().unfetchable_since_fork(&base, &head);
+    assert_eq!(found.unwrap(), ["ghost"]);
 }

@@ -5,7 +5,7 @@
 //! began.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use teamster_fs::{Dir, Sync, layout};
@@ -21,11 +21,10 @@ use crate::is_program;
 /// The index of a worktree, in git's own folder of it.
 const INDEX: &str = "index";
 /// What would let an index or a cache answer for a file.
-const UNCACHED: [&str; 6] = [
+const UNCACHED: [&str; 5] = [
     "core.ignoreStat=false",
     "core.untrackedCache=false",
     "core.splitIndex=false",
-    "core.safecrlf=false",
     "index.sparse=false",
     "sparse.expectFilesOutsideOfPatterns=false",
 ];
@@ -49,7 +48,7 @@ impl Worktree {
     ) -> Result<T, GitError> {
         let rules = self.rules()?;
         let mut fresh = FreshIndex {
-            options: rules.options(self)?,
+            options: rules.options(self.call())?,
             worktree: self.clone(),
             rules,
             dir: self.admin_dir()?,
@@ -103,7 +102,7 @@ impl FreshIndex {
             .done()?;
         // git decides both by looking at the file system, once, and then believes its settings.
         let has_modes = !is_program(&self.path(""));
-        let folds_case = self.worktree.path.join(".GIT").exists();
+        let folds_case = self.dir.join(&self.name.to_uppercase()).exists();
         self.options.push(format!("core.fileMode={has_modes}"));
         self.options.push(format!("core.ignoreCase={folds_case}"));
         Ok(())
@@ -133,13 +132,14 @@ impl FreshIndex {
     /// A call that uses this index.
     pub(super) fn call(&self) -> Call {
         let call = self.worktree.call().env("GIT_INDEX_FILE", self.path(""));
-        let settings = self.options.iter().flat_map(|option| ["-c", option]);
-        Self::uncached(call).args(settings)
+        with_options(call, &self.options)
     }
 
-    /// The call with settings that let no cache answer for a file.
-    pub(super) fn uncached(call: Call) -> Call {
-        call.args(UNCACHED.iter().flat_map(|option| ["-c", option]))
+    /// A call in a repository in the worktree, with an index of its own and without settings that an agent has made.
+    pub(super) fn call_in(&self, folder: &Path, index: &Path) -> Result<Call, GitError> {
+        let call = self.worktree.repo.call_in(folder);
+        let options = self.rules.options(call.clone())?;
+        Ok(with_options(call.env("GIT_INDEX_FILE", index), &options))
     }
 
     /// The patterns of ignored files, as a file.
@@ -237,6 +237,13 @@ impl FreshIndex {
         self.dir.rename(&self.name, &self.dir, INDEX)?;
         Ok(())
     }
+}
+
+/// The call with these settings, and those that let no cache answer for a file.
+fn with_options(call: Call, options: &[String]) -> Call {
+    let options = options.iter().map(String::as_str);
+    let options = UNCACHED.into_iter().chain(options);
+    call.args(options.flat_map(|option| ["-c", option]))
 }
 
 /// Adds what can be added; what could not be is found by looking at what is left.

@@ -62,14 +62,11 @@ impl FreshIndex {
     /// Whether a file in another repository is not as in its commit, whatever its index says.
     fn differs_in(&self, folder: &Path) -> Result<bool, GitError> {
         let index = self.nested_index()?;
-        let call = || {
-            let call = self.worktree().repo.call_in(folder);
-            Self::uncached(call.env("GIT_INDEX_FILE", &index))
-        };
-        call()
+        let call = self.call_in(folder, &index)?;
+        call.clone()
             .args(["reset", "--quiet", "--no-refresh", "HEAD", "--", ":/"])
             .done()?;
-        Ok(!status(call())?.is_empty() || !self.hidden(call())?.is_empty())
+        Ok(!status(call.clone())?.is_empty() || !self.hidden(call)?.is_empty())
     }
 }
 

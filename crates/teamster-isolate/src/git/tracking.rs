@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError};
 
 use teamster_fs::{Dir, Sync, UserFile};
 
+use super::command::Call;
 use super::error::GitError;
 use super::repo::Repo;
 use super::worktree::{Worktree, vanished};
@@ -29,6 +30,7 @@ const CONVERTING: [&str; 4] = [
     "core.eol",
     "core.checkroundtripencoding",
 ];
+
 /// The rules by which the files of a worktree count as changed, as they were before an agent worked there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrackingRules {
@@ -61,9 +63,9 @@ impl TrackingRules {
         })
     }
 
-    /// The options of a call of git by which these settings hold, and none that was added since.
-    pub(super) fn options(&self, worktree: &Worktree) -> Result<Vec<String>, GitError> {
-        let listed = worktree.call().args(["config", "--list", "-z"]).bytes()?;
+    /// The options of calls like `call` by which these settings hold, and none that was added since.
+    pub(super) fn options(&self, call: Call) -> Result<Vec<String>, GitError> {
+        let listed = call.args(["config", "--list", "-z"]).bytes()?;
         let added = settings(&listed)
             .into_keys()
             .filter(|name| !self.settings.contains_key(name))
