@@ -163,12 +163,12 @@ impl Repo {
         Ok(false)
     }
 
-    /// Refuses a commit of which others could not get everything.
+    /// Refuses a commit of which others could not get everything. What is not even registered as a submodule is for
+    /// the host to refuse: no second attempt makes up for that.
     pub fn refuse_unfetchable(&self, base: &CommitId, commit: &CommitId) -> Result<(), GitError> {
-        let mut names = self.nested_since_fork(base, commit)?;
-        names.extend(self.unfetchable_since_fork(base, commit)?);
-        names.sort();
-        names.dedup();
+        let unregistered = self.nested_since_fork(base, commit)?;
+        let mut names = self.unfetchable_since_fork(base, commit)?;
+        names.retain(|name| !unregistered.contains(name));
         if names.is_empty() {
             return Ok(());
         }
