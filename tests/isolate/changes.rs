@@ -217,7 +217,7 @@ fn a_submodule_stands_in_nobodys_way() {
             .unwrap()
             .is_some()
     );
-    // One that is filled in cannot be moved or removed by git; it is left alone and named.
+    // One that is filled in cannot be moved or removed by git; it is moved aside by us, and knows where it is.
     project.git_in(
         worktree.path(),
         &[
@@ -230,7 +230,11 @@ fn a_submodule_stands_in_nobodys_way() {
         ],
     );
     assert!(worktree.is_clean().unwrap());
-    let error = Worktree::prepare(&project.repo(), &team(), &worker(), &base).unwrap_err();
-    assert_eq!(error.problem, GitProblem::Refused, "{error}");
-    assert!(worktree.path().join("lib/README.md").exists());
+    let kept = Worktree::prepare(&project.repo(), &team(), &worker(), &base)
+        .unwrap()
+        .kept;
+    let library = kept[0].path.as_ref().unwrap().join("lib");
+    assert!(library.join("README.md").exists());
+    let top = project.git_in(&library, &["rev-parse", "--show-toplevel"]);
+    assert_eq!(top, library.to_str().unwrap());
 }

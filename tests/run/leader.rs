@@ -192,7 +192,7 @@ fn it_is_asked_once_more_with_its_answer_and_what_was_wrong() {
     for part in [
         first.as_str(),
         "- line 1: task \"1\" has the owner ann, who is not in the team; there are worker-1, worker-2",
-        "    {\"tasks\":[{\"id\":1,\"subject\":\"go\",\"owner\":\"ann\"}]}",
+        "> {\"tasks\":[{\"id\":1,\"subject\":\"go\",\"owner\":\"ann\"}]}",
     ] {
         assert!(second.contains(part), "{part}\nis missing in\n{second}");
     }

@@ -98,8 +98,8 @@ fn an_agent_gets_its_prompt_its_mail_and_no_foreign_secret() {
     crew.until_status(&id, "completed");
     let read = |file: &str| crew.git(&["show", &format!("refs/teamster/crew/task-1:{file}")]);
     let prompt = read("prompt.txt");
-    assert!(prompt.contains("It's \"quoted\"\nand long"), "{prompt}");
-    assert!(prompt.contains("from lead: mind the gap"), "{prompt}");
+    assert!(prompt.contains("> It's \"quoted\"\n> and long"), "{prompt}");
+    assert!(prompt.contains("from lead:\n\n> mind the gap"), "{prompt}");
     let variables = read("env.txt");
     assert!(variables.contains("TEAMSTER_TASK_SUBJECT=Read; $(touch planted) `id`"));
     assert!(variables.contains("TEAMSTER_WORKER=ann") && variables.contains("MINE=mine"));

@@ -7,6 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::spawn::{is_of_git, spawn, without_callers_git};
+
 /// What is started.
 #[derive(Debug)]
 pub struct Detached<'a> {
@@ -37,7 +39,7 @@ impl Detached<'_> {
         for name in self.unset {
             command.env_remove(name);
         }
-        crate::spawn::spawn(&mut command)
+        spawn(&mut command)
     }
 }
 
@@ -47,27 +49,33 @@ pub fn own_session() -> bool {
     rustix::process::setsid().is_ok()
 }
 
-/// Becomes another program, with this environment and no other. It only returns when that fails.
+/// Becomes another program, with this environment and no other, and without its variables of git. It only returns when
+/// that fails.
 pub fn become_program(
     program: &Path,
     args: &[OsString],
     environment: &[(OsString, OsString)],
 ) -> io::Error {
-    Command::new(program)
+    let kept = environment.iter().filter(|(name, _)| !is_of_git(name));
+    let mut command = Command::new(program);
+    command
         .args(args)
         .env_clear()
-        .envs(environment.iter().map(|(name, value)| (name, value)))
-        .exec()
+        .envs(kept.map(|(name, value)| (name, value)));
+    without_callers_git(&mut command);
+    command.exec()
 }
 
 /// Runs a program that is to start another one and end, and gives what it prints. It gets no input, and inherits
 /// nothing else of ours that whatever it leaves behind could hold open.
 pub fn start_and_leave(program: &Path, args: &[OsString]) -> io::Result<String> {
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(args)
         .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()?;
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let output = spawn(&mut command)?.wait_with_output()?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     } else {
@@ -77,11 +85,11 @@ pub fn start_and_leave(program: &Path, args: &[OsString]) -> io::Result<String> 
 
 /// Starts a program that nobody waits for; its pid.
 pub fn leave(program: &Path, args: &[OsString]) -> io::Result<u32> {
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    Ok(child.id())
+        .stderr(Stdio::null());
+    Ok(spawn(&mut command)?.id())
 }

@@ -118,6 +118,8 @@ pub struct Parts<'a> {
     pub limits: Limits,
     /// How long a check may take.
     pub check_limit: Duration,
+    /// How many tasks others than the host may add.
+    pub max_tasks: usize,
     /// How long workers may take to stop.
     pub stop_deadline: Duration,
     /// Asks an agent for a plan.

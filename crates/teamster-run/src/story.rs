@@ -159,6 +159,8 @@ pub struct Story {
     pub lost: BTreeMap<TaskId, u32>,
     /// The references of the user's when the run began, by their full names.
     pub refs: Option<Refs>,
+    /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
+    pub added: Vec<TaskId>,
 }
 
 impl Story {
@@ -211,6 +213,10 @@ impl Story {
                 let refs = event.data.get("refs").cloned();
                 self.refs = refs.and_then(|refs| serde_json::from_value(refs).ok());
             }
+            "task.created" | "task.retried" if self.begun.is_some() && event.actor != HOST => {
+                self.added.extend(event.task_id.clone());
+            }
+            "task.deleted" => self.added.retain(|id| Some(id) != event.task_id.as_ref()),
             "merge.conflict" => {
                 let files = event.data.get("files").and_then(Value::as_array);
                 let files = files.into_iter().flatten().filter_map(Value::as_str);

@@ -27,6 +27,7 @@ pub mod message;
 pub mod paths;
 pub mod process;
 pub mod progress;
+pub mod quote;
 pub mod redact;
 pub mod routing;
 pub mod session;

@@ -73,6 +73,8 @@ pub const WORKER_START_LIMIT: &str = "TEAMSTER_WORKER_START_LIMIT";
 pub const WORKER_IDLE_LIMIT: &str = "TEAMSTER_WORKER_IDLE_LIMIT";
 /// Setting `worker.task_limit`.
 pub const WORKER_TASK_LIMIT: &str = "TEAMSTER_WORKER_TASK_LIMIT";
+/// Setting `run.max_tasks`.
+pub const RUN_MAX_TASKS: &str = "TEAMSTER_RUN_MAX_TASKS";
 /// Setting `permissions.shell`.
 pub const PERMISSIONS_SHELL: &str = "TEAMSTER_PERMISSIONS_SHELL";
 /// Setting `permissions.other`.

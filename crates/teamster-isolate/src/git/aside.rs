@@ -312,17 +312,35 @@ fn move_aside(
 ) -> Result<Kept, GitError> {
     let name = free_name(repo, team, worker.as_str(), Some(dir))?;
     let path = dir.join(&name);
-    repo.call()
+    let moved = repo
+        .call()
         .args(["worktree", "move", "--"])
         .arg(&entry.path)
-        .arg(&path)
-        .done()
-        .map_err(|error| {
-            GitError::refused(
-                format!("{} holds work ({why}) and cannot be moved aside: {error}", entry.path.display()),
-                format!("move it away yourself, or bring it to a branch with `teamster worktree salvage --team {team} {worker}`"),
-            )
-        })?;
+        .arg(&path);
+    let ended = moved.run()?;
+    if !ended.status.success() {
+        // git moves none with submodules, because they would not know where they are.
+        if !String::from_utf8_lossy(&ended.stderr).contains("submodules") {
+            let error = moved.failed(&ended);
+            return Err(GitError::refused(
+                format!(
+                    "{} holds work ({why}) and cannot be moved aside: {error}",
+                    entry.path.display()
+                ),
+                format!(
+                    "move it away yourself, or bring it to a branch with `teamster worktree salvage --team {team} {worker}`"
+                ),
+            ));
+        }
+        dir.rename(worker.as_str(), dir, &name)?;
+        repo.call()
+            .args(["worktree", "repair", "--"])
+            .arg(&path)
+            .done()?;
+        Worktree::named(repo, team, &name)?
+            .ok_or_else(|| vanished(&path))?
+            .repair_submodules()?;
+    }
     let own = team_branch(team, worker.as_str());
     let branch = if entry.branch.as_ref() == Some(&own) {
         let new = team_branch(team, &name);

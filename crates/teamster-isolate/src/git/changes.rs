@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use super::command::Call;
 use super::error::GitError;
 use super::names::{CommitId, head_ref, integration_branch};
 use super::worktree::Worktree;
@@ -103,7 +104,7 @@ impl Worktree {
         while let (Some(&[letter, ..]), Some(path)) = (fields.next(), fields.next()) {
             found.insert(path.to_vec(), ChangeKind::of(letter));
         }
-        for (letter, path) in self.status()? {
+        for (path, letter) in self.changed()? {
             let kind = match (ChangeKind::of(letter), found.get(&path)) {
                 // It was added since, so it is still new whatever happened to it after.
                 (ChangeKind::Modified, Some(ChangeKind::Added)) => ChangeKind::Added,
@@ -121,21 +122,44 @@ impl Worktree {
             .collect())
     }
 
-    /// What is not committed: a letter and a path for each file.
+    /// What git by itself says is not committed: a letter and a path for each file.
     pub(super) fn status(&self) -> Result<Vec<(u8, Vec<u8>)>, GitError> {
-        let bytes = self
-            .call()
-            .args(["status", "--porcelain=v1", "-z", "--no-renames"])
-            .args(["--untracked-files=all", "--ignore-submodules=none"])
-            .bytes()?;
-        Ok(bytes
-            .split(|byte| *byte == 0)
-            .filter_map(|line| match line {
-                // The second letter is the work tree's, the first the index's.
-                [index, b' ', b' ', path @ ..] => Some((*index, path.to_vec())),
-                [_, work, b' ', path @ ..] => Some((*work, path.to_vec())),
-                _ => None,
+        Ok(status(self.call())?
+            .into_iter()
+            .map(|file| match file.work {
+                b' ' => (file.index, file.path),
+                work => (work, file.path),
             })
             .collect())
     }
+}
+
+/// How a file differs, by git's letters.
+#[derive(Debug)]
+pub(super) struct FileStatus {
+    /// Between the commit and the index.
+    pub(super) index: u8,
+    /// Between the index and the work tree.
+    pub(super) work: u8,
+    /// Where it is, from the root of the worktree.
+    pub(super) path: Vec<u8>,
+}
+
+/// Every file that differs, in the worktree and by the index of `call`.
+pub(super) fn status(call: Call) -> Result<Vec<FileStatus>, GitError> {
+    let bytes = call
+        .args(["status", "--porcelain=v1", "-z", "--no-renames"])
+        .args(["--untracked-files=all", "--ignore-submodules=none"])
+        .bytes()?;
+    Ok(bytes
+        .split(|byte| *byte == 0)
+        .filter_map(|line| match line {
+            [index, work, b' ', path @ ..] => Some(FileStatus {
+                index: *index,
+                work: *work,
+                path: path.to_vec(),
+            }),
+            _ => None,
+        })
+        .collect())
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -242,12 +242,6 @@ impl Call {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        // What the caller's environment says about git was said about another repository.
-        for (name, _) in std::env::vars_os() {
-            if name.as_bytes().starts_with(b"GIT_") {
-                command.env_remove(name);
-            }
-        }
         command.current_dir(&self.folder).arg("--no-pager");
         for setting in SETTINGS {
             command.args(["-c", setting]);

@@ -12,6 +12,16 @@ use super::worktree::Worktree;
 /// In git's own folder of a worktree, while a git writes its index.
 pub(super) const INDEX_LOCK: &str = "index.lock";
 const MOST_FORMER: u32 = 10_000;
+/// What git keeps in a worktree's own folder until a merge or a pick is committed.
+const MERGING: [&str; 7] = [
+    "MERGE_HEAD",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "SQUASH_MSG",
+    "AUTO_MERGE",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+];
 
 /// Who commits where the user has told git no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +42,8 @@ impl Default for Author {
 }
 
 impl Worktree {
-    /// Commits everything in the worktree that git does not ignore; `None` when there is nothing. Nobody may be at work
-    /// in it: a lock that a killed git left is removed.
+    /// Commits everything in the worktree that git does not ignore; `None` when there is nothing. What cannot be taken is
+    /// named, and then nothing is committed. Nobody may be at work in it: a lock that a killed git left is removed.
     pub fn commit_all(
         &self,
         message: &str,
@@ -49,32 +59,42 @@ impl Worktree {
             ));
         }
         self.remove_stale_index_lock()?;
-        self.call().args(["add", "--all"]).done()?;
-        let same = self
-            .call()
-            .args([
-                "diff-index",
-                "--cached",
-                "--quiet",
-                "--no-ext-diff",
-                "HEAD",
-                "--",
-            ])
-            .yes()?;
-        if same {
-            return Ok(None);
-        }
-        with_identity(self.call(), self, Some(fallback))?
-            .args([
-                "commit",
-                "--quiet",
-                "--no-verify",
-                "--no-gpg-sign",
-                "--cleanup=verbatim",
-            ])
-            .arg(format!("--message={message}"))
-            .done()?;
-        self.head().map(Some)
+        let head = self.head()?;
+        self.with_fresh_index(|fresh| {
+            let tree = fresh.take()?;
+            fresh.refuse_left()?;
+            if tree == self.tree_of(&head)? {
+                fresh.install()?;
+                return Ok(None);
+            }
+            let mut call = with_identity(self.call(), self, Some(fallback))?
+                .args(["commit-tree", "--no-gpg-sign"])
+                .args(["-p", head.as_str()]);
+            for other in self.merged_heads()? {
+                call = call.args(["-p", other.as_str()]);
+            }
+            let commit = call.args(["-m", message]).arg(tree).commit()?;
+            self.call()
+                .args(["update-ref", "-m", "commit: teamster", "HEAD"])
+                .args([commit.as_str(), head.as_str()])
+                .done()?;
+            fresh.install()?;
+            let admin = self.admin_dir()?;
+            for name in MERGING {
+                admin.remove(name)?;
+            }
+            Ok(Some(commit))
+        })
+    }
+
+    /// The other commits of a merge that the agent has begun and not committed.
+    fn merged_heads(&self) -> Result<Vec<CommitId>, GitError> {
+        let found = self.admin_dir()?.read("MERGE_HEAD")?;
+        let text = found.map_or_else(String::new, |(bytes, _)| {
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        let odd = |_| GitError::odd("a merge", &self.path);
+        text.lines().map(|line| line.parse().map_err(odd)).collect()
     }
 
     pub(super) fn has_conflicts(&self) -> Result<bool, GitError> {

@@ -17,6 +17,8 @@ pub enum GitProblem {
     NoCommits,
     /// Something stands in the way that is not ours to move.
     Refused,
+    /// Something in a worktree cannot be taken into a commit.
+    NotTaken,
     /// Somebody else is at it, and was all the time.
     Busy,
     /// It did not end in time, and was ended.

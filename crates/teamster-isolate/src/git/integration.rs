@@ -143,10 +143,8 @@ impl Integration {
         } else {
             Some(self.worktree.salvage()?)
         };
-        // An index of nobody's making: flags in it (skip-worktree) would make git leave files as they are.
-        if let Some(admin) = Dir::open_root(self.worktree.admin())? {
-            admin.remove("index")?;
-        }
+        // A file that git was told not to look at would not be set right.
+        self.worktree.clear_flags()?;
         // What this overwrites is in the branch's history, or in the salvaged branch.
         self.worktree
             .call()

@@ -7,6 +7,7 @@ use teamster_types::TeamName;
 
 use super::commit::with_identity;
 use super::error::GitError;
+use super::fresh_index::FreshIndex;
 use super::names::{CommitId, head_ref, salvage_branch};
 use super::repo::Repo;
 use super::worktree::{Worktree, team_folder};
@@ -21,7 +22,7 @@ impl Worktree {
         if let Some(staged) = self.staged_tree(&tip)? {
             tip = self.commit_tree(&staged, &tip, "what was staged")?;
         }
-        let tree = self.work_tree()?;
+        let tree = self.with_fresh_index(FreshIndex::take)?;
         if tree != self.tree_of(&tip)? {
             tip = self.commit_tree(&tree, &tip, "what was in the worktree")?;
         }
@@ -49,15 +50,6 @@ impl Worktree {
             }
             let tree = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
             Ok((tree != self.tree_of(head)?).then_some(tree))
-        })
-    }
-
-    fn work_tree(&self) -> Result<String, GitError> {
-        self.with_spare_index(|index| {
-            let call = || self.call().env("GIT_INDEX_FILE", index);
-            call().args(["read-tree", "HEAD"]).done()?;
-            call().args(["add", "--all"]).done()?;
-            call().arg("write-tree").text()
         })
     }
 

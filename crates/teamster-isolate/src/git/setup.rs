@@ -3,7 +3,6 @@
 //! Whether any of it may be done is for the caller to know: it may come with the project. A folder is copied, so that
 //! whoever works in the worktree can change nothing in the main tree; only where the user wants it, it is a link.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -79,17 +78,15 @@ impl Worktree {
                 break;
             }
         }
+        self.record_rules_again()?;
         Ok(setup)
     }
 
     fn run_step(&self, text: &str, deadline: Instant, withheld: &[&str]) -> Result<Step, GitError> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", text]).current_dir(self.work_folder());
-        for (name, _) in std::env::vars_os() {
-            let is_withheld = withheld.iter().any(|other| name == **other);
-            if is_withheld || name.as_bytes().starts_with(b"GIT_") {
-                command.env_remove(name);
-            }
+        for name in withheld {
+            command.env_remove(name);
         }
         let patience = deadline.saturating_duration_since(Instant::now());
         let ended = bounded::run(command, patience, OUTPUT_LIMIT).map_err(|error| {

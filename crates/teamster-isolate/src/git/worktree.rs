@@ -1,6 +1,7 @@
 //! A worker's own work tree: made, brought up to date, and removed only when nothing in it could be lost.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use teamster_fs::{Dir, FileKind, Lock, Waited, layout};
@@ -9,9 +10,11 @@ use teamster_types::{TeamName, WorkerName};
 use super::aside;
 use super::command::Call;
 use super::error::{GitError, GitProblem};
+use super::fresh_index::FreshIndex;
 use super::names::{CommitId, head_ref, integration_branch, pins_of, rejected_ref, team_branch};
 use super::registered;
 use super::repo::Repo;
+use super::tracking::TrackingRules;
 
 /// How long somebody else who works on the same worktree is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,6 +38,8 @@ pub struct Worktree {
     pub(super) path: PathBuf,
     /// git's own folder for it. Calls name it, so that nothing a worker writes into the worktree leads them elsewhere.
     admin: PathBuf,
+    /// The rules by which its files count as changed, where they are in memory.
+    pub(super) rules: Arc<Mutex<Option<Arc<TrackingRules>>>>,
 }
 
 /// A worktree that is ready, and what had to make room for it.
@@ -112,6 +117,7 @@ impl Worktree {
             .arg(branch)
             .done()?;
         let worktree = Self::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
+        worktree.record_rules()?;
         Ok(Prepared { worktree, kept })
     }
 
@@ -137,6 +143,7 @@ impl Worktree {
             name: name.to_owned(),
             path,
             admin,
+            rules: Arc::default(),
         }))
     }
 
@@ -329,18 +336,17 @@ impl Worktree {
         if let Some(what) = self.unfinished()? {
             return Ok(Some(format!("{what} is not finished in it")));
         }
-        let changed = self.status()?.len();
-        if changed > 0 {
-            let files = if changed == 1 { "file" } else { "files" };
-            return Ok(Some(format!("{changed} changed {files} not committed")));
+        let changed = self.changed()?.len();
+        if changed == 0 {
+            let nested = self.with_fresh_index(FreshIndex::nested_work)?;
+            return Ok(nested.first().map(|(path, held)| format!("{held}: {path}")));
         }
-        // Files that somebody told git not to look at may hold anything.
-        let listed = self.call().args(["ls-files", "-v", "-z"]).bytes()?;
-        let hidden = listed
-            .split(|byte| *byte == 0)
-            .any(|line| line.first().is_some_and(u8::is_ascii_lowercase));
-        Ok(hidden
-            .then(|| "git was told not to look at some files in it (assume-unchanged)".to_owned()))
+        let files = if changed == 1 { "file" } else { "files" };
+        let mut why = format!("{changed} changed {files} not committed");
+        if self.status()?.is_empty() {
+            why.push_str(", at which git was told not to look");
+        }
+        Ok(Some(why))
     }
 
     /// What is checked out, and the end of its branch, which may be another commit.

@@ -5,6 +5,7 @@ use teamster_isolate::git::{CheckTree, CommitId};
 use teamster_types::event::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::json::Object;
+use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT};
 use teamster_workers::workplace::make_usable;
 
@@ -247,8 +248,9 @@ fn fixing(checked: &Checked, fix: Value) -> NewTask {
     }
     let description = format!(
         "The team's work is merged, and `{}` fails on it ({how}); it did not fail before. Find out why and mend the \
-         cause, not the check. Run it yourself before you are done.\n\nThe last lines it printed:\n\n{last}",
+         cause, not the check. Run it yourself before you are done.\n\nThe last lines it printed:\n\n{}",
         short(&checked.command, 500),
+        quoted(&last),
     );
     let mut notes = Object::new();
     notes.insert("fix".into(), fix);

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, Repo};
+use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, Repo, UNFETCHABLE};
 use teamster_store::{Merge, PlannedTask};
 use teamster_types::event::NewEvent;
 use teamster_types::json::Object;
+use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 use teamster_types::{TaskId, denied};
 
@@ -86,6 +87,11 @@ impl Host<'_> {
                     "it made a repository in the repository, of which nothing but the name would land: {}",
                     nested.join(", ")
                 );
+                return self.give_up(task.id(), &why);
+            }
+            let unfetchable = repo.unfetchable_since_fork(&head, &id)?;
+            if !unfetchable.is_empty() {
+                let why = format!("{UNFETCHABLE}: {}", unfetchable.join(", "));
                 return self.give_up(task.id(), &why);
             }
             if files.is_empty() {
@@ -322,18 +328,19 @@ impl Host<'_> {
             subject = subject.chars().take(SUBJECT_LIMIT - 1).collect();
             subject.push('…');
         }
-        let list: String = files
-            .iter()
-            .take(100)
-            .fold(String::new(), |list, file| list + "- " + file + "\n");
+        let list: Vec<&str> = files.iter().take(100).map(String::as_str).collect();
         let description = format!(
             "The work of task {} does not fit what the team has merged meanwhile. Your worktree is at the merged state \
              already. Bring the changes of commit {commit} ({name}) into it (`git cherry-pick -n {commit}`, or by hand), \
-             so that what both sides wanted holds, and leave no conflict marker. Both sides changed:\n\n{list}\n\
-             The task was: {}\n\n{}",
+             so that what both sides wanted holds, and leave no conflict marker. Both sides changed:\n\n{}\n\n\
+             The task was:\n\n{}",
             task.id(),
-            task.subject(),
-            short(task.description(), 4_000),
+            quoted(&list.join("\n")),
+            quoted(&format!(
+                "{}\n\n{}",
+                task.subject(),
+                short(task.description(), 4_000)
+            )),
         );
         let mut notes = Object::new();
         notes.insert("merged".into(), json!(false));

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use teamster_types::TaskId;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::Heartbeat;
@@ -25,11 +26,18 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const LEAST_ROOM: u64 = 64 * 1024;
 /// How long workers may take to stop when the run cannot go on.
 const ERROR_DEADLINE: Duration = Duration::from_secs(15);
+/// How many tasks a reason names.
+const NAMED: usize = 20;
 /// So long somebody may still come back when nobody is left who could work.
 const ALONE: Duration = Duration::from_secs(5);
 
 impl Host<'_> {
     pub(super) fn work(&mut self) -> Result<Next> {
+        if let Some(why) = self.too_many_tasks() {
+            self.stop_crew("too many tasks were added")?;
+            self.finish(Outcome::Failed, "tasks_failed", exit::TASKS_FAILED, &why)?;
+            return Ok(Next::GoOn);
+        }
         let tasks = self.tasks()?;
         let still = open(&tasks);
         // What is only waiting to be merged costs nothing any more.
@@ -56,6 +64,23 @@ impl Host<'_> {
             return Ok(Next::GoOn);
         }
         Ok(Next::Wait)
+    }
+
+    /// Why the run ends that others have added more to than they may: one that adds tasks without end never would.
+    fn too_many_tasks(&self) -> Option<String> {
+        let (added, most) = (&self.story.added, self.parts.max_tasks);
+        let beyond = added.get(most..).filter(|beyond| !beyond.is_empty())?;
+        let mut names: Vec<&str> = beyond.iter().take(NAMED).map(TaskId::as_str).collect();
+        if beyond.len() > NAMED {
+            names.push("…");
+        }
+        Some(format!(
+            "{} tasks were added to the run or begun anew, and the setting run.max_tasks allows {most}: {} are not followed; \
+             delete them, or raise the setting, and go on with `teamster run --resume {}`",
+            added.len(),
+            names.join(", "),
+            self.team
+        ))
     }
 
     /// Everything that can be done is done.

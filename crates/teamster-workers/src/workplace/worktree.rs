@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use teamster_isolate::git::{
-    Author, CommitId, GitError, Moved, Repo, Worktree, integration_branch, pin_ref,
+    Author, CommitId, GitError, GitProblem, Moved, Repo, Worktree, integration_branch, pin_ref,
 };
 use teamster_types::task::Task;
 use teamster_types::{TeamName, WorkerName};
@@ -64,15 +64,20 @@ impl InWorktree {
         match self.tree.move_to(&target)? {
             Moved::Already | Moved::To(_) => self.base = target,
             // What is in the way is work that nobody kept. It is moved aside whole, and a new worktree takes its place.
-            Moved::Kept { .. } | Moved::Merged(_) => {
-                let prepared = Worktree::prepare(&self.repo, &self.team, &self.worker, &target)?;
-                make_usable(&prepared.worktree, &*self.setup, &mut |_| {})?;
-                self.tree = prepared.worktree;
-                self.folder = self.tree.work_folder();
-                self.base = target;
-            }
+            Moved::Kept { .. } | Moved::Merged(_) => drop(self.set_aside(target)?),
         }
         Ok(())
+    }
+
+    /// Puts a new worktree in the place of this one, which is moved aside if it holds work; where that is.
+    fn set_aside(&mut self, target: CommitId) -> Result<Vec<String>, GitError> {
+        let prepared = Worktree::prepare(&self.repo, &self.team, &self.worker, &target)?;
+        make_usable(&prepared.worktree, &*self.setup, &mut |_| {})?;
+        prepared.worktree.keep_rules_of(&self.tree)?;
+        self.tree = prepared.worktree;
+        self.folder = self.tree.work_folder();
+        self.base = target;
+        Ok(prepared.kept.iter().map(place_of).collect())
     }
 
     /// First the other name, then the task's own: the work is never without one.
@@ -94,8 +99,11 @@ impl InWorktree {
             .iter()
             .map(|change| change.path.to_string_lossy().into_owned())
             .collect();
-        let committed = match (self.tree.commit_all(message, &Author::default()), keep) {
+        let committed = match (self.commit_whole(message), keep) {
             (Ok(committed), _) => committed,
+            (Err(error), _) if error.problem == GitProblem::NotTaken => {
+                return self.keep_aside(error, keep, files);
+            }
             // A merge that the agent left half-way cannot be committed, but what is there can be kept.
             (Err(_), Keep::Attempt(_)) => {
                 let branch = self.tree.salvage()?;
@@ -136,6 +144,39 @@ impl InWorktree {
     }
 }
 
+impl InWorktree {
+    /// Commits everything, if others can get everything with the commit.
+    fn commit_whole(&self, message: &str) -> Result<Option<CommitId>, GitError> {
+        let committed = self.tree.commit_all(message, &Author::default())?;
+        self.repo
+            .refuse_unfetchable(&self.base, &self.tree.head()?)?;
+        Ok(committed)
+    }
+
+    /// Keeps a whole worktree, because a commit would not have everything that is in it.
+    fn keep_aside(
+        &mut self,
+        error: GitError,
+        keep: Keep,
+        files: Vec<String>,
+    ) -> Result<Kept, GitError> {
+        let base = self.base.clone();
+        let places = self.set_aside(base.clone())?.join(", ");
+        match keep {
+            Keep::Result => Err(GitError {
+                message: format!("{error}; the whole worktree is kept as {places}"),
+                ..error
+            }),
+            Keep::Attempt(_) => Ok(Kept {
+                commit: None,
+                base: Some(base.as_str().to_owned()),
+                name: Some(places),
+                files,
+            }),
+        }
+    }
+}
+
 impl Workplace for InWorktree {
     fn folder(&self) -> &Path {
         &self.folder
@@ -172,13 +213,15 @@ fn work_so_far(repo: &Repo, team: &TeamName) -> Result<Option<CommitId>, GitErro
 }
 
 fn say_kept(kept: &teamster_isolate::git::Kept) -> String {
-    let place = kept
-        .path
+    format!("{}: kept as {}", kept.why, place_of(kept))
+}
+
+fn place_of(kept: &teamster_isolate::git::Kept) -> String {
+    kept.path
         .as_ref()
         .map(|path| path.display().to_string())
         .or_else(|| kept.branch.clone())
-        .unwrap_or_default();
-    format!("{}: kept as {place}", kept.why)
+        .unwrap_or_default()
 }
 
 fn no_place(error: &GitError) -> NoPlace {

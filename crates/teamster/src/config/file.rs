@@ -23,6 +23,8 @@ pub(super) enum Raw {
     Text(String),
     /// `true` or `false`.
     Flag(bool),
+    /// A whole number that is not negative.
+    Number(usize),
     /// Texts in a row.
     List(Vec<String>),
     /// Anything else, by the name of its type.
@@ -34,6 +36,7 @@ impl fmt::Display for Raw {
         match self {
             Self::Text(text) => write!(f, "{text:?}"),
             Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Number(_) => f.write_str("integer"),
             Self::List(list) => write!(f, "{list:?}"),
             Self::Other(kind) => f.write_str(kind),
         }
@@ -193,6 +196,10 @@ fn raw(value: &DeValue<'_>) -> Raw {
     match value {
         DeValue::String(text) => Raw::Text(text.to_string()),
         DeValue::Boolean(flag) => Raw::Flag(*flag),
+        DeValue::Integer(number) => {
+            let parsed = usize::from_str_radix(number.as_str(), number.radix());
+            parsed.map_or(Raw::Other(value.type_str()), Raw::Number)
+        }
         DeValue::Array(list) => {
             let texts = list.iter().map(|item| match item.get_ref() {
                 DeValue::String(text) => Some(text.to_string()),

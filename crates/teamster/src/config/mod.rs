@@ -30,7 +30,7 @@ use layers::Layers;
 pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, seen_from};
 use teamster_studio::server::Endpoint;
-use value::{endpoint, flag, list, reservations, rule, say, span, way};
+use value::{count, endpoint, flag, list, reservations, rule, say, span, way};
 
 /// A setting's name in files and the variable that overrides it.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,10 @@ const WORKER_TASK: Key = Key {
     name: "worker.task_limit",
     variable: env_vars::WORKER_TASK_LIMIT,
 };
+const RUN_MAX_TASKS: Key = Key {
+    name: "run.max_tasks",
+    variable: env_vars::RUN_MAX_TASKS,
+};
 const PERMISSIONS_SHELL: Key = Key {
     name: "permissions.shell",
     variable: env_vars::PERMISSIONS_SHELL,
@@ -112,7 +116,7 @@ const STUDIO_OTLP_EVERY: Key = Key {
     name: "studio.otlp_every",
     variable: env_vars::STUDIO_OTLP_EVERY,
 };
-const KEYS: [Key; 18] = [
+const KEYS: [Key; 19] = [
     CLAIM_LEASE,
     RESERVATIONS,
     NOTIFY,
@@ -123,6 +127,7 @@ const KEYS: [Key; 18] = [
     WORKER_START,
     WORKER_IDLE,
     WORKER_TASK,
+    RUN_MAX_TASKS,
     PERMISSIONS_SHELL,
     PERMISSIONS_OTHER,
     WORKTREE_SETUP,
@@ -135,6 +140,8 @@ const KEYS: [Key; 18] = [
 
 /// `npm ci` and the like take minutes.
 const SETUP_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// More than this nobody adds to a run by hand.
+const MAX_TASKS: usize = 200;
 const OTLP_EVERY: Duration = Duration::from_secs(15);
 
 /// Where a value came from.
@@ -223,6 +230,8 @@ pub struct Config {
     pub worker_idle: Setting<Duration>,
     /// How long a task may take in all.
     pub worker_task: Setting<Duration>,
+    /// How many tasks may be added to a run, besides those of its plan and those that it makes itself.
+    pub run_max_tasks: Setting<usize>,
     /// What happens when an agent wants to run a command,
     pub permissions_shell: Setting<Rule>,
     /// and when it wants something that is neither a command nor a file of its worktree.
@@ -276,6 +285,7 @@ impl Config {
             worker_start: layers.find(WORKER_START, limits.start, span),
             worker_idle: layers.find(WORKER_IDLE, limits.idle, span),
             worker_task: layers.find(WORKER_TASK, limits.task, span),
+            run_max_tasks: layers.find(RUN_MAX_TASKS, MAX_TASKS, count),
             permissions_shell: layers.find(PERMISSIONS_SHELL, permissions.shell, rule),
             permissions_other: layers.find(PERMISSIONS_OTHER, permissions.other, rule),
             worktree_setup: layers.find(WORKTREE_SETUP, Vec::new(), list),
@@ -369,6 +379,7 @@ impl Config {
             row(WORKER_START, &self.worker_start, span),
             row(WORKER_IDLE, &self.worker_idle, span),
             row(WORKER_TASK, &self.worker_task, span),
+            row(RUN_MAX_TASKS, &self.run_max_tasks, |value| json!(value)),
             row(PERMISSIONS_SHELL, &self.permissions_shell, rule),
             row(PERMISSIONS_OTHER, &self.permissions_other, rule),
             row(WORKTREE_SETUP, &self.worktree_setup, list),

@@ -54,6 +54,15 @@ pub(super) fn flag(raw: &Raw) -> Result<bool, &'static str> {
     }
 }
 
+pub(super) fn count(raw: &Raw) -> Result<usize, &'static str> {
+    let parsed = match raw {
+        Raw::Number(number) => Some(*number),
+        Raw::Text(text) => text.parse().ok(),
+        _ => None,
+    };
+    parsed.ok_or("a whole number such as 200")
+}
+
 /// A span in the form that is read back: the largest unit that divides it.
 pub(super) fn say(span: Duration) -> String {
     let millis = span.as_millis();

@@ -233,7 +233,7 @@ pub fn goes_on(context: &Context, team: &TeamName) -> Result<bool> {
 }
 
 /// Where the run is, by its journal.
-fn read(from: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
+pub(super) fn read(from: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
     let mut told = Story::default();
     let mut seen = 0;
     loop {

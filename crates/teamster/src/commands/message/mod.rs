@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use teamster_store::{Outgoing, Read, Recipient};
 use teamster_types::json::Object;
 use teamster_types::message::Message as Letter;
+use teamster_types::quote::ends_line;
 use teamster_types::{TeamName, WorkerName};
 
 use crate::context::Context;
@@ -97,7 +98,7 @@ fn heading(message: &Letter) -> String {
 
 fn indented(text: &str) -> String {
     let mut shifted = String::new();
-    for line in text.lines() {
+    for line in text.trim_end_matches(ends_line).split(ends_line) {
         let _ = writeln!(shifted, "  {line}");
     }
     shifted

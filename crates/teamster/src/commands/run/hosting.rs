@@ -156,6 +156,7 @@ fn run(
         trust: &trust,
         limits: context.config.limits(),
         check_limit: CHECK_LIMIT,
+        max_tasks: context.config.run_max_tasks.value,
         stop_deadline: STOP_DEADLINE,
         leader: &mut leader,
         desk: desk.as_mut(),

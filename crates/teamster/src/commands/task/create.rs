@@ -6,7 +6,7 @@ use teamster_types::WorkerName;
 use teamster_types::task::NewTask;
 use teamster_view::tasks::judged;
 
-use super::ids;
+use super::{ids, may_add};
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
@@ -60,6 +60,7 @@ impl Create {
             label: None,
         };
         let team = context.team(self.team.team.as_deref())?;
+        may_add(context, &team, 1)?;
         let store = context.store()?;
         let task = store.create_task(&team, context.identity.actor(), &new)?;
         let view = judged(store, &team, task);

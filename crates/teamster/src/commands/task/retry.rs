@@ -3,7 +3,7 @@
 use clap::Args;
 use teamster_types::TaskId;
 
-use super::answer_task;
+use super::{answer_task, may_add};
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
@@ -24,6 +24,7 @@ impl Retry {
     pub fn run(self, context: &Context) -> Result {
         let id: TaskId = self.id.parse()?;
         let team = context.team(self.team.team.as_deref())?;
+        may_add(context, &team, 1)?;
         let store = context.store()?;
         let task = store.retry(&team, context.identity.actor(), &id)?;
         answer_task(context, &team, task, "reset")

@@ -53,7 +53,10 @@ impl From<GitError> for CommandError {
             GitProblem::NotRepository => ErrorKind::NotFound,
             GitProblem::Bare | GitProblem::NoCommits | GitProblem::Refused => ErrorKind::Refused,
             GitProblem::Busy => ErrorKind::Conflict,
-            GitProblem::NoProgram | GitProblem::TimedOut | GitProblem::Failed => ErrorKind::Failed,
+            GitProblem::NoProgram
+            | GitProblem::NotTaken
+            | GitProblem::TimedOut
+            | GitProblem::Failed => ErrorKind::Failed,
         };
         Self::new(kind, error.message).hint(error.hint)
     }

@@ -1,0 +1,257 @@
+//! What is really in a worktree, whatever its index says.
+//!
+//! Flags (`skip-worktree`, `assume-unchanged`), caches and a sparse checkout make git pass over files. So the files are
+//! compared with the commit through an index that is made fresh from it, and by the rules that held before an agent
+//! began.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use teamster_fs::{Dir, Sync, layout};
+
+use super::changes::status;
+use super::command::Call;
+use super::error::{GitError, GitProblem};
+use super::nested::NestedWork;
+use super::tracking::{INFO_ATTRIBUTES, TrackingRules};
+use super::worktree::Worktree;
+use crate::is_program;
+
+/// The index of a worktree, in git's own folder of it.
+const INDEX: &str = "index";
+/// What would let an index or a cache answer for a file.
+const UNCACHED: [&str; 5] = [
+    "core.ignoreStat=false",
+    "core.untrackedCache=false",
+    "core.splitIndex=false",
+    "index.sparse=false",
+    "sparse.expectFilesOutsideOfPatterns=false",
+];
+/// How many names an error has.
+const NAMED: usize = 10;
+
+/// An index that was made fresh from what is checked out in a worktree.
+pub(super) struct FreshIndex {
+    worktree: Worktree,
+    rules: Arc<TrackingRules>,
+    options: Vec<String>,
+    dir: Dir,
+    name: String,
+}
+
+impl Worktree {
+    /// Calls `with` with a fresh index, and removes it after.
+    pub(super) fn with_fresh_index<T>(
+        &self,
+        with: impl FnOnce(&FreshIndex) -> Result<T, GitError>,
+    ) -> Result<T, GitError> {
+        let rules = self.rules()?;
+        let mut fresh = FreshIndex {
+            options: rules.options(self.call())?,
+            worktree: self.clone(),
+            rules,
+            dir: self.admin_dir()?,
+            name: layout::spare_index(&self.name),
+        };
+        let result = fresh.fill().and_then(|()| with(&fresh));
+        for name in fresh.files() {
+            let _ = fresh.dir.remove(&name);
+        }
+        result
+    }
+
+    /// Every file that is not as in the commit: how git calls the change, and its path.
+    pub(super) fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
+        let mut changed: BTreeMap<Vec<u8>, u8> = self.with_fresh_index(FreshIndex::changed)?;
+        // What git shows by itself is told in its words, and what is only staged is in no file.
+        changed.extend(
+            self.status()?
+                .into_iter()
+                .map(|(letter, path)| (path, letter)),
+        );
+        Ok(changed)
+    }
+
+    /// Replaces an index in which somebody has set flags, so that git updates every file again.
+    pub(super) fn clear_flags(&self) -> Result<(), GitError> {
+        let listed = self.call().args(["ls-files", "-v", "-z"]).bytes()?;
+        let is_flagged = |line: &[u8]| {
+            line.first()
+                .is_some_and(|letter| letter.is_ascii_lowercase() || *letter == b'S')
+        };
+        if !listed.split(|byte| *byte == 0).any(is_flagged) {
+            return Ok(());
+        }
+        self.with_fresh_index(|fresh| {
+            // Its exit code tells whether a file differs, which is for others to say.
+            fresh
+                .call()
+                .args(["update-index", "-q", "--refresh"])
+                .run()?;
+            fresh.install()
+        })
+    }
+}
+
+impl FreshIndex {
+    fn fill(&mut self) -> Result<(), GitError> {
+        // Unlike `read-tree`, this knows which files a sparse checkout leaves out.
+        self.call()
+            .args(["reset", "--quiet", "--no-refresh", "HEAD", "--", ":/"])
+            .done()?;
+        // git decides both by looking at the file system, once, and then believes its settings.
+        let has_modes = !is_program(&self.path(""));
+        let folds_case = self.dir.join(&self.name.to_uppercase()).exists();
+        self.options.push(format!("core.fileMode={has_modes}"));
+        self.options.push(format!("core.ignoreCase={folds_case}"));
+        Ok(())
+    }
+
+    fn files(&self) -> [String; 6] {
+        ["", ".lock", ".ignored", ".paths", ".nested", ".nested.lock"]
+            .map(|end| format!("{}{end}", self.name))
+    }
+
+    /// The worktree that it describes.
+    pub(super) fn worktree(&self) -> &Worktree {
+        &self.worktree
+    }
+
+    /// Another index, for a repository in the worktree; it is not there yet.
+    pub(super) fn nested_index(&self) -> Result<PathBuf, GitError> {
+        let [.., name, _] = self.files();
+        self.dir.remove(&name)?;
+        Ok(self.dir.join(&name))
+    }
+
+    fn path(&self, end: &str) -> PathBuf {
+        self.dir.join(&format!("{}{end}", self.name))
+    }
+
+    /// A call that uses this index.
+    pub(super) fn call(&self) -> Call {
+        let call = self.worktree.call().env("GIT_INDEX_FILE", self.path(""));
+        with_options(call, &self.options)
+    }
+
+    /// A call in a repository in the worktree, with an index of its own and without settings that an agent has made.
+    pub(super) fn call_in(&self, folder: &Path, index: &Path) -> Result<Call, GitError> {
+        let call = self.worktree.repo.call_in(folder);
+        let options = self.rules.options(call.clone())?;
+        Ok(with_options(call.env("GIT_INDEX_FILE", index), &options))
+    }
+
+    /// The patterns of ignored files, as a file.
+    fn ignored(&self) -> Result<PathBuf, GitError> {
+        let [_, _, name, ..] = self.files();
+        self.dir.replace(&name, self.rules.ignored(), Sync::Fast)?;
+        Ok(self.dir.join(&name))
+    }
+
+    /// Files that `call` lists as new by the rules that were recorded.
+    pub(super) fn hidden(&self, call: Call) -> Result<Vec<u8>, GitError> {
+        call.args(["ls-files", "--others", "-z"])
+            .args(["--exclude-per-directory=.gitignore", "--exclude-from"])
+            .arg(self.ignored()?)
+            .bytes()
+    }
+
+    fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
+        let hidden = self.hidden(self.call())?;
+        let hidden = hidden
+            .split(|byte| *byte == 0)
+            .filter(|path| !path.is_empty());
+        let mut changed: BTreeMap<Vec<u8>, u8> = hidden.map(|path| (path.to_vec(), b'?')).collect();
+        // Nothing was taken into it, so only the second letter says something.
+        changed.extend(
+            status(self.call())?
+                .into_iter()
+                .map(|file| (file.path, file.work)),
+        );
+        if self.rules.attributes_changed(&self.worktree.repo) {
+            changed.insert(format!(".git/{INFO_ATTRIBUTES}").into(), b'M');
+        }
+        Ok(changed)
+    }
+
+    /// Takes every file into the index; the tree of it.
+    pub(super) fn take(&self) -> Result<String, GitError> {
+        add(self.call().args(["add", "--all"]))?;
+        let hidden = self.hidden(self.call())?;
+        if !hidden.is_empty() {
+            let [_, _, _, name, ..] = self.files();
+            self.dir.replace(&name, &hidden, Sync::Fast)?;
+            let from = self.dir.join(&name);
+            let call = self.call().env("GIT_LITERAL_PATHSPECS", "1");
+            add(call
+                .args([
+                    "add",
+                    "--force",
+                    "--pathspec-file-nul",
+                    "--pathspec-from-file",
+                ])
+                .arg(from))?;
+        }
+        self.call().arg("write-tree").text()
+    }
+
+    /// Refuses when a file in the worktree is not in the index after [`Self::take`].
+    pub(super) fn refuse_left(&self) -> Result<(), GitError> {
+        let mut left: BTreeSet<String> = BTreeSet::new();
+        for file in status(self.call())? {
+            if file.work != b' ' {
+                left.insert(String::from_utf8_lossy(&file.path).into_owned());
+            }
+        }
+        for (path, held) in self.nested_work()? {
+            // A commit that nobody can fetch is judged with the commit that names it.
+            if held != NestedWork::Commits {
+                left.remove(&path);
+                left.insert(format!("{path} ({held})"));
+            }
+        }
+        if self.rules.attributes_changed(&self.worktree.repo) {
+            left.insert(format!(".git/{INFO_ATTRIBUTES}"));
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let count = left.len();
+        let mut names: Vec<String> = left.into_iter().take(NAMED).collect();
+        if count > NAMED {
+            names.push(format!("and {} more", count - NAMED));
+        }
+        Err(GitError::new(
+            GitProblem::NotTaken,
+            format!(
+                "git could not take everything into the commit: {}",
+                names.join(", ")
+            ),
+            format!("it is still in {}", self.worktree.path.display()),
+        ))
+    }
+
+    /// Makes it the index of the worktree.
+    pub(super) fn install(&self) -> Result<(), GitError> {
+        self.dir.rename(&self.name, &self.dir, INDEX)?;
+        Ok(())
+    }
+}
+
+/// The call with these settings, and those that let no cache answer for a file.
+fn with_options(call: Call, options: &[String]) -> Call {
+    let options = options.iter().map(String::as_str);
+    let options = UNCACHED.into_iter().chain(options);
+    call.args(options.flat_map(|option| ["-c", option]))
+}
+
+/// Adds what can be added; what could not be is found by looking at what is left.
+fn add(call: Call) -> Result<(), GitError> {
+    let call = call.args(["--sparse", "--ignore-errors"]);
+    let ended = call.run()?;
+    match ended.status.code() {
+        Some(0 | 1) => Ok(()),
+        _ => Err(call.failed(&ended)),
+    }
+}
