@@ -6,6 +6,7 @@ mod gate_input;
 mod housekeeping;
 mod isolation;
 mod landing;
+mod large_files;
 mod merge_train;
 mod repositories;
 mod trust;

@@ -4,11 +4,14 @@
 //! disk is what a killed process leaves. A write that is hit may leave a part of its bytes.
 //!
 //! A whole process can be made to die as well, by SIGKILL and of its own hand: as soon as a journal has got so far.
+//! And its clock can be moved while it runs.
 
 #[cfg(debug_assertions)]
 mod armed {
     use std::cell::Cell;
     use std::io;
+    use std::path::PathBuf;
+    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static LAST_EVENT: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -26,6 +29,21 @@ mod armed {
                 rustix::process::Signal::KILL,
             );
         }
+    }
+
+    static CLOCK_OFFSET: OnceLock<PathBuf> = OnceLock::new();
+
+    /// Moves this process's wall clock by the number of milliseconds in a file, which is read at every look at the clock.
+    pub fn move_clock_by(file: PathBuf) {
+        let _ = CLOCK_OFFSET.set(file);
+    }
+
+    /// Returns by how many milliseconds the wall clock is moved; 0 when the file is missing or holds no number.
+    pub fn clock_offset() -> i64 {
+        let text = CLOCK_OFFSET
+            .get()
+            .and_then(|file| std::fs::read_to_string(file).ok());
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
     thread_local! {
@@ -68,7 +86,7 @@ mod armed {
 }
 
 #[cfg(debug_assertions)]
-pub use armed::{die_after, die_at_event, reached_event, revive};
+pub use armed::{clock_offset, die_after, die_at_event, move_clock_by, reached_event, revive};
 #[cfg(debug_assertions)]
 pub(crate) use armed::{step, torn, torn_in_place};
 
@@ -98,3 +116,10 @@ pub(crate) fn torn_in_place(_offset: u64, _length: usize) -> Option<usize> {
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn reached_event(_seq: u64) {}
+
+/// Returns by how many milliseconds the wall clock is moved, which only tests do.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub const fn clock_offset() -> i64 {
+    0
+}

@@ -43,6 +43,10 @@ pub const RUN_FOLDER: &str = "XDG_RUNTIME_DIR";
 #[cfg(debug_assertions)]
 pub const DIE_AT_EVENT: &str = "TEAMSTER_TEST_DIE_AT_EVENT";
 
+/// Builds for tests only: a file with the number of milliseconds by which the wall clock is moved.
+#[cfg(debug_assertions)]
+pub const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
+
 /// Setting `claim.lease`.
 pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
 /// Setting `store.durable`.
