@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::kit::{Call, now};
+use crate::kit::{Call, TestProject, now};
 use crate::run::shop::Shop;
-use crate::workers::kill_9;
+use crate::workers::{Crew, asking, kill_9};
 
 /// A build for tests moves its wall clock by the milliseconds in this file.
 const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
@@ -207,4 +207,87 @@ fn worker_that_dies_after_the_clock_went_back_is_replaced_and_its_task_is_done()
         !moved.shop.events_of("worker.restarted").is_empty()
     });
     moved.end(host, 4);
+}
+
+#[test]
+fn answer_that_was_given_after_the_clock_went_back_reaches_the_agent() {
+    let crew = Crew::new();
+    let offset = crew.project.home().join("clock-offset");
+    let (folder, request) = asking::client(&crew);
+    let id = crew.task("say hello");
+    let variables = [
+        ("TEAMSTER_PERMISSIONS_SHELL", "ask"),
+        (CLOCK_OFFSET, offset.to_str().unwrap()),
+    ];
+    asking::start(&crew, &folder, &variables);
+    crew.until("a request", || {
+        let events = crew.events("agent.event");
+        events.iter().any(|event| event["data"]["what"] == "asked")
+    });
+    std::fs::write(&offset, (-HOUR).to_string()).unwrap();
+    let answer = ["worker", "answer", "ann", &request, "allow"];
+    let answer = crew.project.call(answer).env(CLOCK_OFFSET, &offset);
+    answer.run().succeeds();
+    crew.until_status(&id, "completed");
+}
+
+/// Starts a worker, kills its bridge, lets the kernel give the pid to a stranger, and looks at everything that ends or
+/// replaces workers. It runs in a pid namespace of its own, where the next pid can be chosen.
+const REUSED_PID: &str = r#"set -e
+git init -q . && git -c user.name=t -c user.email=t@t commit -q --allow-empty -m Begin
+teamster team create crew > /dev/null
+teamster task create --subject work > /dev/null
+teamster worker start --name w1 --provider 'command:echo $$ > "$HOME"/agent; exec sleep 600' > /dev/null
+until test -s "$HOME"/agent; do sleep 0.02; done
+pid=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' .omc/state/team-bridge/crew/w1.heartbeat.json)
+kill -9 $pid $(cat "$HOME"/agent)
+stranger=0
+until test $stranger = $pid; do
+  test $stranger = 0 || kill $stranger
+  sleep 0.02
+  echo $((pid - 1)) > /proc/sys/kernel/ns_last_pid
+  sleep 300 & stranger=$!
+done
+echo 600000 > "$TEAMSTER_TEST_CLOCK_OFFSET"
+teamster worker list --json | grep -o '"verdict":"[a-z]*"'
+teamster worker start --name w2 --provider 'command:true' > /dev/null
+until teamster task list --json | grep -q '"status":"completed"'; do sleep 0.02; done
+teamster zombies reap --kill --json | grep -o '"killed":[0-9]*'
+teamster worker stop w1 > /dev/null 2>&1 || true
+teamster shutdown --team crew --force > /dev/null
+kill -0 $stranger && echo the stranger lives
+teamster zombies reap --kill --json > /dev/null
+kill $stranger && echo and lived to the end
+"#;
+
+#[test]
+fn pid_that_the_kernel_gave_to_a_stranger_is_neither_alive_nor_killed() {
+    let project = TestProject::new();
+    std::fs::remove_dir(project.folder().join(".git")).unwrap();
+    std::fs::write(project.home().join("reuse.sh"), REUSED_PID).unwrap();
+    let inside = "unshare --user --map-root-user --pid --fork --mount-proc --kill-child";
+    let may = format!("{inside} sh -c 'echo 500 > /proc/sys/kernel/ns_last_pid'");
+    if project.shell(&may).run().code != Some(0) {
+        println!(
+            "SKIPPED: this machine lets us choose no pid; see zombies::kill for the same with a changed record"
+        );
+        return;
+    }
+    let ran = project
+        .shell(&format!("{inside} sh \"$HOME\"/reuse.sh"))
+        .env(CLOCK_OFFSET, project.home().join("clock-offset"))
+        .run()
+        .exits(0);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "\"verdict\":\"dead\"",
+            "\"killed\":0",
+            "the stranger lives",
+            "and lived to the end"
+        ],
+        "{}",
+        ran.stderr
+    );
 }

@@ -7,6 +7,7 @@ mod housekeeping;
 mod isolation;
 mod landing;
 mod large_files;
+mod long_inboxes;
 mod merge_train;
 mod repositories;
 mod trust;
