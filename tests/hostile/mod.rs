@@ -11,4 +11,5 @@ mod long_inboxes;
 mod merge_train;
 mod repositories;
 mod trust;
+mod versions;
 mod worker_results;
