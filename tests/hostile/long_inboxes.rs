@@ -9,6 +9,7 @@ use crate::kit::now;
 use crate::workers::{Crew, asking};
 
 const MANY: usize = 10_000;
+const TASKS: usize = 4;
 /// A worker gives its agent this many at once, at most.
 const PAGE: usize = 500;
 /// The longest prompt that a worker gives its agent, in characters.
@@ -62,7 +63,6 @@ fn messages_that_fill_several_prompts_reach_a_worker_once_and_in_order() {
     let crew = Crew::new();
     crew.project.run(["team", "join", "crew", "ann"]).exits(0);
     flood(&crew, "ann", MANY);
-    const TASKS: usize = 4;
     for _ in 0..TASKS {
         crew.task("read");
     }

@@ -55,7 +55,7 @@ fn files_of_a_newer_version_keep_what_this_one_does_not_know() {
         .exits(0);
     let token = project.claim("worker-1", "1");
     change(&task, |task| {
-        task["metadata"]["teamster"]["claim"][KEY] = json!("claim")
+        task["metadata"]["teamster"]["claim"][KEY] = json!("claim");
     });
     project
         .run(["task", "renew", "1", "--token", &token])
@@ -131,7 +131,7 @@ fn registry_with_a_newer_schema_is_refused_and_left_as_it_is() {
 fn contents(project: &TestProject) -> Vec<(String, Vec<u8>)> {
     let files = project.files().into_iter();
     files
-        .filter(|file| file.ends_with(".json") || file.ends_with(".jsonl"))
+        .filter(|file| file.contains(".json") && !file.contains(".lock"))
         .map(|file| (file.clone(), std::fs::read(&file).unwrap()))
         .collect()
 }

@@ -135,6 +135,8 @@ pub(super) const FINDINGS: [Finding; 22] = [
             "hostile::repositories::",
             "hostile::large_files::",
             "hostile::clocks_and_versions::",
+            "hostile::versions::",
+            "hostile::long_inboxes::",
         ],
     ),
 ];
