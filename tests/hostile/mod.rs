@@ -10,6 +10,7 @@ mod large_files;
 mod long_inboxes;
 mod merge_train;
 mod repositories;
+mod security_document;
 mod trust;
 mod versions;
 mod worker_results;

@@ -1,1 +1,126 @@
 //! Unusual repositories and unusual settings of git.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::run::shop::Shop;
+
+/// A kind of repository, and how one is made at `K` from the ordinary one at `SRC`.
+const KINDS: [(&str, &str); 10] = [
+    (
+        "sha256",
+        "git init -q -b main --object-format=sha256 K && cp SRC/*.* K && git -C K add -A && git -C K commit -qm Begin",
+    ),
+    (
+        "reftable",
+        "git init -q -b main --ref-format=reftable K && cp SRC/*.* K && git -C K add -A && git -C K commit -qm Begin",
+    ),
+    ("shallow", "git clone -q --depth 1 file://SRC K"),
+    (
+        "partial clone",
+        "git -C SRC config uploadpack.allowFilter true && git clone -q --filter=blob:none file://SRC K",
+    ),
+    ("linked worktree", "git -C SRC worktree add -q K -b side"),
+    (
+        "submodule",
+        "git init -q above && git -C above -c protocol.file.allow=always submodule --quiet add SRC sub && ln -s above/sub K",
+    ),
+    (
+        "core.worktree",
+        "git clone -q SRC K && git -C K config core.worktree \"$PWD/K\"",
+    ),
+    ("alternates", "git clone -q --shared SRC K"),
+    (
+        "separate git dir",
+        "git clone -q --separate-git-dir elsewhere.git SRC K",
+    ),
+    (
+        "bare with a worktree",
+        "git clone -q --bare SRC bare.git && git -C bare.git worktree add -q ../K main",
+    ),
+];
+
+const SCRIPT: &str = r#"
+[[step]]
+do = "run"
+command = "echo mended > news.txt; echo new > 'a new file.txt'"
+"#;
+
+/// Runs a shell line in the folder beside the project.
+fn shell(shop: &Shop, line: &str) -> String {
+    let aside = shop.aside();
+    let line = line.replace("SRC", shop.folder().to_str().unwrap());
+    let output = Command::new("/bin/sh")
+        .args(["-ec", &line])
+        .current_dir(&aside)
+        .env("HOME", &aside)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A shop whose user has a name in every repository.
+fn shop() -> Shop {
+    let shop = Shop::new();
+    shop.git(&["config", "--global", "user.name", "Test"]);
+    shop.git(&["config", "--global", "user.email", "test@localhost"]);
+    shop
+}
+
+/// A whole run in a repository of this kind lands, and leaves nothing behind.
+fn run_lands(kind: &str, make: &str) {
+    let shop = shop();
+    shell(&shop, make);
+    let folder: PathBuf = shop.aside().join("K").canonicalize().unwrap();
+    let before = shell(&shop, "git -C K rev-parse HEAD");
+    let script = shop.script(SCRIPT);
+    let args = [
+        "run",
+        "1:w",
+        "mend it",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+        "--approve",
+        "auto",
+        "--verify",
+        "grep -qx mended news.txt",
+    ];
+    let ran = shop.call(&args).folder(&folder).run();
+    assert_eq!(ran.code, Some(0), "{kind}: {}{}", ran.stdout, ran.stderr);
+    let news = std::fs::read_to_string(folder.join("news.txt")).unwrap();
+    assert_eq!(news, "mended\n", "{kind}");
+    assert_eq!(shell(&shop, "git -C K status --porcelain"), "", "{kind}");
+    shell(
+        &shop,
+        &format!("git -C K merge-base --is-ancestor {before} HEAD"),
+    );
+    shell(
+        &shop,
+        "git -C K show 'HEAD:a new file.txt' > /dev/null && git -C K fsck --no-dangling",
+    );
+    let left = shell(
+        &shop,
+        "git -C K for-each-ref refs/heads/omc-team; ls K/.omc/worktrees",
+    );
+    assert_eq!(left, "", "{kind}");
+    shop.is_quiet();
+}
+
+#[test]
+fn runs_in_unusual_kinds_of_repositories_land() {
+    let kinds = std::sync::Mutex::new(KINDS.iter());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let next = kinds.lock().unwrap().next();
+                    let Some((kind, make)) = next else { break };
+                    run_lands(kind, make);
+                }
+            });
+        }
+    });
+}
