@@ -20,7 +20,10 @@ const KINDS: [(&str, &str); 10] = [
         "partial clone",
         "git -C SRC config uploadpack.allowFilter true && git clone -q --filter=blob:none file://SRC K",
     ),
-    ("linked worktree", "git -C SRC worktree add -q K -b side"),
+    (
+        "linked worktree",
+        "git -C SRC worktree add -q \"$PWD/K\" -b side",
+    ),
     (
         "submodule",
         "git init -q above && git -C above -c protocol.file.allow=always submodule --quiet add SRC sub && ln -s above/sub K",
@@ -103,7 +106,7 @@ fn run_lands(kind: &str, make: &str) {
     );
     let left = shell(
         &shop,
-        "git -C K for-each-ref refs/heads/omc-team; ls K/.omc/worktrees",
+        "git -C K for-each-ref refs/heads/omc-team; ls K/.omc/worktrees/shop",
     );
     assert_eq!(left, "", "{kind}");
     shop.is_quiet();
