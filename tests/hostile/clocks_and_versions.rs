@@ -10,7 +10,7 @@ use crate::run::shop::Shop;
 use crate::workers::{Crew, asking, kill_9};
 
 /// A build for tests moves its wall clock by the milliseconds in this file.
-const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
+pub(super) const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
 const SECOND: i64 = 1_000;
 const HOUR: i64 = 3_600 * SECOND;
 const YEAR: i64 = 365 * 24 * HOUR;

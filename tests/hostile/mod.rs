@@ -2,15 +2,19 @@
 
 mod checks;
 mod clocks_and_versions;
+mod decisions;
 mod gate_input;
 mod housekeeping;
 mod isolation;
+mod journals;
 mod landing;
 mod large_files;
+mod limits;
 mod long_inboxes;
 mod merge_train;
 mod repositories;
 mod security_document;
+mod signals;
 mod trust;
 mod versions;
 mod worker_results;

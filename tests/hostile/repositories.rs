@@ -1,5 +1,6 @@
 //! Unusual repositories and unusual settings of git.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -126,4 +127,83 @@ fn runs_in_unusual_kinds_of_repositories_land() {
             });
         }
     });
+}
+
+/// Names that shells, git, terminals and our own formats could trip over, as `printf` takes them.
+const NAMES: [&str; 20] = [
+    r"with space",
+    r" leading",
+    r"trailing ",
+    r"line\nbreak",
+    r"tab\there",
+    r"quo\047te",
+    r"double\042quote",
+    r"back\\slash",
+    r"$(touch pwned)",
+    r"`touch pwned`",
+    r";touch pwned",
+    r"-rf",
+    r"--force",
+    r"*",
+    r":(glob)**",
+    r"%%s%%n",
+    r"escape\033[31m",
+    r"bell\007",
+    r"not-utf-8-\377\376",
+    r"\303\251\342\200\256txt.exe",
+];
+
+#[test]
+fn files_with_hostile_names_land_byte_for_byte() {
+    let shop = shop();
+    let mut script = String::from("set -e\nmkdir -p odd\n");
+    for (number, name) in NAMES.iter().enumerate() {
+        let _ = writeln!(script, "name=$(printf -- '{name}.'); name=${{name%.}}");
+        let _ = writeln!(script, "printf '%s' {number} > \"odd/$name\"");
+    }
+    std::fs::write(shop.aside().join("names.sh"), script).unwrap();
+    let steps = "[[step]]\ndo = \"run\"\ncommand = \"sh ROOT/names.sh\"\n";
+    let more = ["--approve", "auto", "--verify", "test -e 'odd/with space'"];
+    shop.scripted_run(steps, &more).run().exits(0);
+    shell(
+        &shop,
+        "mkdir made && cd made && sh ../names.sh && diff -r odd SRC/odd",
+    );
+    assert_eq!(shop.git(&["status", "--porcelain"]), "");
+    let count = shell(&shop, "ls -1b SRC/odd | wc -l");
+    assert_eq!(count, NAMES.len().to_string());
+    let ran = shop.run(&["journal", "--team", "shop"]).exits(0);
+    assert!(!ran.stdout.contains('\u{1b}') && !ran.stdout.contains('\u{7}'));
+    assert!(!shop.folder().join("pwned").exists());
+    shop.is_quiet();
+}
+
+#[test]
+fn links_in_place_of_our_folders_are_not_followed() {
+    for link in [
+        ".omc",
+        ".omc/worktrees",
+        ".omc/state",
+        ".omc/logs",
+        ".omc/reports",
+        ".party",
+    ] {
+        let shop = shop();
+        let outside = shop.aside().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("precious"), "precious").unwrap();
+        let place = shop.folder().join(link);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&outside, &place).unwrap();
+        let ran = shop
+            .scripted_run(SCRIPT, &["--approve", "auto", "--verify", "true"])
+            .run();
+        let names: Vec<_> = std::fs::read_dir(&outside)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["precious"], "{link}: {}{}", ran.stdout, ran.stderr);
+        assert!(place.is_symlink(), "{link}");
+        shop.is_quiet();
+    }
 }

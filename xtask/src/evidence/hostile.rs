@@ -130,13 +130,19 @@ pub(super) const FINDINGS: [Finding; 22] = [
     ),
     finding(
         "held",
-        "unusual repositories, git-lfs, clocks, process ids, long inboxes and two versions",
+        "unusual repositories, git-lfs, clocks, process ids, long inboxes, two versions, limits, signals, damaged journals \
+         and races of decisions",
         &[
             "hostile::repositories::",
             "hostile::large_files::",
             "hostile::clocks_and_versions::",
             "hostile::versions::",
             "hostile::long_inboxes::",
+            "hostile::limits::",
+            "hostile::signals::",
+            "hostile::journals::",
+            "hostile::decisions::",
+            "hostile::security_document::",
         ],
     ),
 ];
