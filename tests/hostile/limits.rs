@@ -7,7 +7,7 @@ use crate::kit::TestProject;
 use crate::run::shop::Shop;
 
 /// Nothing here takes so long unless it grows faster than what it is given.
-const LONG: Duration = Duration::from_secs(90);
+const LONG: Duration = Duration::from_secs(240);
 
 const SCRIPT: &str = "[[step]]\ndo = \"run\"\ncommand = \"echo mended > news.txt\"\n";
 

@@ -207,3 +207,138 @@ fn links_in_place_of_our_folders_are_not_followed() {
         shop.is_quiet();
     }
 }
+
+/// Settings of a user that change what git prints, asks, writes or refuses.
+const SETTINGS: &str = "
+[core]
+    autocrlf = input
+    quotePath = false
+    pager = false
+    editor = false
+    fsmonitor = true
+    untrackedCache = true
+    abbrev = 4
+    safecrlf = true
+    precomposeUnicode = true
+    commentChar = %
+    whitespace = error
+    preloadIndex = false
+    logAllRefUpdates = always
+[color]
+    ui = always
+    status = always
+    diff = always
+    branch = always
+[status]
+    short = true
+    branch = true
+    showUntrackedFiles = no
+    relativePaths = false
+    submoduleSummary = true
+    renames = copies
+[diff]
+    noprefix = true
+    mnemonicPrefix = true
+    renames = copies
+    external = false
+    algorithm = histogram
+    context = 0
+    wordRegex = .
+    submodule = log
+    colorMoved = zebra
+    ignoreSubmodules = all
+    relative = true
+    suppressBlankEmpty = true
+[merge]
+    ff = only
+    conflictStyle = diff3
+    renames = false
+    verifySignatures = true
+    autoStash = true
+    log = true
+    tool = false
+    stat = true
+[commit]
+    gpgSign = true
+    verbose = true
+    status = false
+    cleanup = scissors
+    template = /nowhere
+[tag]
+    gpgSign = true
+    forceSignAnnotated = true
+[gpg]
+    program = false
+[log]
+    showSignature = true
+    decorate = full
+    abbrevCommit = true
+    date = relative
+    follow = true
+[init]
+    defaultBranch = strange
+    templateDir = /nowhere
+[push]
+    default = nothing
+    gpgSign = true
+[pull]
+    rebase = true
+    ff = only
+[rebase]
+    autoStash = true
+    updateRefs = true
+[fetch]
+    prune = true
+    writeCommitGraph = true
+[gc]
+    auto = 1
+[maintenance]
+    auto = true
+[submodule]
+    recurse = true
+[advice]
+    detachedHead = true
+[checkout]
+    defaultRemote = nobody
+    guess = false
+    workers = 8
+[branch]
+    autoSetupMerge = always
+    autoSetupRebase = always
+[worktree]
+    guessRemote = true
+[index]
+    threads = true
+    version = 4
+[feature]
+    manyFiles = true
+[rerere]
+    enabled = true
+    autoUpdate = true
+[column]
+    ui = always
+[help]
+    autoCorrect = immediate
+[transfer]
+    fsckObjects = true
+[interactive]
+    diffFilter = false
+[alias]
+    status = !false
+    merge = !false
+";
+
+#[test]
+fn settings_of_the_user_for_git_do_not_change_what_a_run_comes_to() {
+    let shop = shop();
+    let file = shop.aside().join(".gitconfig");
+    let own = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{own}{SETTINGS}")).unwrap();
+    let more = ["--approve", "auto", "--verify", "grep -qx mended news.txt"];
+    shop.scripted_run(SCRIPT, &more).run().exits(0);
+    std::fs::write(&file, own).unwrap();
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "mended");
+    assert_eq!(shop.git(&["status", "--porcelain"]), "");
+    assert_eq!(shop.left(), [""; 0]);
+    shop.is_quiet();
+}
