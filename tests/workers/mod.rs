@@ -1,6 +1,6 @@
 //! Workers as real processes, with real git, real agents' recorded words and real ends.
 
-mod asking;
+pub mod asking;
 mod crash;
 mod guard;
 mod launch;

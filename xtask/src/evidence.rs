@@ -1,5 +1,6 @@
 //! The figures behind the guarantees, written to a document by this command and by nobody else.
 
+mod hostile;
 mod workers;
 
 use std::fmt::Write as _;
@@ -57,7 +58,11 @@ const QUICK: Sizes = Sizes {
 };
 
 /// The sections, by their names on the command line.
-const SECTIONS: [&str; 6] = ["races", "kills", "errors", "suites", "workers", "run"];
+const SECTIONS: [&str; 7] = [
+    "races", "kills", "errors", "suites", "workers", "run", "hostile",
+];
+/// Those that try the release binary; the others build what they need.
+const OF_PRODUCT: [&str; 4] = ["races", "kills", "errors", "workers"];
 
 /// Runs everything and writes the document, or prints some sections; an error when any guarantee was broken.
 pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
@@ -68,7 +73,6 @@ pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
         );
     }
     let wants = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
-    let product = Product::build()?;
     let start = Instant::now();
     let mut report = Report {
         text: HEAD.to_owned(),
@@ -80,24 +84,30 @@ pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
     } else {
         (NIGHTLY, Size::Every)
     };
-    if wants("races") {
-        report.races(&product, sizes)?;
-    }
-    if wants("kills") {
-        report.kills(&product, strikes)?;
-    }
-    if wants("errors") {
-        report.errors(&product, strikes)?;
+    if OF_PRODUCT.into_iter().any(wants) {
+        let product = Product::build()?;
+        if wants("races") {
+            report.races(&product, sizes)?;
+        }
+        if wants("kills") {
+            report.kills(&product, strikes)?;
+        }
+        if wants("errors") {
+            report.errors(&product, strikes)?;
+        }
+        if wants("workers") {
+            report.long_task(&product, sizes)?;
+            report.runaway(&product)?;
+        }
     }
     if wants("suites") {
         report.suites(sizes);
     }
-    if wants("workers") {
-        report.long_task(&product, sizes)?;
-        report.runaway(&product)?;
-    }
     if wants("run") {
         report.killed_hosts(sizes);
+    }
+    if wants("hostile") {
+        report.hostile()?;
     }
     let _ = writeln!(
         report.text,
@@ -233,6 +243,38 @@ impl Report {
         let start = Instant::now();
         self.figures(suites::kill_hosts(sizes.kills_every));
         let _ = writeln!(self.text, "Took {}.", minutes(start.elapsed()));
+    }
+
+    fn hostile(&mut self) -> Result<()> {
+        self.heading(
+            "Findings of the attack",
+            "Every line of the list of hostile findings, with the tests that drive the real binary and prove that it is \
+             mended. A line whose tests did not run has failed.",
+        );
+        let start = Instant::now();
+        let results = suites::results("hostile::")?;
+        let _ = writeln!(
+            self.text,
+            "| line | what must hold | tests | passed |\n|---|---|---|---|"
+        );
+        for finding in &hostile::FINDINGS {
+            let proof = hostile::Proof::of(finding, &results);
+            let failure = proof.failure(finding.line);
+            let row = format!(
+                "| {} | {} | `{}` | {} of {}{} |",
+                finding.line,
+                finding.holds,
+                finding.tests.join("`, `"),
+                proof.ran - proof.failed.len(),
+                proof.ran,
+                if failure.is_some() { ", FAILED" } else { "" }
+            );
+            println!("{row}");
+            let _ = writeln!(self.text, "{row}");
+            self.failures.extend(failure);
+        }
+        let _ = writeln!(self.text, "\nTook {}.", minutes(start.elapsed()));
+        Ok(())
     }
 
     fn figures(&mut self, told: Result<Vec<suites::Figures>>) {

@@ -1,5 +1,8 @@
 //! The test suites whose size is a variable, at nightly size.
 
+use std::collections::BTreeMap;
+use std::process::Command;
+
 use anyhow::{Result, bail};
 
 use crate::product::{Answer, cargo};
@@ -40,11 +43,31 @@ pub(crate) fn kill_hosts(every: usize) -> Result<Vec<Figures>> {
     )
 }
 
-/// Runs the tests of this name and returns what they told.
-///
-/// They are built for speed but with the fail-points that a release does not have.
-fn suite(name: &str, variables: &[(&str, &str)]) -> Result<Vec<Figures>> {
-    let mut command = cargo([
+/// Runs the tests of this name and returns whether each of those that ran has passed.
+pub(crate) fn results(name: &str) -> Result<BTreeMap<String, bool>> {
+    let answer = Answer::of(runner(name).arg("--format=pretty"))?;
+    let results = passed(&answer.stdout);
+    if results.is_empty() {
+        bail!("{name} did not run:\n{}\n{}", answer.stdout, answer.stderr);
+    }
+    if results.values().any(|passed| !passed) {
+        println!("{}", answer.stdout);
+    }
+    Ok(results)
+}
+
+/// The lines `test NAME ... ok` of what the test runner printed.
+fn passed(output: &str) -> BTreeMap<String, bool> {
+    let ended = output.lines().filter_map(|line| {
+        let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+        (result != "ignored").then(|| (name.to_owned(), result == "ok"))
+    });
+    ended.collect()
+}
+
+/// The test runner for the tests of this name, built for speed but with the fail-points that a release does not have.
+fn runner(name: &str) -> Command {
+    cargo([
         "test",
         "--quiet",
         "--profile",
@@ -55,9 +78,13 @@ fn suite(name: &str, variables: &[(&str, &str)]) -> Result<Vec<Figures>> {
         "runner",
         "--",
         name,
-        "--show-output",
-    ]);
-    command.envs(variables.iter().copied());
+    ])
+}
+
+/// Runs the tests of this name and returns what they told.
+fn suite(name: &str, variables: &[(&str, &str)]) -> Result<Vec<Figures>> {
+    let mut command = runner(name);
+    command.arg("--show-output").envs(variables.iter().copied());
     let answer = Answer::of(&mut command)?;
     if !answer.status.success() {
         bail!("{name} failed:\n{}\n{}", answer.stdout, answer.stderr);
@@ -91,6 +118,14 @@ fn figures(output: &str) -> Vec<Figures> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_are_read_from_the_lines_of_tests_that_ran() {
+        let output = "running 3 tests\ntest a::one ... ok\ntest a::two ... FAILED\ntest a::three ... ignored\n";
+        let expected = [("a::one", true), ("a::two", false)];
+        let expected = expected.map(|(name, passed)| (name.to_owned(), passed));
+        assert_eq!(passed(output), BTreeMap::from(expected));
+    }
 
     #[test]
     fn figures_are_what_stands_below_the_name_of_a_test() {

@@ -4,11 +4,14 @@
 //! disk is what a killed process leaves. A write that is hit may leave a part of its bytes.
 //!
 //! A whole process can be made to die as well, by SIGKILL and of its own hand: as soon as a journal has got so far.
+//! And its clock can be moved while it runs.
 
 #[cfg(debug_assertions)]
 mod armed {
     use std::cell::Cell;
     use std::io;
+    use std::path::PathBuf;
+    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     static LAST_EVENT: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -38,6 +41,21 @@ mod armed {
     /// Whether a host looks whether what it calls merged is merged.
     pub fn are_merges_checked() -> bool {
         !IS_MERGE_UNCHECKED.load(Ordering::SeqCst)
+    }
+
+    static CLOCK_OFFSET: OnceLock<PathBuf> = OnceLock::new();
+
+    /// Moves this process's wall clock by the number of milliseconds in a file, which is read at every look at the clock.
+    pub fn move_clock_by(file: PathBuf) {
+        let _ = CLOCK_OFFSET.set(file);
+    }
+
+    /// Returns by how many milliseconds the wall clock is moved; 0 when the file is missing or holds no number.
+    pub fn clock_offset() -> i64 {
+        let text = CLOCK_OFFSET
+            .get()
+            .and_then(|file| std::fs::read_to_string(file).ok());
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
     thread_local! {
@@ -81,7 +99,8 @@ mod armed {
 
 #[cfg(debug_assertions)]
 pub use armed::{
-    are_merges_checked, die_after, die_at_event, leave_merges_unchecked, reached_event, revive,
+    are_merges_checked, clock_offset, die_after, die_at_event, leave_merges_unchecked,
+    move_clock_by, reached_event, revive,
 };
 #[cfg(debug_assertions)]
 pub(crate) use armed::{step, torn, torn_in_place};
@@ -119,3 +138,10 @@ pub fn are_merges_checked() -> bool {
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn reached_event(_seq: u64) {}
+
+/// Returns by how many milliseconds the wall clock is moved, which only tests do.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub const fn clock_offset() -> i64 {
+    0
+}

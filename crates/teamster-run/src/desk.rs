@@ -1,7 +1,8 @@
 //! Whoever sits before a run: is told what happens, and may want something.
 
+use std::time::Duration;
+
 use teamster_store::PlannedTask;
-use teamster_types::Time;
 use teamster_types::event::Event;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
@@ -31,8 +32,8 @@ pub struct Look<'a> {
     pub tasks: &'a [Task],
     /// Who lives.
     pub beats: &'a [Heartbeat],
-    /// Now.
-    pub now: Time,
+    /// How long the run was at work.
+    pub worked: Duration,
 }
 
 /// Whoever sits before a run.

@@ -222,6 +222,8 @@ pub struct Host<'a> {
     tasks_changed: u64,
     /// and the last one about a worker.
     crew_changed: u64,
+    /// Since when this host hosts the run, by a clock that nobody can set.
+    hosting_since: Instant,
     supervisor: Supervisor<'a>,
     integration: Option<Integration>,
     /// Whether the tree in which checks run was made usable by this host.
@@ -263,6 +265,7 @@ impl<'a> Host<'a> {
             seen: 0,
             tasks_changed: 0,
             crew_changed: 0,
+            hosting_since: Instant::now(),
             supervisor,
             integration: None,
             projector: Projector::default(),
@@ -473,7 +476,7 @@ impl<'a> Host<'a> {
             story: &self.story,
             tasks: &tasks,
             beats: &beats,
-            now: self.parts.store.now(),
+            worked: self.story.worked(self.hosting_since.elapsed()),
         });
         Ok(())
     }

@@ -237,10 +237,10 @@ impl Story {
         }
     }
 
-    /// How long the run was at work until now. The time between two hosts is not counted.
-    pub fn worked(&self, now: Time) -> Duration {
-        let since = |since: Time| self.hosted_before + now.since(since);
-        self.hosted_since.map_or(Duration::ZERO, since)
+    /// Returns how long the run was at work when its present host has hosted it for `hosted`. The time between two
+    /// hosts is not counted. The host measures its own time itself: the wall clock may be set while it runs.
+    pub fn worked(&self, hosted: Duration) -> Duration {
+        self.hosted_before + hosted
     }
 
     /// Whether a person was asked and has not been heard.

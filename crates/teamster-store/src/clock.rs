@@ -19,7 +19,8 @@ impl Clock for SystemClock {
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+        Time::from_millis(millis.saturating_add(teamster_fs::fail::clock_offset()))
     }
 }
 

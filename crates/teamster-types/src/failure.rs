@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json::Object;
 use crate::{TaskId, Time};
 
 /// A task that failed this often is not tried again.
@@ -25,6 +26,9 @@ pub struct Failure {
     pub retry_count: u32,
     /// When it last went wrong.
     pub last_failed_at: Time,
+    /// What other versions and programs have noted; it is kept.
+    #[serde(flatten)]
+    pub rest: Object,
 }
 
 impl Failure {
@@ -35,6 +39,7 @@ impl Failure {
             last_error: error.to_owned(),
             retry_count: before.map_or(0, |failure| failure.retry_count) + 1,
             last_failed_at: now,
+            rest: before.map_or_else(Object::new, |failure| failure.rest.clone()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! A team's registry, `config.json`, which Claude Code writes for its own teams in the same shape.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::json::{self, Object};
@@ -77,7 +78,25 @@ pub struct TeamConfig {
     raw: Object,
 }
 
+/// The format of our part of the registry, and of everything else that a team is kept in. It grows only when an older
+/// teamster would damage what a newer one has written; keys that are only added do not change it.
+pub const SCHEMA: u64 = 1;
+
 impl TeamConfig {
+    /// Returns the schema that a registry names, or `None` when it names none or cannot be read.
+    pub fn schema_of(bytes: &[u8]) -> Option<u64> {
+        #[derive(Deserialize)]
+        struct Registry {
+            teamster: Ours,
+        }
+        #[derive(Deserialize)]
+        struct Ours {
+            schema: u64,
+        }
+        let registry: Registry = serde_json::from_slice(bytes).ok()?;
+        Some(registry.teamster.schema)
+    }
+
     /// The registry of a new team of ours.
     pub fn new(team: &NewTeam, base: Option<&str>, host: &ProcessId, now: Time) -> Self {
         let mut raw = Object::new();
@@ -91,7 +110,7 @@ impl TeamConfig {
         raw.insert(
             "teamster".into(),
             json!({
-                "schema": 1,
+                "schema": SCHEMA,
                 "project": team.project,
                 "base": base,
                 "host": {

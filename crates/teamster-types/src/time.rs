@@ -36,6 +36,13 @@ impl Time {
         let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         Time(self.0.saturating_add(millis).min(LATEST))
     }
+
+    /// The moment that was `span` earlier.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Time {
+        let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        Time(self.0.saturating_sub(millis))
+    }
 }
 
 impl fmt::Display for Time {

@@ -144,6 +144,8 @@ pub struct Bridge {
     stop: Option<Signal>,
     gone: bool,
     began: Time,
+    /// The last event before it began.
+    began_after: u64,
     /// The last event that was looked at.
     seen: u64,
     mail: Vec<Message>,
@@ -224,6 +226,7 @@ impl Bridge {
             stop: None,
             gone: false,
             began: record.started_at,
+            began_after: seen,
             seen,
             mail: Vec::new(),
             told: 0,

@@ -47,6 +47,10 @@ pub const DIE_AT_EVENT: &str = "TEAMSTER_TEST_DIE_AT_EVENT";
 #[cfg(debug_assertions)]
 pub const UNCHECKED_MERGES: &str = "TEAMSTER_TEST_UNCHECKED_MERGES";
 
+/// Builds for tests only: a file with the number of milliseconds by which the wall clock is moved.
+#[cfg(debug_assertions)]
+pub const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
+
 /// Setting `claim.lease`.
 pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
 /// Setting `store.durable`.

@@ -32,6 +32,10 @@ mod trust;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    #[cfg(debug_assertions)]
+    if let Some(file) = env_vars::get(env_vars::CLOCK_OFFSET) {
+        teamster_fs::fail::move_clock_by(file.into());
+    }
     // It runs at every step of an agent, and building the parser would cost more than its whole work.
     if let Some(event) = commands::hook::event_of(std::env::args_os()) {
         return commands::hook::run(&event);

@@ -9,7 +9,7 @@ use crate::product::{cargo, must, target};
 use crate::web::browser;
 
 const CARGO_DENY: &str = "0.20.2";
-const SYSTEM: [&str; 3] = ["git", "strace", "tmux"];
+const SYSTEM: [&str; 4] = ["git", "git-lfs", "strace", "tmux"];
 /// What the package fonts-noto-cjk brings.
 const CJK_FONT: &str = "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc";
 
@@ -64,7 +64,8 @@ fn install_browser() {
 }
 
 fn is_there(program: &str) -> bool {
-    let version = if program == "git" { "--version" } else { "-V" };
+    // tmux knows no other option.
+    let version = if program == "tmux" { "-V" } else { "--version" };
     let status = Command::new(program)
         .arg(version)
         .stdout(Stdio::null())

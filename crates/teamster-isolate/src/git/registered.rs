@@ -49,7 +49,11 @@ pub(super) fn all(repo: &Repo) -> Result<Vec<Registered>, GitError> {
         let call = repo.call().args(["worktree", "list", "--porcelain", "-z"]);
         let ended = call.run_once()?;
         if ended.status.success() {
-            return Ok(parse(&ended.stdout));
+            let mut found = parse(&ended.stdout);
+            if let Some(main) = found.first_mut() {
+                correct_main(repo, main)?;
+            }
+            return Ok(found);
         }
         let unreadable = String::from_utf8_lossy(&ended.stderr).contains(UNREADABLE);
         if !unreadable || start.elapsed() >= PATIENCE {
@@ -63,6 +67,18 @@ pub(super) fn all(repo: &Repo) -> Result<Vec<Registered>, GitError> {
             None => thread::sleep(PAUSE),
         }
     }
+}
+
+/// git lists the main work tree by its git folder where the two lie apart (`git init --separate-git-dir`, a submodule).
+/// When the project is in the main work tree its real place is known.
+fn correct_main(repo: &Repo, main: &mut Registered) -> Result<(), GitError> {
+    if main.path == repo.common() {
+        let own = repo.call().args(["rev-parse", "--absolute-git-dir"]);
+        if own.path()? == repo.common() {
+            repo.root().clone_into(&mut main.path);
+        }
+    }
+    Ok(())
 }
 
 /// Removes the records of worktrees that were only begun: they say so themselves, and nothing is in them yet. False when

@@ -33,8 +33,7 @@ impl Host<'_> {
 
     /// The limit that was reached, if one was. The time that nobody hosted the run is not counted.
     pub(super) fn exhausted(&self) -> Option<Exceeded> {
-        let now = self.parts.store.now();
-        let elapsed = self.story.worked(now);
+        let elapsed = self.story.worked(self.hosting_since.elapsed());
         let spent = &self.story.spent;
         let reached = self.order.budget.exceeded(&spent.run, elapsed);
         // Nobody works, and nobody may begin: what is left is less than a task is worth.

@@ -33,6 +33,7 @@ impl Held {
         patience: Duration,
     ) -> Result<Self> {
         let folders = store.folders(team)?;
+        store.refuse_newer(team, &folders.team)?;
         let lock = match Lock::wait(&folders.tasks, layout::TEAM_LOCK, patience, false)? {
             Waited::Held(lock) => lock,
             Waited::TimedOut => return Err(timed_out(team, &folders.tasks)),

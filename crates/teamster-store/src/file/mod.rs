@@ -40,7 +40,7 @@ mod txn;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use teamster_fs::layout::Layout;
@@ -49,7 +49,7 @@ use teamster_fs::{Dir, Stamp, Sync, layout};
 use teamster_types::TeamName;
 use teamster_types::paths::Reservations;
 use teamster_types::process::ProcessId;
-use teamster_types::team::{NewTeam, TeamConfig};
+use teamster_types::team::{NewTeam, SCHEMA, TeamConfig};
 
 use crate::clock::Clock;
 use crate::error::{Result, StoreError};
@@ -95,6 +95,8 @@ pub struct FileStore {
     settings: Settings,
     /// A team, how its configuration looked, and the project that this says.
     project: Mutex<Option<(TeamName, Stamp, Option<String>)>>,
+    /// A team whose format is known to be ours, and how its configuration looked then.
+    known_format: Mutex<Option<(TeamName, Stamp)>>,
     /// Events that were looked for before.
     known: last_of::Known,
     /// Where readers of journals left off.
@@ -112,6 +114,7 @@ impl FileStore {
             machine,
             settings,
             project: Mutex::new(None),
+            known_format: Mutex::new(None),
             known: last_of::Known::default(),
             places: pages::Places::default(),
         })
@@ -136,6 +139,32 @@ impl FileStore {
             teams,
             all_tasks,
         })
+    }
+
+    /// Refuses to change a team whose format a newer teamster has made another: what this one writes would damage it.
+    fn refuse_newer(&self, team: &TeamName, folder: &Dir) -> Result<()> {
+        let Some(stamp) = folder.stamp(layout::CONFIG)? else {
+            return Ok(());
+        };
+        let known = || {
+            self.known_format
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if matches!(&*known(), Some((name, seen)) if name == team && *seen == stamp) {
+            return Ok(());
+        }
+        // What is wrong with a file that cannot be read is told by whoever needs it.
+        let read = folder.read(layout::CONFIG).ok().flatten();
+        let schema = read.and_then(|(bytes, _)| TeamConfig::schema_of(&bytes));
+        if let Some(newer) = schema.filter(|schema| *schema > SCHEMA) {
+            return Err(StoreError::refused(format!(
+                "team {team} is kept in a newer format ({newer}) than this teamster knows ({SCHEMA}); nothing was changed"
+            ))
+            .hint("use the newer teamster that has written it"));
+        }
+        *known() = Some((team.clone(), stamp));
+        Ok(())
     }
 
     /// The same for a reader, who makes nothing: a team may have no task folder yet.

@@ -247,6 +247,7 @@ fn known_failure(tx: &mut dyn Txn, task: &Task) -> Result<Option<Failure>> {
             last_error: task.error().unwrap_or("unknown").to_owned(),
             retry_count: count,
             last_failed_at: tx.now(),
+            rest: serde_json::Map::new(),
         })
     }))
 }

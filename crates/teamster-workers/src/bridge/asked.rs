@@ -69,7 +69,7 @@ impl Bridge {
     pub(super) fn take_answer(&mut self, message: &Message) {
         // One worker never decides for another.
         if !matches!(message.from(), "user" | "lead")
-            || message.timestamp().is_some_and(|sent| sent < self.began)
+            || self.is_from_before(message)
             || !self.known_answers.insert(message.id().to_owned())
         {
             return;

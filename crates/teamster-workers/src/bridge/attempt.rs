@@ -305,7 +305,7 @@ impl Bridge {
                 AgentEvent::Started { session, .. } => self.spoke(watch, session.as_deref()),
                 _ if watch.started => {
                     watch.spoke = Instant::now();
-                    self.heart.agent_spoke(self.store.now(), None);
+                    self.heart.agent_spoke(None);
                 }
                 // Whatever comes before it shows that it is there is no proof of anything.
                 _ => {}
@@ -334,7 +334,7 @@ impl Bridge {
     /// The agent showed that it is there.
     fn spoke(&mut self, watch: &mut Watch<'_>, session: Option<&str>) {
         watch.spoke = Instant::now();
-        self.heart.agent_spoke(self.store.now(), session);
+        self.heart.agent_spoke(session);
         if !watch.started {
             watch.started = true;
             self.agent_is_there(&watch.running, session);

@@ -12,7 +12,7 @@ use teamster_fs::proc::Machine;
 use teamster_store::{Kind, Listen, Pulse, Signal, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::task::Token;
-use teamster_types::{TaskId, TeamName, Time, WorkerName};
+use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::Event;
 use crate::rules::Rules;
@@ -42,7 +42,8 @@ struct Vitals {
     holding: Option<(TaskId, Token)>,
     errors: u32,
     session: Option<String>,
-    last_event: Option<Time>,
+    /// When the agent last gave a sign of life, by a clock that nobody can set.
+    last_event: Option<Instant>,
     /// A change that others should see now and not at the next beat.
     urgent: bool,
     over: bool,
@@ -148,9 +149,9 @@ impl Heart {
     }
 
     /// The agent gave a sign of life.
-    pub(super) fn agent_spoke(&self, now: Time, session: Option<&str>) {
+    pub(super) fn agent_spoke(&self, session: Option<&str>) {
         let mut vitals = self.shared.vitals();
-        vitals.last_event = Some(now);
+        vitals.last_event = Some(Instant::now());
         if vitals.status != WorkerStatus::Executing || session.is_some() {
             vitals.status = WorkerStatus::Executing;
             if session.is_some() {
@@ -271,6 +272,7 @@ impl Beater {
 
     fn beat(&self) -> teamster_store::Result<()> {
         let me = self.machine.me();
+        let now = self.store.now();
         let heartbeat = {
             let vitals = self.shared.vitals();
             Heartbeat {
@@ -278,7 +280,7 @@ impl Beater {
                 team_name: self.who.team.clone(),
                 provider: self.who.provider.clone(),
                 pid: me.pid,
-                last_poll_at: self.store.now(),
+                last_poll_at: now,
                 current_task_id: vitals.holding.as_ref().map(|(task, _)| task.clone()),
                 consecutive_errors: vitals.errors,
                 status: vitals.status,
@@ -287,7 +289,8 @@ impl Beater {
                 pid_ns: Some(me.pid_ns.clone()),
                 host: Some(me.host.clone()),
                 agent_session_id: vitals.session.clone(),
-                last_event_at: vitals.last_event,
+                // The wall clock may have been set since: readers get the age that the event really has.
+                last_event_at: vitals.last_event.map(|at| now.before(at.elapsed())),
                 launch: Some(self.who.launch.clone()),
             }
         };

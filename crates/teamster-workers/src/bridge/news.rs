@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use teamster_store::{Reader, Signal};
 use teamster_types::event::Event as Recorded;
 use teamster_types::heartbeat::WorkerStatus;
+use teamster_types::message::Message;
 
 use super::{Bridge, asked};
 
@@ -50,7 +51,13 @@ impl Bridge {
     /// Reads the mail. It is acknowledged once the agent has been told.
     pub(super) fn read_mail(&mut self) {
         let reader = Reader::Worker(self.who.name.clone());
-        let delivery = match self.store.receive(&self.who.team, &reader, PAGE, false) {
+        let receive = |limit| self.store.receive(&self.who.team, &reader, limit, false);
+        let delivery = match receive(PAGE) {
+            // What is for the bridge itself, such as a person's answer, may lie behind all the mail for the agent.
+            Ok(delivery) if delivery.messages.len() == PAGE => receive(usize::MAX),
+            other => other,
+        };
+        let delivery = match delivery {
             Ok(delivery) => delivery,
             Err(error) => {
                 self.tell(&format!("cannot read the mail: {error}"));
@@ -58,18 +65,14 @@ impl Bridge {
             }
         };
         let mut is_only_for_us = self.mail.is_empty();
-        for message in &delivery.messages {
-            if self.mail.iter().any(|known| known.id() == message.id()) {
-                continue;
-            }
+        for (place, message) in delivery.messages.iter().enumerate() {
             let is_for_us = matches!(message.kind(), "shutdown_request" | "resume");
             if is_for_us && !self.obeyed.insert(message.id().to_owned()) {
                 continue;
             }
             match message.kind() {
-                // One from before we began was for an earlier process of this name.
-                "shutdown_request" if message.timestamp().is_some_and(|sent| sent < self.began) => {
-                }
+                // It was for an earlier process of this name.
+                "shutdown_request" if self.is_from_before(message) => {}
                 "shutdown_request" => self.asked_to_stop(Signal {
                     request_id: message.text("requestId").to_owned(),
                     reason: message.content().to_owned(),
@@ -80,12 +83,24 @@ impl Bridge {
                 asked::ANSWER => self.take_answer(message),
                 _ => {
                     is_only_for_us = false;
-                    self.mail.push(message.clone());
+                    let is_known = || self.mail.iter().any(|known| known.id() == message.id());
+                    if place < PAGE && !is_known() {
+                        self.mail.push(message.clone());
+                    }
                 }
             }
         }
         if is_only_for_us && let Some(last) = delivery.messages.last() {
             let _ = self.store.acknowledge(&self.who.team, &reader, last.id());
+        }
+    }
+
+    /// Whether a message was there before this process began. The journal orders our own; only a message of another
+    /// program, which has no place in it, is judged by its time.
+    pub(super) fn is_from_before(&self, message: &Message) -> bool {
+        match message.seq() {
+            Some(seq) => seq <= self.began_after,
+            None => message.timestamp().is_some_and(|sent| sent < self.began),
         }
     }
 
@@ -100,6 +115,8 @@ impl Bridge {
             Ok(_) => {
                 self.mail.drain(..self.told);
                 self.told = 0;
+                // There may be more than one page.
+                self.read_mail();
             }
             Err(error) => self.tell(&format!("cannot acknowledge the mail: {error}")),
         }

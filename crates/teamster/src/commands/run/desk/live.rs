@@ -225,7 +225,7 @@ fn row(beat: &Heartbeat, look: &Look<'_>) -> String {
 fn summary(look: &Look<'_>) -> String {
     let progress = Progress::of(look.tasks);
     let stage = look.story.stage.map_or("", |stage| stage.as_str());
-    let seconds = look.story.worked(look.now).as_secs();
+    let seconds = look.worked.as_secs();
     let failed = match progress.failed_tasks {
         0 => String::new(),
         some => format!(" · {some} failed"),
