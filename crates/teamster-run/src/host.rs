@@ -17,6 +17,7 @@ mod merging;
 mod own;
 mod planning;
 mod projecting;
+mod replacements;
 mod seat;
 mod settled;
 mod telling;
@@ -303,7 +304,10 @@ impl<'a> Host<'a> {
         };
         if self.story.order.as_ref() != Some(&self.order) || kind == "run.resumed" {
             let order = serde_json::json!(self.order);
-            let event = ordered(kind, &order);
+            let mut event = ordered(kind, &order);
+            if let (Some(repo), "run.started") = (self.parts.repo, kind) {
+                event = event.with("replacements", repo.replacements()?);
+            }
             self.parts
                 .store
                 .host_team(&self.team, Some(&order), event)?;

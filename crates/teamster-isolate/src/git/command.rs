@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::error::{GitError, GitProblem};
 use super::names::CommitId;
 use super::registered::UNREADABLE;
+use super::replacements::stored_objects;
 use crate::bounded::{self, Ended};
 use crate::find_program;
 
@@ -258,6 +259,7 @@ impl Call {
             .env("GIT_EDITOR", ":")
             // Looking must not write: `status` would refresh an index that somebody else works with.
             .env("GIT_OPTIONAL_LOCKS", "0")
+            .envs(stored_objects())
             .env("LC_ALL", "C")
             .env_remove("LANGUAGE");
         for (name, value) in &self.env {

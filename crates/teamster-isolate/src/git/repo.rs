@@ -41,6 +41,15 @@ pub struct Found {
     pub inside: PathBuf,
 }
 
+impl Git {
+    /// Returns the commit that is checked out in a folder; `None` when there is none yet.
+    pub fn head(&self, folder: &Path) -> Result<Option<CommitId>, GitError> {
+        self.at(folder)
+            .args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+            .commit_if_any()
+    }
+}
+
 impl Repo {
     /// Finds the repository of `project`, or says why there is none to work with.
     pub fn find(git: &Git, project: &Path) -> Result<Found, GitError> {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use teamster_fs::{Dir, FileKind};
 
 use super::error::GitError;
+use super::replacements::stored_objects;
 use super::worktree::{Worktree, vanished};
 use crate::bounded;
 
@@ -83,6 +84,7 @@ impl Worktree {
                 command.env_remove(name);
             }
         }
+        command.envs(stored_objects());
         let patience = deadline.saturating_duration_since(Instant::now());
         let ended = bounded::run(command, patience, OUTPUT_LIMIT).map_err(|error| {
             GitError::failed(
