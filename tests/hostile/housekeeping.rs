@@ -1,1 +1,281 @@
 //! References, reports and logs that grow, leak or stand in the way.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use teamster_isolate::git::{Author, Integration, Landed, Merged};
+
+use crate::isolate::{GitProject, put, team, worker};
+use crate::run::shop::Shop;
+
+const MENDS: &str =
+    "[[step]]\ntask = \"mend it\"\ndo = \"edit\"\npath = \"mended.txt\"\ncontent = \"mended\\n\"\n";
+const AUTO: [&str; 4] = ["--verify", "test -e mended.txt", "--approve", "auto"];
+
+/// Names that mean something else in git, if it is not told exactly what is meant.
+fn with_ambiguous_names() -> Shop {
+    let shop = Shop::new();
+    shop.project.write("HEAD", "a file of the project\n");
+    shop.git(&["add", "--all"]);
+    shop.git(&["commit", "--quiet", "--message", "Add a file named HEAD"]);
+    let head = shop.git(&["rev-parse", "--verify", "HEAD"]);
+    let first = shop.git(&["rev-parse", "--verify", "HEAD~1"]);
+    let blob = shop.git(&["rev-parse", "HEAD:news.txt"]);
+    shop.git(&["update-ref", "refs/tags/main", &first]);
+    for name in ["integration", "worker-1"] {
+        shop.git(&[
+            "update-ref",
+            &format!("refs/tags/omc-team/shop/{name}"),
+            &blob,
+        ]);
+        let remote = format!("refs/remotes/omc-team/shop/{name}");
+        shop.git(&["update-ref", &remote, &first]);
+    }
+    for kind in ["heads", "tags"] {
+        shop.git(&["update-ref", &format!("refs/{kind}/{head}"), &first]);
+    }
+    shop.git(&["update-ref", "refs/tags/refs/heads/main", &first]);
+    shop.project.write(&head, "a file named like a commit\n");
+    shop
+}
+
+#[test]
+fn run_with_ambiguous_names_lands_on_the_branch() {
+    let shop = with_ambiguous_names();
+    let before = shop.git(&["rev-parse", "refs/heads/main"]);
+    shop.scripted_run(MENDS, &AUTO).run().exits(0);
+    assert_eq!(shop.git(&["show", "refs/heads/main:mended.txt"]), "mended");
+    assert_eq!(
+        shop.git(&["symbolic-ref", "HEAD"]),
+        "refs/heads/main",
+        "the user's checkout stays on its branch"
+    );
+    let range = format!("{before}..refs/heads/main");
+    let count = shop.git(&["rev-list", "--count", "--first-parent", &range, "--"]);
+    assert_eq!(count, "1", "the branch went forward from where it was");
+    assert!(shop.folder().join("mended.txt").exists());
+    assert_eq!(shop.left(), [format!("refs/heads/{before}"); 0]);
+}
+
+#[test]
+fn run_with_a_base_named_like_a_tag_begins_at_the_branch() {
+    let shop = with_ambiguous_names();
+    let head = shop.git(&["rev-parse", "refs/heads/main"]);
+    let more = [&AUTO[..], &["--base", "main"]].concat();
+    shop.scripted_run(MENDS, &more).run().exits(0);
+    let begun = shop.events_of("run.started").remove(0);
+    assert_eq!(begun["data"]["base"]["commit"], head.as_str());
+    assert_eq!(shop.git(&["show", "refs/heads/main:mended.txt"]), "mended");
+}
+
+#[test]
+fn run_with_a_base_that_is_no_branch_lands_on_the_branch_that_is_checked_out() {
+    let shop = with_ambiguous_names();
+    shop.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    let more = [&AUTO[..], &["--base", "main~0"]].concat();
+    shop.scripted_run(MENDS, &more).run().exits(0);
+    assert_eq!(shop.git(&["show", "refs/heads/main:mended.txt"]), "mended");
+}
+
+#[test]
+fn commands_that_are_printed_for_kept_work_name_the_branch_exactly() {
+    let shop = with_ambiguous_names();
+    shop.scripted_run(MENDS, &["--approve", "never"])
+        .run()
+        .exits(0);
+    shop.run(&["reject", "--team", "shop", "--commit", &shop.asked()])
+        .exits(10);
+    let report = shop.report();
+    assert!(
+        report.contains("refs/heads/omc-team/shop/integration"),
+        "{report}"
+    );
+    let printed = report
+        .lines()
+        .find_map(|line| Some(line.split_once("`git log")?.1.split_once('`')?.0))
+        .unwrap();
+    let shown = shop
+        .project
+        .shell(&format!("git log {printed}"))
+        .run()
+        .exits(0);
+    assert!(shown.stdout.contains("mended.txt"), "{}", shown.stdout);
+    let kept = shop.run(&["worktree", "gc", "--json"]).exits(0).json();
+    let command = kept["kept"][0]["command"].as_str().unwrap();
+    shop.project.shell(command).run().exits(0);
+    assert!(shop.left().is_empty(), "{:?}", shop.left());
+}
+
+/// Settings of a user that must not change what a run does. `feature.manyFiles` is left out: together with
+/// `core.splitIndex` git 2.47 itself breaks the index. NOWHERE is a path that is not there, FOLDER is a folder.
+const SETTINGS: &[(&str, &str)] = &[
+    ("branch.main.mergeOptions", "--no-ff --squash"),
+    ("branch.sort", "-committerdate"),
+    ("clean.requireForce", "true"),
+    ("color.diff", "always"),
+    ("color.status", "always"),
+    ("color.ui", "always"),
+    ("column.ui", "always"),
+    ("commit.cleanup", "scissors"),
+    ("commit.gpgSign", "true"),
+    ("commit.status", "true"),
+    ("commit.template", "NOWHERE"),
+    ("commit.verbose", "2"),
+    ("core.abbrev", "5"),
+    ("core.attributesFile", "FOLDER"),
+    ("core.commitGraph", "true"),
+    ("core.editor", "false"),
+    ("core.excludesFile", "NOWHERE"),
+    ("core.fsmonitor", "NOWHERE"),
+    ("core.hooksPath", "NOWHERE"),
+    ("core.logAllRefUpdates", "always"),
+    ("core.pager", "false"),
+    ("core.quotePath", "false"),
+    ("core.safecrlf", "true"),
+    ("core.autocrlf", "input"),
+    ("core.splitIndex", "true"),
+    ("core.untrackedCache", "true"),
+    ("core.warnAmbiguousRefs", "false"),
+    ("diff.algorithm", "patience"),
+    ("diff.colorMoved", "zebra"),
+    ("diff.context", "0"),
+    ("diff.dstPrefix", "there/"),
+    ("diff.external", "false"),
+    ("diff.ignoreSubmodules", "all"),
+    ("diff.interHunkContext", "9"),
+    ("diff.mnemonicPrefix", "true"),
+    ("diff.noprefix", "true"),
+    ("diff.orderFile", "NOWHERE"),
+    ("diff.relative", "true"),
+    ("diff.renames", "copies"),
+    ("diff.srcPrefix", "here/"),
+    ("diff.statGraphWidth", "3"),
+    ("diff.statNameWidth", "5"),
+    ("diff.submodule", "diff"),
+    ("diff.suppressBlankEmpty", "true"),
+    ("diff.wsErrorHighlight", "all"),
+    ("feature.experimental", "true"),
+    ("gpg.program", "false"),
+    ("i18n.commitEncoding", "ISO-8859-1"),
+    ("index.threads", "1"),
+    ("index.version", "4"),
+    ("init.defaultBranch", "other"),
+    ("init.templateDir", "NOWHERE"),
+    ("log.decorate", "full"),
+    ("log.diffMerges", "off"),
+    ("log.follow", "true"),
+    ("log.showRoot", "false"),
+    ("log.showSignature", "true"),
+    ("merge.autoStash", "true"),
+    ("merge.conflictStyle", "zdiff3"),
+    ("merge.ff", "only"),
+    ("merge.log", "true"),
+    ("merge.stat", "true"),
+    ("merge.verifySignatures", "true"),
+    ("notes.displayRef", "refs/notes/*"),
+    ("pull.ff", "only"),
+    ("rerere.enabled", "true"),
+    ("safe.bareRepository", "explicit"),
+    ("status.branch", "true"),
+    ("status.relativePaths", "true"),
+    ("status.showStash", "true"),
+    ("status.showUntrackedFiles", "no"),
+    ("status.submoduleSummary", "true"),
+    ("submodule.recurse", "true"),
+    ("tag.gpgSign", "true"),
+    ("transfer.hideRefs", "refs/teamster"),
+    ("user.useConfigOnly", "true"),
+    ("worktree.guessRemote", "true"),
+];
+
+/// Writes the settings as the user's own, in `home`.
+fn write_settings(home: &Path, folder: &Path) {
+    let mut text = String::new();
+    for (key, value) in SETTINGS {
+        let (section, name) = key.rsplit_once('.').unwrap();
+        let section = match section.split_once('.') {
+            Some((section, part)) => format!("{section} \"{part}\""),
+            None => section.to_owned(),
+        };
+        let value = value
+            .replace("NOWHERE", "/nowhere/at-all")
+            .replace("FOLDER", folder.to_str().unwrap());
+        let _ = writeln!(text, "[{section}]\n\t{name} = {value}");
+    }
+    std::fs::write(home.join(".gitconfig"), text).unwrap();
+}
+
+/// What the work of a team comes to, as far as anybody is shown it or gets it.
+fn work(project: &GitProject) -> Vec<String> {
+    let found = project.found();
+    let (repo, base) = (&found.repo, &found.head);
+    repo.exclude_ours().unwrap();
+    let tree = project.prepare().worktree;
+    let integration = Integration::prepare(repo, &team(), base)
+        .unwrap()
+        .integration;
+    let folder = tree.path();
+    put(folder, "README.md", "one\n\ntwo\n");
+    put(folder, "a/\u{e4} b.txt", "new\r\nlines\n");
+    std::fs::rename(folder.join("src/main.rs"), folder.join("src/other.rs")).unwrap();
+    let message = "Work \u{e4}\n# no comment\n";
+    let commit = tree
+        .commit_all(message, &Author::default())
+        .unwrap()
+        .unwrap();
+    let changes = format!("{:?}", tree.changes(base).unwrap());
+    let task = "1".parse().unwrap();
+    let Merged::Made(merged) = integration.merge(&commit, &task, &worker()).unwrap() else {
+        panic!("not merged");
+    };
+    // The worker goes on with a commit of its own, and gets what was merged.
+    put(folder, "own.txt", "own\n");
+    tree.commit_all("Own", &Author::default()).unwrap();
+    let moved = format!("{:?}", tree.move_to(&merged).unwrap());
+    let shown = [
+        changes,
+        moved.split('(').next().unwrap().to_owned(),
+        String::from_utf8(repo.diff(base, &merged, None).unwrap()).unwrap(),
+        format!("{:?}", repo.counted(base, &merged).unwrap()),
+        format!("{:?}", repo.changed_files(base, &merged).unwrap()),
+        format!("{:?}", repo.changed_since_fork(base, &commit).unwrap()),
+        format!("{:?}", repo.uncommitted().unwrap()),
+        tree.salvage().unwrap(),
+    ];
+    let landed = integration.land("main", &merged).unwrap();
+    assert!(matches!(landed, Landed::Done { .. }), "{landed:?}");
+    let plain = |args: &[&str]| {
+        let mut command = project.git_command(&project.folder(), args);
+        let output = command.env("HOME", "/nowhere").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let kept = [
+        plain(&["rev-parse", "main^{tree}"]),
+        plain(&["log", "-1", "--format=%B%e", commit.as_str()]),
+        plain(&["log", "-1", "--format=%B%e", "main"]),
+    ];
+    shown.into_iter().chain(kept).collect()
+}
+
+#[test]
+fn settings_of_the_user_change_nothing_that_git_does_for_a_team() {
+    let plain = GitProject::new();
+    // What is to be in files stays for the user to say.
+    plain.git(&["config", "core.autocrlf", "input"]);
+    let expected = work(&plain);
+    let project = GitProject::new();
+    write_settings(&project.project.home(), &project.project.home());
+    for (expected, found) in expected.into_iter().zip(work(&project)) {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn run_lands_whatever_the_user_has_set_for_git() {
+    let shop = Shop::in_use();
+    write_settings(&shop.project.home(), &shop.project.home());
+    shop.scripted_run(MENDS, &AUTO).run().exits(0);
+    let plain = ["-c", "color.ui=false", "show", "main:mended.txt"];
+    assert_eq!(shop.git(&plain), "mended");
+    shop.is_quiet();
+}

@@ -232,7 +232,7 @@ impl Integration {
             .done()?;
         self.worktree
             .call()
-            .args(["reset", "--quiet", "--hard", "HEAD"])
+            .args(["reset", "--quiet", "--hard", "HEAD", "--"])
             .done()?;
         Ok(Some(name))
     }
@@ -245,7 +245,7 @@ impl Integration {
         self.is_still_there()?;
         self.worktree
             .call()
-            .args(["reset", "--quiet", "--hard", "HEAD"])
+            .args(["reset", "--quiet", "--hard", "HEAD", "--"])
             .done()?;
         self.worktree
             .call()

@@ -169,26 +169,25 @@ impl Run {
                 branch: found.branch.clone(),
             });
         };
-        let commit = found
-            .repo
-            .resolve(name)
-            .map_err(|error| CommandError::refused(error.message).hint(error.hint))?
-            .ok_or_else(|| {
-                CommandError::not_found(format!("there is no commit {name}"))
-                    .hint("`git log` and `git branch` show those there are")
-            })?;
-        let is_branch = found
-            .repo
-            .resolve(&format!("refs/heads/{name}"))
-            .ok()
-            .flatten()
-            .is_some();
+        // A branch is meant before a tag of the same name: it is where the work may land.
+        let tip = found.repo.branch_tip(name)?;
+        let branch = match tip {
+            Some(_) => Some(name.clone()),
+            None => found.branch.clone(),
+        };
+        let commit = match tip {
+            Some(tip) => Some(tip),
+            None => found
+                .repo
+                .resolve(name)
+                .map_err(|error| CommandError::refused(error.message).hint(error.hint))?,
+        };
+        let commit = commit.ok_or_else(|| {
+            CommandError::not_found(format!("there is no commit {name}"))
+                .hint("`git log` and `git branch` show those there are")
+        })?;
         Ok(Base {
-            branch: if is_branch {
-                Some(name.clone())
-            } else {
-                found.branch.clone()
-            },
+            branch,
             commit: commit.to_string(),
         })
     }
