@@ -279,3 +279,84 @@ fn run_lands_whatever_the_user_has_set_for_git() {
     assert_eq!(shop.git(&plain), "mended");
     shop.is_quiet();
 }
+
+/// A worker that waits until it may go on.
+const WAITS: &str = "[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = \"touch ROOT/at-work; until test -e ROOT/go; do \
+    sleep 0.02; done; echo mended > mended.txt\"\n";
+
+/// Somebody with another home clears away, in every way there is; what was removed or ended.
+fn cleared_from_another_home(shop: &Shop) -> Vec<String> {
+    let home = shop.aside().join("other");
+    std::fs::create_dir_all(home.join(".claude/teams")).unwrap();
+    let call = |args: &[&str]| shop.call(args).env("HOME", &home).run().exits(0).json();
+    let mut cleared = Vec::new();
+    let reaped = call(&["zombies", "reap", "--kill", "--ttl", "1s", "--json"]);
+    for zombie in reaped["zombies"].as_array().unwrap() {
+        if zombie["reaped"] == true {
+            cleared.push(format!("{} {}", zombie["kind"], zombie["name"]));
+        }
+    }
+    assert_eq!(
+        reaped["killed"].as_array().map_or(0, Vec::len),
+        0,
+        "{reaped}"
+    );
+    let gc = call(&["worktree", "gc", "--json"]);
+    for removed in gc["removed"].as_array().unwrap() {
+        cleared.push(removed["name"].to_string());
+    }
+    for kept in gc["kept"].as_array().unwrap() {
+        let home = shop.project.home();
+        let why = kept["kept"].as_str().unwrap();
+        assert!(
+            why.contains("run") || why.contains(home.to_str().unwrap()),
+            "{kept}"
+        );
+    }
+    cleared
+}
+
+#[test]
+fn run_that_goes_on_is_safe_from_another_home() {
+    let shop = Shop::new();
+    let mut run = shop.scripted_run(WAITS, &AUTO).spawn();
+    shop.until("the worker", || shop.aside().join("at-work").exists());
+    assert_eq!(cleared_from_another_home(&shop), [""; 0]);
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    assert!(run.wait().unwrap().success());
+    assert_eq!(shop.git(&["show", "main:mended.txt"]), "mended");
+}
+
+#[test]
+fn run_whose_host_was_killed_is_safe_from_another_home() {
+    let shop = Shop::new();
+    let mut run = shop.scripted_run(WAITS, &AUTO).spawn();
+    shop.until("the worker", || shop.aside().join("at-work").exists());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(cleared_from_another_home(&shop), [""; 0]);
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    shop.run(&["run", "--resume", "shop"]).exits(0);
+    assert_eq!(shop.git(&["show", "main:mended.txt"]), "mended");
+}
+
+#[test]
+fn integration_worktree_stays_while_anybody_runs_something_in_the_project() {
+    let project = GitProject::new();
+    let found = project.found();
+    found.repo.exclude_ours().unwrap();
+    Integration::prepare(&found.repo, &team(), &found.head).unwrap();
+    put(&project.folder(), ".omc/state/run.lock", "");
+    let lock = std::fs::File::open(project.folder().join(".omc/state/run.lock")).unwrap();
+    lock.lock().unwrap();
+    let gc = || {
+        let ran = project.project.run(["worktree", "gc", "--json"]);
+        ran.succeeds().json()
+    };
+    let kept = gc();
+    assert_eq!(kept["removed"].as_array().unwrap().len(), 0, "{kept}");
+    let why = kept["kept"][0]["kept"].as_str().unwrap();
+    assert_eq!(why, "a run is going on in this project");
+    drop(lock);
+    assert_eq!(gc()["removed"][0]["name"], "integration");
+}

@@ -15,7 +15,7 @@ use crate::shown::{redacted, viewed_line};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A worktree goes with its branch when it is clean, all its commits are in the integration branch
-or in one of your own, and nobody is at work in it. Everything else stays, and is listed with
+or in one of your own, and nobody is at work in it, from this home or another. Everything else stays, and is listed with
 the command that would remove it all the same. To find nothing is no failure.
 
 Examples:
@@ -45,12 +45,12 @@ impl Gc {
             let why = match seen.stays() {
                 Some(why) => Some(why),
                 None if self.dry_run => None,
-                None => match seen.listed.remove_if_safe(&repo) {
+                None => match seen.remove(&repo) {
                     Ok(Removal::Removed) => None,
                     Ok(Removal::Kept { why }) => Some(why),
                     Err(error) => {
                         failed += 1;
-                        Some(error.to_string())
+                        Some(error.message().to_owned())
                     }
                 },
             };
