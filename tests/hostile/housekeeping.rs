@@ -1,7 +1,10 @@
 //! References, reports and logs that grow, leak or stand in the way.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::process::Command;
 
 use teamster_isolate::git::{Author, Integration, Landed, Merged};
 
@@ -359,4 +362,64 @@ fn integration_worktree_stays_while_anybody_runs_something_in_the_project() {
     assert_eq!(why, "a run is going on in this project");
     drop(lock);
     assert_eq!(gc()["removed"][0]["name"], "integration");
+}
+
+#[test]
+fn project_whose_path_is_not_utf8_is_refused_before_anything_is_made() {
+    let shop = Shop::new();
+    let root = shop.folder().parent().unwrap().join("roots");
+    let odd = root.join(OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir_all(&root).unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(shop.folder())
+        .arg(&odd)
+        .status();
+    assert!(copied.unwrap().success());
+    let plan = root.join(OsStr::from_bytes(b"pl\xe4n.toml"));
+    std::fs::write(&plan, "[[tasks]]\nid = \"a\"\nsubject = \"a\"\n").unwrap();
+    let script = shop.script(MENDS);
+    let run = [
+        "run",
+        "1:w",
+        "mend it",
+        "--team",
+        "shop",
+        "--provider",
+        &script,
+    ];
+    let odd_text = odd.as_os_str();
+    let folder = |args: &[&OsStr], at: &Path| shop.project.call(args).folder(at).run().fails(6);
+    for args in [&run[..], &["team", "create", "shop"]] {
+        let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+        let said = folder(&args, &odd).stderr;
+        assert!(said.contains("is not UTF-8"), "{said}");
+    }
+    let named = [
+        "team".as_ref(),
+        "create".as_ref(),
+        "shop".as_ref(),
+        "--project".as_ref(),
+        odd_text,
+    ];
+    folder(&named, &root);
+    shop.project.call(["studio"]).folder(&odd).run().fails(6);
+    let names = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        names(&root),
+        [odd.file_name().unwrap(), plan.file_name().unwrap()]
+    );
+    assert!(!odd.join(".omc").exists());
+    assert!(!shop.project.claude("teams/shop").exists());
+
+    // A plan is read again by its name when the run is taken up.
+    let mut args: Vec<&OsStr> = run.iter().map(AsRef::as_ref).collect();
+    args.extend(["--plan".as_ref(), plan.as_os_str()]);
+    let said = folder(&args, &shop.folder()).stderr;
+    assert!(said.contains("is not UTF-8"), "{said}");
 }

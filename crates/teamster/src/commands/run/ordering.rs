@@ -21,7 +21,7 @@ use super::casting::Team;
 use super::hosting::busy;
 use super::{FlowName, Run};
 use crate::commands::worker;
-use crate::context::Context;
+use crate::context::{Context, recordable};
 use crate::env_vars;
 use crate::error::{CommandError, Result};
 use crate::files::read_named;
@@ -56,6 +56,7 @@ impl Run {
         // What was typed is looked at before what is there.
         let team = self.team_name(context, &request.task)?;
         let project = context.layout.project.clone();
+        recordable(&project, "the project")?;
         let found = self.repository(&project)?;
         let (plan, plan_file) = self.plan_file(context)?;
         let cast = self.cast(context, &request, team.as_str())?;
@@ -202,11 +203,12 @@ impl Run {
             ));
         }
         let file = context.absolute(file);
+        let name = recordable(&file, "the plan")?.to_owned();
         let bytes = read_named(&file, PLAN_LIMIT)?;
         let plan = Plan::parse(&file, &bytes).map_err(|faults| {
             CommandError::refused(faults.to_string()).hint("`teamster plan check FILE` checks it")
         })?;
-        Ok((Some(plan), Some(file.display().to_string())))
+        Ok((Some(plan), Some(name)))
     }
 
     fn checks(&self, project: &Path, cast: &Cast) -> Result<(Vec<Check>, Vec<String>)> {
@@ -285,7 +287,7 @@ impl Wanted {
         let new = NewTeam {
             name: self.team.clone(),
             description: self.order.task.chars().take(200).collect(),
-            project: self.project.display().to_string(),
+            project: recordable(&self.project, "the project")?.to_owned(),
             members,
             run: Some(json!(self.order)),
         };

@@ -8,7 +8,7 @@ use teamster_isolate::git::Git;
 use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
 
-use crate::context::Context;
+use crate::context::{Context, recordable};
 use crate::env_vars;
 use crate::error::{CommandError, Result};
 
@@ -52,7 +52,7 @@ impl Create {
         let new = NewTeam {
             name,
             description: self.description,
-            project: project.display().to_string(),
+            project: recordable(&project, "the project")?.to_owned(),
             members,
             run: None,
         };
