@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use teamster_isolate::git::{Author, Integration, Landed, Merged};
 
@@ -422,4 +423,201 @@ fn project_whose_path_is_not_utf8_is_refused_before_anything_is_made() {
     args.extend(["--plan".as_ref(), plan.as_os_str()]);
     let said = folder(&args, &shop.folder()).stderr;
     assert!(said.contains("is not UTF-8"), "{said}");
+}
+
+/// A project in which the run of team `old` ended some days ago: its references, its report and its logs.
+fn with_an_old_run(days: u64) -> GitProject {
+    let project = GitProject::new();
+    let ago = Duration::from_secs(days * 24 * 60 * 60);
+    let then = SystemTime::now() - ago;
+    let seconds = then.duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let date = format!("{seconds} +0000");
+    for (branch, reference) in [("main", "task-1"), ("elsewhere", "task-2")] {
+        let args = ["commit-tree", "-p", "main", "-m", "Work", "main^{tree}"];
+        let mut command = project.git_command(&project.folder(), &args);
+        let made = command
+            .env("GIT_COMMITTER_DATE", &date)
+            .env("GIT_AUTHOR_DATE", &date)
+            .output()
+            .unwrap();
+        let commit = String::from_utf8(made.stdout).unwrap();
+        let commit = commit.trim_end();
+        project.git(&["update-ref", &format!("refs/heads/{branch}"), commit]);
+        let name = format!("refs/teamster/old/{reference}");
+        project.git(&["update-ref", &name, commit]);
+    }
+    for file in OLD_FILES {
+        put(&project.folder(), file, "x");
+        set_modified(&project.folder().join(file), then);
+    }
+    project
+}
+
+/// What a run leaves in a project, for the team `old`.
+const OLD_FILES: [&str; 6] = [
+    ".omc/reports/old/report.md",
+    ".omc/logs/old/worker-1/1.jsonl",
+    ".omc/state/agents/old/worker-1/task.json",
+    ".omc/state/team-bridge/old/store",
+    ".omc/worktrees/old/.integration.lock",
+    ".party/archive/party-old-20260101000000-aaaa/session.json",
+];
+
+fn set_modified(file: &Path, time: SystemTime) {
+    let file = std::fs::File::options().write(true).open(file).unwrap();
+    file.set_modified(time).unwrap();
+}
+
+fn gc(project: &GitProject, more: &[&str]) -> serde_json::Value {
+    let args = [&["worktree", "gc", "--json"], more].concat();
+    project.project.run(args).succeeds().json()
+}
+
+/// Files of the old run that are there.
+fn old_files(project: &GitProject) -> Vec<&'static str> {
+    let mut files = OLD_FILES.to_vec();
+    files.retain(|file| project.folder().join(file).exists());
+    files
+}
+
+fn old_refs(project: &GitProject) -> String {
+    project.git(&["for-each-ref", "--format=%(refname)", "refs/teamster"])
+}
+
+#[test]
+fn run_that_landed_and_is_older_than_the_setting_is_collected() {
+    let project = with_an_old_run(40);
+    let would = gc(&project, &["--dry-run"]);
+    assert_eq!(would["runs"][0]["team"], "old", "{would}");
+    assert_eq!(would["runs"][0]["references"].as_array().unwrap().len(), 2);
+    assert_eq!(would["runs"][0]["folders"].as_array().unwrap().len(), 6);
+    assert_eq!(old_files(&project).len(), 6, "nothing was removed");
+    let said = project.project.run(["worktree", "gc", "--dry-run"]);
+    let said = said.succeeds().stdout;
+    assert!(
+        said.contains("would remove what the run of old left"),
+        "{said}"
+    );
+
+    gc(&project, &[]);
+    assert_eq!(old_refs(&project), "");
+    assert_eq!(old_files(&project), [""; 0]);
+    assert_eq!(gc(&project, &[])["runs"], serde_json::json!([]));
+    let empty = project.project.run(["worktree", "gc"]).succeeds().stdout;
+    assert_eq!(empty, "no worker has a worktree here\n");
+}
+
+#[test]
+fn run_younger_than_the_setting_is_not_collected() {
+    let project = with_an_old_run(20);
+    assert_eq!(gc(&project, &[])["runs"], serde_json::json!([]));
+    assert_eq!(old_files(&project).len(), 6);
+    project
+        .project
+        .write(".teamster/config.toml", "[gc]\nkeep = \"10d\"\n");
+    gc(&project, &[]);
+    assert_eq!(old_files(&project), [""; 0]);
+}
+
+#[test]
+fn work_that_is_in_no_branch_of_the_user_is_not_collected() {
+    let project = with_an_old_run(40);
+    project.git(&["branch", "--quiet", "-D", "elsewhere"]);
+    // A branch of a team is none of the user's.
+    let commit = project.git(&["rev-parse", "refs/teamster/old/task-2"]);
+    project.git(&["update-ref", "refs/heads/omc-team/other/worker-1", &commit]);
+    let collected = gc(&project, &["--team", "old"]);
+    assert_eq!(old_refs(&project), "refs/teamster/old/task-2");
+    assert_eq!(
+        old_files(&project).len(),
+        6,
+        "what tells about it stays, too"
+    );
+    let run = &collected["runs"][0];
+    assert_eq!(
+        run["keptReferences"][0], "refs/teamster/old/task-2",
+        "{run}"
+    );
+    let command = run["command"].as_str().unwrap();
+    project.project.shell(command).run().succeeds();
+    gc(&project, &["--team", "old"]);
+    assert_eq!(old_files(&project), [""; 0]);
+}
+
+#[test]
+fn clock_that_was_set_back_does_not_make_a_run_old() {
+    let project = with_an_old_run(40);
+    let report = project.folder().join(OLD_FILES[0]);
+    let to_come = SystemTime::now() + Duration::from_secs(400 * 24 * 60 * 60);
+    set_modified(&report, to_come);
+    assert_eq!(gc(&project, &[])["runs"], serde_json::json!([]));
+    assert_eq!(old_files(&project).len(), 6);
+}
+
+#[test]
+fn run_that_can_go_on_is_not_collected_however_old() {
+    for (name, state) in [
+        (
+            "a heartbeat",
+            "state/team-bridge/old/worker-1.heartbeat.json",
+        ),
+        ("a run", "state/run.lock"),
+    ] {
+        let project = with_an_old_run(40);
+        let file = project.folder().join(".omc").join(state);
+        std::fs::write(&file, "{}").unwrap();
+        set_modified(&file, UNIX_EPOCH);
+        let lock = std::fs::File::open(&file).unwrap();
+        lock.lock().unwrap();
+        gc(&project, &[]);
+        assert_eq!(old_files(&project).len(), 6, "{name}");
+    }
+}
+
+#[test]
+fn nothing_of_a_run_is_left_once_it_was_collected() {
+    let shop = Shop::new();
+    let before = files_below(&shop.folder());
+    for _ in 0..2 {
+        shop.scripted_run(MENDS, &AUTO).run().exits(0);
+        shop.run(&["team", "delete", "shop"]).exits(0);
+        shop.git(&["rm", "--quiet", "mended.txt"]);
+        shop.git(&["commit", "--quiet", "--message", "Again"]);
+    }
+    let gc = || {
+        let call = shop.call(["worktree", "gc", "--json"].iter());
+        call.env("TEAMSTER_GC_KEEP", "1s").run().exits(0).json()
+    };
+    shop.until("a second has passed", || {
+        gc()["runs"] != serde_json::json!([])
+    });
+    let mut left = files_below(&shop.folder());
+    left.retain(|file| !before.contains(file));
+    // One of each for a project, however many runs it saw; the session is that of the last run.
+    left.retain(|file| !file.starts_with(".party/") || file.contains("archive"));
+    assert_eq!(
+        left,
+        [
+            ".bkit/.agent-state.lock",
+            ".bkit/agent-state.json",
+            ".omc/state/run.lock"
+        ]
+    );
+    assert_eq!(shop.git(&["for-each-ref", "refs/teamster"]), "");
+}
+
+/// Every file of a project but git's own, by path.
+fn files_below(folder: &Path) -> Vec<String> {
+    let listed = Command::new("find")
+        .args([".", "-name", ".git", "-prune", "-o", "-type", "f", "-print"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(listed.stdout).unwrap();
+    let mut files: Vec<String> = text
+        .lines()
+        .map(|line| line.trim_start_matches("./").to_owned())
+        .collect();
+    files.sort();
+    files
 }

@@ -92,6 +92,10 @@ const WORKTREE_LINK: Key = Key {
     name: "worktree.link",
     variable: env_vars::WORKTREE_LINK,
 };
+const GC_KEEP: Key = Key {
+    name: "gc.keep",
+    variable: env_vars::GC_KEEP,
+};
 const RESERVATIONS: Key = Key {
     name: "reservations",
     variable: env_vars::RESERVATIONS,
@@ -108,7 +112,7 @@ const STUDIO_OTLP_EVERY: Key = Key {
     name: "studio.otlp_every",
     variable: env_vars::STUDIO_OTLP_EVERY,
 };
-const KEYS: [Key; 17] = [
+const KEYS: [Key; 18] = [
     CLAIM_LEASE,
     RESERVATIONS,
     NOTIFY,
@@ -124,12 +128,15 @@ const KEYS: [Key; 17] = [
     WORKTREE_SETUP,
     WORKTREE_SETUP_LIMIT,
     WORKTREE_LINK,
+    GC_KEEP,
     STUDIO_OTLP,
     STUDIO_OTLP_EVERY,
 ];
 
 /// `npm ci` and the like take minutes.
 const SETUP_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// Long enough to look at a run again after a holiday.
+const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const OTLP_EVERY: Duration = Duration::from_secs(15);
 
 /// Where a value came from.
@@ -228,6 +235,8 @@ pub struct Config {
     pub worktree_setup_limit: Setting<Duration>,
     /// and folders of the project that are linked into it.
     pub worktree_link: Setting<Vec<String>>,
+    /// How long references and reports of runs that are over are kept.
+    pub gc_keep: Setting<Duration>,
     /// Where Studio sends its figures; `None` when it does not,
     pub studio_otlp: Setting<Option<Endpoint>>,
     /// and how often.
@@ -274,6 +283,7 @@ impl Config {
             worktree_setup: layers.find(WORKTREE_SETUP, Vec::new(), list),
             worktree_setup_limit: layers.find(WORKTREE_SETUP_LIMIT, SETUP_LIMIT, span),
             worktree_link: layers.find(WORKTREE_LINK, Vec::new(), list),
+            gc_keep: layers.find(GC_KEEP, KEEP, span),
             studio_otlp: layers.find(STUDIO_OTLP, None, endpoint),
             studio_otlp_every: layers.find(STUDIO_OTLP_EVERY, OTLP_EVERY, span),
             providers,
@@ -366,6 +376,7 @@ impl Config {
             row(WORKTREE_SETUP, &self.worktree_setup, list),
             row(WORKTREE_SETUP_LIMIT, &self.worktree_setup_limit, span),
             row(WORKTREE_LINK, &self.worktree_link, list),
+            row(GC_KEEP, &self.gc_keep, span),
             row(STUDIO_OTLP, &self.studio_otlp, |value| match value {
                 Some(endpoint) => json!(endpoint.to_string()),
                 None => json!("off"),

@@ -3,6 +3,7 @@
 mod gc;
 mod list;
 mod live;
+mod runs;
 mod salvage;
 
 use clap::{Args, Subcommand};
