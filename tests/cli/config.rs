@@ -54,6 +54,7 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     worktree.setup        []       default  TEAMSTER_WORKTREE_SETUP
     worktree.setup_limit  10m      default  TEAMSTER_WORKTREE_SETUP_LIMIT
     worktree.link         []       default  TEAMSTER_WORKTREE_LINK
+    gc.keep               30d      default  TEAMSTER_GC_KEEP
     studio.otlp           off      default  TEAMSTER_STUDIO_OTLP
     studio.otlp_every     15s      default  TEAMSTER_STUDIO_OTLP_EVERY
     ");

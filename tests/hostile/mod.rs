@@ -14,6 +14,7 @@ mod large_files;
 mod limits;
 mod long_inboxes;
 mod merge_train;
+mod replaced_objects;
 mod repositories;
 mod secrets;
 mod security_document;

@@ -279,6 +279,9 @@ pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
     [".omc", "state", "team-bridge", team.as_str()]
 }
 
+/// The path of the store that a team lives in, in [`heartbeat_folders`].
+pub const TEAM_STORE: &str = "store";
+
 /// Folders on the way from a project to the state of our runs.
 pub const OUR_STATE: [&str; 2] = [".omc", "state"];
 /// The socket of our own tmux server, in [`OUR_STATE`].

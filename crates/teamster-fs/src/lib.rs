@@ -13,7 +13,7 @@
 //! A file that is the user's own, such as the client's settings, is a [`UserFile`]: it keeps its mode and its owner.
 //! The files of a project that an agent of ours changes are reached through [`Beneath`].
 //!
-//! [`layout`] is the one table of paths, [`proc`] tells who is alive, [`processes`] who started whom, [`cgroup`] keeps
+//! [`layout`] is the one table of paths, [`team_store`] tells which home a team of a project belongs to, [`proc`] tells who is alive, [`processes`] who started whom, [`cgroup`] keeps
 //! what belongs together in one group of the kernel's, [`fail`] kills us on purpose in tests.
 
 #![allow(
@@ -35,6 +35,7 @@ pub mod proc;
 pub mod processes;
 mod real;
 pub mod stdin;
+pub mod team_store;
 pub mod terminal;
 #[cfg(test)]
 mod tests;

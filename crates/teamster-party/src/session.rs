@@ -14,6 +14,8 @@ mod members;
 mod stored;
 
 /// The longest reason of a step, in characters.
+/// From this size on the story of sessions goes on in a new file; one older part is kept.
+const MOST_EVENTS: u64 = 1024 * 1024;
 const REASON_LIMIT: usize = 2_000;
 
 /// A session, as its file holds it. What others put into the file stays there.
@@ -274,6 +276,11 @@ impl Party {
         redact_json(&mut event);
         event["ts"] = json!(now);
         let line = format!("{event}\n");
+        let stamp = self.dir.stamp(layout::PARTY_EVENTS)?;
+        if stamp.is_some_and(|stamp| stamp.size >= MOST_EVENTS) {
+            self.dir
+                .rename(layout::PARTY_EVENTS, &self.dir, layout::OLD_PARTY_EVENTS)?;
+        }
         self.dir
             .append(layout::PARTY_EVENTS, line.as_bytes(), Sync::Durable)?;
         Ok(())

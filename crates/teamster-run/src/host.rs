@@ -19,6 +19,7 @@ mod own;
 mod planning;
 mod projecting;
 mod refs;
+mod replacements;
 mod seat;
 mod settled;
 mod telling;
@@ -226,7 +227,6 @@ pub struct Host<'a> {
     hosting_since: Instant,
     supervisor: Supervisor<'a>,
     integration: Option<Integration>,
-    /// Whether the tree in which checks run was made usable by this host.
     projector: Projector,
     /// Whether workers were started for the stage that we are in.
     crew_is_up: bool,
@@ -244,6 +244,9 @@ pub struct Host<'a> {
     not_landed: bool,
     /// Whether this host has begun to act.
     has_begun: bool,
+    /// How long this host has waited at the gate, and since when it waits there now.
+    waited_at_gate: Duration,
+    at_gate_since: Option<Instant>,
 }
 
 impl<'a> Host<'a> {
@@ -279,6 +282,8 @@ impl<'a> Host<'a> {
             known_beats: RefCell::default(),
             not_landed: false,
             has_begun: false,
+            waited_at_gate: Duration::ZERO,
+            at_gate_since: None,
         }
     }
 
@@ -371,7 +376,10 @@ impl<'a> Host<'a> {
         };
         if self.story.order.as_ref() != Some(&self.order) || kind == "run.resumed" {
             let order = serde_json::json!(self.order);
-            let event = ordered(kind, &order);
+            let mut event = ordered(kind, &order);
+            if let (Some(repo), "run.started") = (self.parts.repo, kind) {
+                event = event.with("replacements", repo.replacements()?);
+            }
             self.parts
                 .store
                 .host_team(&self.team, Some(&order), event)?;
@@ -445,6 +453,14 @@ impl<'a> Host<'a> {
         self.seen = event.seq;
         teamster_fs::fail::reached_event(event.seq);
         self.story.apply(event);
+        match (self.story.stage, self.at_gate_since) {
+            (Some(Stage::Approval), None) => self.at_gate_since = Some(Instant::now()),
+            (Some(Stage::Approval), Some(_)) | (_, None) => {}
+            (_, Some(since)) => {
+                self.waited_at_gate += since.elapsed();
+                self.at_gate_since = None;
+            }
+        }
         if event.task_id.is_some() && event.kind != "agent.event" && event.kind != "usage"
             || event.data.contains_key("also")
         {
@@ -476,7 +492,7 @@ impl<'a> Host<'a> {
             story: &self.story,
             tasks: &tasks,
             beats: &beats,
-            worked: self.story.worked(self.hosting_since.elapsed()),
+            worked: self.story.worked(self.hosted()),
         });
         Ok(())
     }

@@ -125,6 +125,8 @@ pub struct Story {
     before_end: Option<Stage>,
     /// Every stage it was in.
     pub stages: Vec<Entered>,
+    /// Replaced objects, grafts and shallow boundaries that the repository had when the run began.
+    pub replacements: Vec<String>,
     /// How it was planned: `file`, `leader`, `sentence`.
     pub plan: Option<String>,
     /// Where the host has left the integration branch.
@@ -261,6 +263,10 @@ impl Story {
         self.head = self.head.take().or_else(|| base.clone());
         self.tip = self.tip.take().or(base);
         self.begun.get_or_insert(event.ts);
+        if let Some(Value::Array(rules)) = event.data.get("replacements") {
+            let rules = rules.iter().filter_map(Value::as_str);
+            self.replacements = rules.map(str::to_owned).collect();
+        }
         if let (Some(since), Some(last)) = (self.hosted_since, self.last_sign) {
             self.hosted_before += last.since(since);
         }

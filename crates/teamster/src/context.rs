@@ -176,6 +176,18 @@ impl Context {
     }
 }
 
+/// Returns a path as the text that records keep of it, or refuses one that no text stands for: what is read back would be
+/// another path.
+pub fn recordable<'a>(path: &'a Path, what: &str) -> Result<&'a str> {
+    path.to_str().ok_or_else(|| {
+        CommandError::refused(format!(
+            "the path of {what}, {}, is not UTF-8",
+            path.display()
+        ))
+        .hint("rename it, or the folder above it whose name is not UTF-8: records of a team could not name it")
+    })
+}
+
 /// Whether two paths lead to one folder, links or not.
 fn same_folder(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();

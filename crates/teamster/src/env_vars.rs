@@ -87,6 +87,8 @@ pub const PERMISSIONS_OTHER: &str = "TEAMSTER_PERMISSIONS_OTHER";
 pub const WORKTREE_SETUP: &str = "TEAMSTER_WORKTREE_SETUP";
 /// Setting `worktree.setup_limit`.
 pub const WORKTREE_SETUP_LIMIT: &str = "TEAMSTER_WORKTREE_SETUP_LIMIT";
+/// Setting `gc.keep`.
+pub const GC_KEEP: &str = "TEAMSTER_GC_KEEP";
 /// Setting `worktree.link`.
 pub const WORKTREE_LINK: &str = "TEAMSTER_WORKTREE_LINK";
 /// Setting `worktree.link_writable`.

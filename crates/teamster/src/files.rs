@@ -5,6 +5,7 @@ use std::path::Path;
 
 use teamster_fs::Dir;
 
+use crate::context::recordable;
 use crate::error::{CommandError, ErrorKind, Result};
 
 /// The content of a file; `-` is the standard input. More than `limit` bytes are refused.
@@ -48,6 +49,8 @@ fn read_file(path: &Path) -> Result<Vec<u8>> {
         return Err(missing());
     };
     let dir = Dir::open_root(folder)?.ok_or_else(missing)?;
-    let (bytes, _) = dir.read(&name.to_string_lossy())?.ok_or_else(missing)?;
+    let (bytes, _) = dir
+        .read(recordable(Path::new(name), "the file")?)?
+        .ok_or_else(missing)?;
     Ok(bytes)
 }

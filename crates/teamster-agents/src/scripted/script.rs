@@ -133,11 +133,14 @@ impl Script {
         };
         let missing = || unread("there is no such script".to_owned());
         let real = file.canonicalize().map_err(|_| missing())?;
-        let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
+        let (Some(folder), Some(name)) = (
+            real.parent(),
+            real.file_name().and_then(|name| name.to_str()),
+        ) else {
             return Err(missing());
         };
         let dir = Dir::open_root(folder).map_err(|error| unread(error.to_string()))?;
-        let content = dir.ok_or_else(missing)?.read(&name.to_string_lossy());
+        let content = dir.ok_or_else(missing)?.read(name);
         let (bytes, _) = content
             .map_err(|error| unread(error.to_string()))?
             .ok_or_else(missing)?;

@@ -189,7 +189,7 @@ pub(super) fn workers_without_team(scene: &Scene<'_>) -> Result<Vec<Left>, FsErr
         let Ok(team) = entry.name.parse::<TeamName>() else {
             continue;
         };
-        if scene.has_team(team.as_str()) {
+        if scene.has_team(team.as_str()) || scene.may_be_elsewhere(&team) {
             continue;
         }
         for (file, beat) in beats::of_team(project, &team)? {

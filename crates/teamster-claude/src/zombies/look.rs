@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, layout};
+use teamster_fs::{Dir, layout, team_store};
 use teamster_store::Result;
-use teamster_types::Time;
 use teamster_types::session::ClientSession;
+use teamster_types::{TeamName, Time};
 
 use crate::native::PaneArguments;
 
@@ -109,6 +109,13 @@ impl<'a> Scene<'a> {
     pub(super) fn has_team(&self, name: &str) -> bool {
         let teams = self.teams.as_ref();
         teams.is_some_and(|teams| !matches!(teams.stamp(name), Ok(None)))
+    }
+
+    /// Returns whether a team that works in this project may live in the store of another home.
+    pub(super) fn may_be_elsewhere(&self, team: &TeamName) -> bool {
+        let layout = self.look.layout;
+        team_store::is_run_in(&layout.project)
+            || team_store::other_store(&layout.project, team, &layout.claude).is_some()
     }
 
     /// How long ago a moment in nanoseconds was.

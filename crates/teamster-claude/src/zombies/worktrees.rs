@@ -23,7 +23,11 @@ pub(super) fn without_team(scene: &Scene<'_>) -> Result<Vec<Zombie>, FsError> {
         let is_folder = dir
             .stamp(&team)?
             .is_some_and(|stamp| stamp.kind == FileKind::Folder);
-        if !is_folder || scene.has_team(&team) {
+        let is_elsewhere = || {
+            let name = team.parse();
+            name.is_ok_and(|name| scene.may_be_elsewhere(&name))
+        };
+        if !is_folder || scene.has_team(&team) || is_elsewhere() {
             continue;
         }
         let Some(workers) = dir.child(&team)? else {

@@ -16,3 +16,13 @@ pub const PARTY_EVENTS: &str = "events.ndjson";
 pub const PARTY_LOCK: &str = ".lock";
 /// Sessions that made room for a later one, in [`PARTY`].
 pub const PARTY_ARCHIVE: &str = "archive";
+/// The part before [`PARTY_EVENTS`], once that grew too large.
+pub const OLD_PARTY_EVENTS: &str = "events.old.ndjson";
+
+/// The team that a session's id, `party-{team}-{time}-{4 random}`, names.
+pub fn team_of_session(id: &str) -> Option<&str> {
+    let mut parts = id.strip_prefix("party-")?.rsplitn(3, '-');
+    let (random, time, team) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_ours = random.len() == 4 && time.bytes().all(|byte| byte.is_ascii_digit());
+    is_ours.then_some(team)
+}

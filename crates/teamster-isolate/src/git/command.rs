@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use super::error::{GitError, GitProblem};
 use super::names::CommitId;
 use super::registered::UNREADABLE;
+use super::replacements::stored_objects;
 use crate::bounded::{self, Ended};
 use crate::find_program;
 
-/// What no setting of a repository may do through us: run a program of its own, sign, tidy up in the background, or
-/// reach into submodules.
-const SETTINGS: [&str; 7] = [
+/// What no setting of the user or of a repository may do through us. The first: run a program of its own, sign, tidy up
+/// in the background, or reach into submodules. The others: change what a diff or a list shows, or refuse a commit or a
+/// merge that is in order. Settings that say what is to be in files, such as `core.autocrlf` or filters, stay the user's.
+const SETTINGS: [&str; 25] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "commit.gpgSign=false",
@@ -24,6 +26,24 @@ const SETTINGS: [&str; 7] = [
     "maintenance.auto=false",
     "submodule.recurse=false",
     "advice.addEmbeddedRepo=false",
+    "core.abbrev=auto",
+    "core.quotePath=true",
+    "core.safecrlf=false",
+    "diff.context=3",
+    "diff.dstPrefix=b/",
+    "diff.ignoreSubmodules=none",
+    "diff.interHunkContext=0",
+    "diff.mnemonicPrefix=false",
+    "diff.noprefix=false",
+    "diff.orderFile=/dev/null",
+    "diff.relative=false",
+    "diff.srcPrefix=a/",
+    "diff.submodule=short",
+    "diff.suppressBlankEmpty=false",
+    "i18n.commitEncoding=UTF-8",
+    "log.showRoot=true",
+    "merge.ff=true",
+    "merge.verifySignatures=false",
 ];
 /// A checkout of a large repository takes minutes; what takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -252,6 +272,7 @@ impl Call {
             .env("GIT_EDITOR", ":")
             // Looking must not write: `status` would refresh an index that somebody else works with.
             .env("GIT_OPTIONAL_LOCKS", "0")
+            .envs(stored_objects())
             .env("LC_ALL", "C")
             .env_remove("LANGUAGE");
         for (name, value) in &self.env {

@@ -55,11 +55,7 @@ impl Integration {
         ensure_branch(repo, team, base)?;
         let path = dir.join(INTEGRATION);
         if dir.stamp(INTEGRATION)?.is_none() {
-            repo.call()
-                .args(["worktree", "add", "--quiet", "--"])
-                .arg(&path)
-                .arg(integration_branch(team))
-                .done()?;
+            registered::add(repo, &path, &integration_branch(team))?;
         }
         let worktree = Worktree::named(repo, team, INTEGRATION)?.ok_or_else(|| vanished(&path))?;
         let integration = Self {
@@ -148,7 +144,7 @@ impl Integration {
         // What this overwrites is in the branch's history, or in the salvaged branch.
         self.worktree
             .call()
-            .args(["reset", "--quiet", "--hard", "HEAD"])
+            .args(["reset", "--quiet", "--hard", "HEAD", "--"])
             .done()?;
         // A repository in the repository is not salvaged; git leaves it alone here too.
         self.worktree
@@ -242,7 +238,7 @@ impl Integration {
             .done()?;
         self.worktree
             .call()
-            .args(["reset", "--quiet", "--hard", "HEAD"])
+            .args(["reset", "--quiet", "--hard", "HEAD", "--"])
             .done()?;
         Ok(salvaged)
     }

@@ -232,7 +232,7 @@ impl Integration {
             .done()?;
         self.worktree
             .call()
-            .args(["reset", "--quiet", "--hard", "HEAD"])
+            .args(["reset", "--quiet", "--hard", "HEAD", "--"])
             .done()?;
         Ok(Some(name))
     }

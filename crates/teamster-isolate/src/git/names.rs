@@ -52,7 +52,8 @@ impl FromStr for CommitId {
 pub(crate) const BRANCHES: &str = "omc-team/";
 /// What the full names of branches begin with.
 pub(crate) const HEADS: &str = "refs/heads/";
-const PINS: &str = "refs/teamster/";
+/// What the full names of our references that keep commits begin with.
+pub(crate) const PINS: &str = "refs/teamster/";
 
 /// The branch of a worker.
 pub fn branch_of(team: &TeamName, worker: &WorkerName) -> String {

@@ -18,7 +18,7 @@ impl Repo {
         let text = self
             .call()
             .args(["for-each-ref", "--format=%(objectname) %(refname)", "--"])
-            .args(["refs/heads", "refs/tags", "refs/stash", "refs/replace"])
+            .args(["refs/heads", "refs/tags", "refs/stash"])
             .text()?;
         let ours = format!("{HEADS}{BRANCHES}");
         let mut refs: Refs = text

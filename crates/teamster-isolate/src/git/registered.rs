@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use teamster_fs::{Dir, proc, remove_tree};
 
 use super::error::GitError;
-use super::names::{CommitId, HEADS};
+use super::names::{CommitId, HEADS, head_ref};
 use super::repo::Repo;
 
 /// What git writes as the reason while it makes a worktree; a killed git leaves it.
@@ -102,6 +102,20 @@ fn clear_beginnings(repo: &Repo) -> Result<bool, GitError> {
         }
     }
     Ok(cleared)
+}
+
+/// Makes a worktree at `path` on `branch`, which is there and nowhere checked out. `worktree add` takes a branch by its
+/// short name only, which a tag may have, too; so it gets the commit, and HEAD the full name of the branch.
+pub(super) fn add(repo: &Repo, path: &Path, branch: &str) -> Result<(), GitError> {
+    let name = head_ref(branch);
+    repo.call()
+        .args(["worktree", "add", "--quiet", "--detach", "--"])
+        .arg(path)
+        .arg(&name)
+        .done()?;
+    repo.call_in(path)
+        .args(["symbolic-ref", "HEAD", &name])
+        .done()
 }
 
 /// The one at `path`.

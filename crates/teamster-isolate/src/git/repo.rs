@@ -7,7 +7,7 @@ use teamster_fs::{Dir, UserFile};
 
 use super::command::{Call, Git};
 use super::error::{GitError, GitProblem};
-use super::names::CommitId;
+use super::names::{CommitId, HEADS, head_ref};
 
 /// The folders that hold the state of a run and not the work.
 const OURS: [&str; 3] = [".omc/", ".bkit/", ".party/"];
@@ -39,6 +39,15 @@ pub struct Found {
     /// Where the project lies in the work tree; empty when it is the whole of it. Worktrees are always of the whole,
     /// and a worker starts in the same folder of its own.
     pub inside: PathBuf,
+}
+
+impl Git {
+    /// Returns the commit that is checked out in a folder; `None` when there is none yet.
+    pub fn head(&self, folder: &Path) -> Result<Option<CommitId>, GitError> {
+        self.at(folder)
+            .args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+            .commit_if_any()
+    }
 }
 
 impl Repo {
@@ -130,16 +139,27 @@ impl Repo {
             .commit_if_any()
     }
 
+    /// Returns the end of a branch; `None` when there is no branch of exactly this name.
+    pub fn branch_tip(&self, branch: &str) -> Result<Option<CommitId>, GitError> {
+        let name = head_ref(branch);
+        let call = self.call().args(["show-ref", "--verify", "--quiet", "--"]);
+        if call.arg(&name).yes()? {
+            self.resolve(&name)
+        } else {
+            Ok(None)
+        }
+    }
+
     /// The branch that the user has checked out.
     pub fn branch(&self) -> Result<Option<String>, GitError> {
-        let call = self
-            .call()
-            .args(["symbolic-ref", "--quiet", "--short", "HEAD"]);
+        // Its full name: the short one is another where a tag has the same name.
+        let call = self.call().args(["symbolic-ref", "--quiet", "HEAD"]);
         let ended = call.run()?;
         match ended.status.code() {
             Some(0) => {
                 let name = String::from_utf8_lossy(&ended.stdout);
-                Ok(Some(name.trim_end_matches('\n').to_owned()))
+                let branch = name.trim_end_matches('\n').strip_prefix(HEADS);
+                Ok(branch.map(str::to_owned))
             }
             Some(1) => Ok(None),
             _ => Err(call.failed(&ended)),

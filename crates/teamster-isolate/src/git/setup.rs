@@ -11,6 +11,7 @@ use teamster_fs::{CopyLimits, Dir, FileKind, FsError, Problem, copy_folder, remo
 use teamster_types::denied;
 
 use super::error::GitError;
+use super::replacements::stored_objects;
 use super::worktree::{Worktree, vanished};
 use crate::bounded;
 
@@ -88,6 +89,7 @@ impl Worktree {
         for name in withheld {
             command.env_remove(name);
         }
+        command.envs(stored_objects());
         let patience = deadline.saturating_duration_since(Instant::now());
         let ended = bounded::run(command, patience, OUTPUT_LIMIT).map_err(|error| {
             GitError::failed(

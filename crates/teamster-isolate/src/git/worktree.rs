@@ -111,11 +111,7 @@ impl Worktree {
         repo.call()
             .args(["update-ref", &head_ref(&branch), base.as_str(), ""])
             .done()?;
-        repo.call()
-            .args(["worktree", "add", "--quiet", "--"])
-            .arg(&path)
-            .arg(branch)
-            .done()?;
+        registered::add(repo, &path, &branch)?;
         let worktree = Self::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
         worktree.record_rules()?;
         Ok(Prepared { worktree, kept })
@@ -210,8 +206,7 @@ impl Worktree {
         if unkept_commits(&self.repo, &self.team, &[head], safe)? == 0 {
             // Refuses when a file would be overwritten, which a clean worktree has none of.
             self.call()
-                .args(["reset", "--quiet", "--keep"])
-                .arg(commit.as_str())
+                .args(["reset", "--quiet", "--keep", commit.as_str(), "--"])
                 .done()?;
             return Ok(Moved::To(commit.clone()));
         }
@@ -259,17 +254,20 @@ impl Worktree {
         {
             aside::branch_for(&self.repo, &self.team, &self.name, &head)?;
         }
+        // By its full name, which no tag has; what is checked out follows before, from commit to commit.
+        let name = head_ref(&branch);
         match own {
-            Some(_) => self
+            Some(own) => self
                 .call()
-                .args(["switch", "--quiet", "--no-guess"])
-                .arg(branch),
+                .args(["switch", "--quiet", "--detach"])
+                .arg(format!("{own}^{{commit}}"))
+                .done()?,
             None => self
                 .call()
-                .args(["switch", "--quiet", "--no-track", "-c"])
-                .arg(branch),
+                .args(["update-ref", &name, head.as_str(), ""])
+                .done()?,
         }
-        .done()
+        self.call().args(["symbolic-ref", "HEAD", &name]).done()
     }
 
     /// Removes it with its branch, if it is clean and all its commits are in the integration branch or in a branch of
@@ -417,7 +415,8 @@ pub(super) fn unkept_commits(
     if safe.pins {
         call = call.arg(format!("--glob={}", pins_of(team)));
     }
-    let text = call.text()?;
+    // Without this a file named like a commit would be one of two things that may be meant.
+    let text = call.arg("--").text()?;
     text.parse()
         .map_err(|_| GitError::odd("the number of commits", repo.root()))
 }

@@ -16,24 +16,35 @@ impl Host<'_> {
         self.out_of_time().is_some()
     }
 
+    /// How long this host has been at work, by a clock that nobody can set. A person who takes their time at the gate uses
+    /// none of the team's.
+    pub(super) fn hosted(&self) -> Duration {
+        let waits = self
+            .at_gate_since
+            .map_or(Duration::ZERO, |since| since.elapsed());
+        self.hosting_since
+            .elapsed()
+            .saturating_sub(self.waited_at_gate + waits)
+    }
+
     /// How long the run may still take; `None` without a limit of minutes.
     pub(super) fn time_left(&self) -> Option<Duration> {
         let minutes = self.order.budget.minutes?;
         let limit = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
-        Some(limit.saturating_sub(self.story.worked(self.parts.store.now())))
+        Some(limit.saturating_sub(self.story.worked(self.hosted())))
     }
 
     /// The limit of minutes, if it was reached. It holds in every stage but at the gate, which waits for a person.
     pub(super) fn out_of_time(&self) -> Option<Exceeded> {
         let is_at_work = !matches!(self.story.stage, Some(Stage::Approval | Stage::End(_)));
-        let elapsed = self.story.worked(self.parts.store.now());
+        let elapsed = self.story.worked(self.hosted());
         let reached = || self.order.budget.out_of_minutes(elapsed);
         is_at_work.then(reached).flatten()
     }
 
     /// The limit that was reached, if one was. The time that nobody hosted the run is not counted.
     pub(super) fn exhausted(&self) -> Option<Exceeded> {
-        let elapsed = self.story.worked(self.hosting_since.elapsed());
+        let elapsed = self.story.worked(self.hosted());
         let spent = &self.story.spent;
         let reached = self.order.budget.exceeded(&spent.run, elapsed);
         // Nobody works, and nobody may begin: what is left is less than a task is worth.

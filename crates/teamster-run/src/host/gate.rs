@@ -212,6 +212,10 @@ impl Host<'_> {
             );
             return Ok(Some((exit::UNVERIFIED, why)));
         }
+        if let Some(first) = self.new_replacements().first() {
+            let why = format!("{first} was added during the run, so a person has to look");
+            return Ok(Some((exit::UNVERIFIED, why)));
+        }
         Ok(None)
     }
 

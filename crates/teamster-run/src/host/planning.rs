@@ -188,12 +188,15 @@ impl Host<'_> {
 fn read(file: &Path) -> std::result::Result<Vec<u8>, String> {
     let missing = || format!("the plan {} is not there any more", file.display());
     let real = file.canonicalize().map_err(|_| missing())?;
-    let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
+    let (Some(folder), Some(name)) = (
+        real.parent(),
+        real.file_name().and_then(|name| name.to_str()),
+    ) else {
         return Err(missing());
     };
     let found = Dir::open_root(folder)
         .and_then(|dir| match dir {
-            Some(dir) => dir.read(&name.to_string_lossy()),
+            Some(dir) => dir.read(name),
             None => Ok(None),
         })
         .map_err(|error| error.to_string())?;

@@ -71,11 +71,7 @@ fn differences(
 }
 
 fn shown(name: &str) -> String {
-    for (prefix, what) in [
-        ("refs/heads/", "Branch"),
-        ("refs/tags/", "Tag"),
-        ("refs/replace/", "The replacement of object"),
-    ] {
+    for (prefix, what) in [("refs/heads/", "Branch"), ("refs/tags/", "Tag")] {
         if let Some(rest) = name.strip_prefix(prefix) {
             return format!("{what} {rest}");
         }

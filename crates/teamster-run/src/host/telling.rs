@@ -94,6 +94,7 @@ impl Host<'_> {
         {
             input.findings = findings;
         }
+        input.findings.extend(self.replacement_finding());
         input
     }
 

@@ -21,9 +21,10 @@ pub struct Left {
 impl Left {
     /// A branch, seen from the commit that the work began from.
     pub fn branch(name: &str, base: Option<&str>, why: &str) -> Self {
+        let full = full_name(name);
         let range = match base {
-            Some(base) => format!("{base}..{name}"),
-            None => name.to_owned(),
+            Some(base) => format!("{base}..{full}"),
+            None => full,
         };
         Self::new("branch", name, why, "git", &["log", "--stat", &range, "--"])
     }
@@ -33,7 +34,7 @@ impl Left {
         let left = Self::branch(name, None, why);
         Self {
             what: "salvaged work",
-            command: command("git", &["log", "--patch", name, "--"]),
+            command: command("git", &["log", "--patch", &full_name(name), "--"]),
             ..left
         }
     }
@@ -57,6 +58,11 @@ impl Left {
             command: command(program, args),
         }
     }
+}
+
+/// The full name of a branch, which means the branch even where a tag is called the same.
+fn full_name(branch: &str) -> String {
+    format!("refs/heads/{branch}")
 }
 
 /// A command line that can be pasted, whatever the names hold.

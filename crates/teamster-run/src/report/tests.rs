@@ -347,7 +347,10 @@ fn moments_and_spans_are_said_to_the_second() {
 #[test]
 fn what_can_be_pasted_is_quoted() {
     let left = Left::branch("a'b; rm -rf ~", Some("main"), "");
-    assert_eq!(left.command, r"git log --stat 'main..a'\''b; rm -rf ~' --");
+    assert_eq!(
+        left.command,
+        r"git log --stat 'main..refs/heads/a'\''b; rm -rf ~' --"
+    );
 }
 
 proptest! {

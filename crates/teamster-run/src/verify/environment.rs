@@ -21,11 +21,14 @@ pub(super) fn is_withheld(name: &OsStr) -> bool {
 }
 
 /// What it gets besides. Many tools ask nothing, watch nothing and colour nothing with it.
+/// git shows it the objects that would land.
 pub(super) fn given() -> Vec<(OsString, OsString)> {
-    vec![
+    let mut given = vec![
         ("CI".into(), "1".into()),
         ("GIT_TERMINAL_PROMPT".into(), "0".into()),
-    ]
+    ];
+    given.extend(teamster_isolate::git::stored_objects());
+    given
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use teamster_fs::{Dir, Sync, layout};
+use teamster_fs::{Dir, Sync, layout, team_store};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::{TeamName, WorkerName};
 
@@ -26,25 +26,27 @@ pub(super) fn folder(project: Option<&str>, team: &TeamName) -> Result<Option<Di
     Ok(Some(dir))
 }
 
-pub(super) fn write(project: Option<&str>, heartbeat: &Heartbeat) -> Result<()> {
+pub(super) fn write(claude: &Path, project: Option<&str>, heartbeat: &Heartbeat) -> Result<()> {
     let project = project.unwrap_or_default();
     let root = Dir::open_root(Path::new(project))?;
-    let Some(mut dir) = root.filter(|_| !project.is_empty()) else {
+    let Some(root) = root.filter(|_| !project.is_empty()) else {
         return Err(StoreError::not_found(format!(
             "the project {project:?} of team {} is not there",
             heartbeat.team_name
         )));
     };
-    for name in layout::heartbeat_folders(&heartbeat.team_name) {
+    let file = layout::heartbeat_file(&heartbeat.worker_name);
+    let [first, rest @ ..] = layout::heartbeat_folders(&heartbeat.team_name);
+    let mut dir = root.child_or_create(first)?;
+    for name in rest {
         dir = dir.child_or_create(name)?;
+    }
+    if dir.stamp(&file)?.is_none() {
+        team_store::note_store(&root, &heartbeat.team_name, claude)?;
     }
     let bytes = serde_json::to_vec_pretty(heartbeat).unwrap_or_default();
     // A beat that is lost with the machine is a beat of a machine that is gone.
-    Ok(dir.replace(
-        &layout::heartbeat_file(&heartbeat.worker_name),
-        &bytes,
-        Sync::Fast,
-    )?)
+    Ok(dir.replace(&file, &bytes, Sync::Fast)?)
 }
 
 pub(super) fn remove(project: Option<&str>, team: &TeamName, worker: &WorkerName) -> Result<()> {

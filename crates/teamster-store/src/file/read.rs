@@ -382,7 +382,8 @@ impl Read for FileStore {
     }
 
     fn beat(&self, heartbeat: &Heartbeat) -> Result<()> {
-        heartbeat::write(self.project(&heartbeat.team_name)?.as_deref(), heartbeat)
+        let project = self.project(&heartbeat.team_name)?;
+        heartbeat::write(&self.claude, project.as_deref(), heartbeat)
     }
 
     fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {

@@ -100,6 +100,10 @@ const WORKTREE_LINK_WRITABLE: Key = Key {
     name: "worktree.link_writable",
     variable: env_vars::WORKTREE_LINK_WRITABLE,
 };
+const GC_KEEP: Key = Key {
+    name: "gc.keep",
+    variable: env_vars::GC_KEEP,
+};
 const RESERVATIONS: Key = Key {
     name: "reservations",
     variable: env_vars::RESERVATIONS,
@@ -116,7 +120,7 @@ const STUDIO_OTLP_EVERY: Key = Key {
     name: "studio.otlp_every",
     variable: env_vars::STUDIO_OTLP_EVERY,
 };
-const KEYS: [Key; 19] = [
+const KEYS: [Key; 20] = [
     CLAIM_LEASE,
     RESERVATIONS,
     NOTIFY,
@@ -134,6 +138,7 @@ const KEYS: [Key; 19] = [
     WORKTREE_SETUP_LIMIT,
     WORKTREE_LINK,
     WORKTREE_LINK_WRITABLE,
+    GC_KEEP,
     STUDIO_OTLP,
     STUDIO_OTLP_EVERY,
 ];
@@ -142,6 +147,8 @@ const KEYS: [Key; 19] = [
 const SETUP_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// More than this nobody adds to a run by hand.
 const MAX_TASKS: usize = 200;
+/// Long enough to look at a run again after a holiday.
+const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const OTLP_EVERY: Duration = Duration::from_secs(15);
 
 /// Where a value came from.
@@ -244,6 +251,8 @@ pub struct Config {
     pub worktree_link: Setting<Vec<String>>,
     /// or, if agents may change them, as links.
     pub worktree_link_writable: Setting<bool>,
+    /// How long references and reports of runs that are over are kept.
+    pub gc_keep: Setting<Duration>,
     /// Where Studio sends its figures; `None` when it does not,
     pub studio_otlp: Setting<Option<Endpoint>>,
     /// and how often.
@@ -292,6 +301,7 @@ impl Config {
             worktree_setup_limit: layers.find(WORKTREE_SETUP_LIMIT, SETUP_LIMIT, span),
             worktree_link: layers.find(WORKTREE_LINK, Vec::new(), list),
             worktree_link_writable: layers.find(WORKTREE_LINK_WRITABLE, false, flag),
+            gc_keep: layers.find(GC_KEEP, KEEP, span),
             studio_otlp: layers.find(STUDIO_OTLP, None, endpoint),
             studio_otlp_every: layers.find(STUDIO_OTLP_EVERY, OTLP_EVERY, span),
             providers,
@@ -386,6 +396,7 @@ impl Config {
             row(WORKTREE_SETUP_LIMIT, &self.worktree_setup_limit, span),
             row(WORKTREE_LINK, &self.worktree_link, list),
             row(WORKTREE_LINK_WRITABLE, &self.worktree_link_writable, flag),
+            row(GC_KEEP, &self.gc_keep, span),
             row(STUDIO_OTLP, &self.studio_otlp, |value| match value {
                 Some(endpoint) => json!(endpoint.to_string()),
                 None => json!("off"),

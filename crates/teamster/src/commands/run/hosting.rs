@@ -1,5 +1,6 @@
 //! A process that hosts a run: it has the seat, finds what is needed, and says at the end how it went.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -81,11 +82,19 @@ pub fn host(context: &Context, team: &TeamName, order: Order) -> Result {
 /// The seat of a team's host; `None` when somebody else has it, or another run works in the project.
 pub fn seat(context: &Context, team: &TeamName) -> Result<Option<Seat>> {
     let project = worker::project(context, team)?;
-    let dir = Dir::open_or_create_root(&project)?;
+    let dir = opened(&project)?;
     let Some(seat) = ProjectSeat::take(&dir)? else {
         return Ok(None);
     };
     Ok(seat.with_team(&context.layout.of_project(&project), team)?)
+}
+
+/// Opens the folder of a project. One that is gone is not made again: nothing of the work would be in it.
+fn opened(project: &Path) -> Result<Dir> {
+    Dir::open_root(project)?.ok_or_else(|| {
+        CommandError::not_found(format!("the project {} is not there", project.display()))
+            .hint("the team works on that folder; bring it back, or remove the team")
+    })
 }
 
 /// A run whose seat is taken already.
@@ -117,7 +126,7 @@ fn run(
 ) -> Result<Hosted> {
     let project = worker::project(context, team)?;
     let layout = context.layout.of_project(&project);
-    let dir = Dir::open_or_create_root(&project)?;
+    let dir = opened(&project)?;
     let machine = Machine::read();
     let teamster = launch::own_program();
     let launcher = Launcher {

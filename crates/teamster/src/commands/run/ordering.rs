@@ -20,7 +20,7 @@ use super::casting::Team;
 use super::hosting::busy;
 use super::{FlowName, Run};
 use crate::commands::worker;
-use crate::context::Context;
+use crate::context::{Context, recordable};
 use crate::env_vars;
 use crate::error::{CommandError, Result};
 use crate::files::read_named;
@@ -55,6 +55,7 @@ impl Run {
         // What was typed is looked at before what is there.
         let team = self.team_name(context, &request.task)?;
         let project = context.layout.project.clone();
+        recordable(&project, "the project")?;
         let found = self.repository(&project)?;
         let (plan, plan_file) = self.plan_file(context)?;
         let cast = self.cast(context, &request, team.as_str())?;
@@ -168,26 +169,25 @@ impl Run {
                 branch: found.branch.clone(),
             });
         };
-        let commit = found
-            .repo
-            .resolve(name)
-            .map_err(|error| CommandError::refused(error.message).hint(error.hint))?
-            .ok_or_else(|| {
-                CommandError::not_found(format!("there is no commit {name}"))
-                    .hint("`git log` and `git branch` show those there are")
-            })?;
-        let is_branch = found
-            .repo
-            .resolve(&format!("refs/heads/{name}"))
-            .ok()
-            .flatten()
-            .is_some();
+        // A branch is meant before a tag of the same name: it is where the work may land.
+        let tip = found.repo.branch_tip(name)?;
+        let branch = match tip {
+            Some(_) => Some(name.clone()),
+            None => found.branch.clone(),
+        };
+        let commit = match tip {
+            Some(tip) => Some(tip),
+            None => found
+                .repo
+                .resolve(name)
+                .map_err(|error| CommandError::refused(error.message).hint(error.hint))?,
+        };
+        let commit = commit.ok_or_else(|| {
+            CommandError::not_found(format!("there is no commit {name}"))
+                .hint("`git log` and `git branch` show those there are")
+        })?;
         Ok(Base {
-            branch: if is_branch {
-                Some(name.clone())
-            } else {
-                found.branch.clone()
-            },
+            branch,
             commit: commit.to_string(),
         })
     }
@@ -202,11 +202,12 @@ impl Run {
             ));
         }
         let file = context.absolute(file);
+        let name = recordable(&file, "the plan")?.to_owned();
         let bytes = read_named(&file, PLAN_LIMIT)?;
         let plan = Plan::parse(&file, &bytes).map_err(|faults| {
             CommandError::refused(faults.to_string()).hint("`teamster plan check FILE` checks it")
         })?;
-        Ok((Some(plan), Some(file.display().to_string())))
+        Ok((Some(plan), Some(name)))
     }
 
     fn checks(&self, project: &Path, team: &Team) -> Result<(Vec<Check>, Vec<String>)> {
@@ -292,7 +293,7 @@ impl Wanted {
         let new = NewTeam {
             name: self.team.clone(),
             description: self.order.task.chars().take(200).collect(),
-            project: self.project.display().to_string(),
+            project: recordable(&self.project, "the project")?.to_owned(),
             members,
             run: Some(json!(self.order)),
         };

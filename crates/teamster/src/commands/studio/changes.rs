@@ -89,7 +89,7 @@ pub(super) fn of_task(
     let repo = repo(context, team)?;
     let id = &work.task;
     let commit = match &work.commit {
-        Some(commit) => repo.resolve(commit).map_err(refused)?,
+        Some(commit) => known(&repo, commit)?,
         None => repo.pinned(team, id).map_err(refused)?,
     };
     if let Some(commit) = commit {
@@ -156,11 +156,7 @@ fn at_gate(
     let (Some(commit), Some(from)) = (commit, from) else {
         return Ok(None);
     };
-    let found = (
-        repo.resolve(&commit).map_err(refused)?,
-        repo.resolve(&from).map_err(refused)?,
-    );
-    let (Some(commit), Some(from)) = found else {
+    let (Some(commit), Some(from)) = (known(repo, &commit)?, known(repo, &from)?) else {
         return Ok(None);
     };
     let tip = Tip {
@@ -169,6 +165,14 @@ fn at_gate(
         commit,
     };
     Ok(Some((tip, from)))
+}
+
+/// Returns the commit with this id, if the repository has it. Any other name in a record means nothing.
+fn known(repo: &Repo, id: &str) -> Result<Option<CommitId>, Refused> {
+    match id.parse::<CommitId>() {
+        Ok(id) => repo.resolve(id.as_str()).map_err(refused),
+        Err(_) => Ok(None),
+    }
 }
 
 /// The difference between two commits, for people.
@@ -231,6 +235,7 @@ fn began_at(
     commit: &CommitId,
 ) -> Result<CommitId, Refused> {
     if let Some(merge) = &work.merge
+        && let Some(merge) = known(repo, merge)?
         && let Some(before) = repo.resolve(&format!("{merge}^1")).map_err(refused)?
         && let Some(fork) = repo.fork_point(&before, commit).map_err(refused)?
         && fork != *commit
@@ -241,7 +246,7 @@ fn began_at(
         return Ok(fork);
     }
     if let Some(base) = &work.base
-        && let Some(base) = repo.resolve(base).map_err(refused)?
+        && let Some(base) = known(repo, base)?
     {
         return Ok(base);
     }
@@ -286,7 +291,7 @@ fn base_of(
     let recorded = ours.and_then(|ours| ours.get("base").cloned().or_else(|| of_run(ours)));
     let recorded = recorded.as_ref().and_then(|base| base.as_str());
     let named = match recorded {
-        Some(name) => repo.resolve(name).map_err(refused)?,
+        Some(id) => known(repo, id)?,
         None => None,
     };
     let base = match named {

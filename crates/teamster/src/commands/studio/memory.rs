@@ -10,6 +10,7 @@ use teamster_store::{Clock, SystemClock};
 use teamster_studio::keys::Keys;
 use teamster_types::Time;
 
+use crate::context::recordable;
 use crate::error::Result;
 
 /// Projects that are remembered, the most recent first.
@@ -41,10 +42,10 @@ pub(super) fn remember(layout: &Layout, named: &[PathBuf]) -> Result<(String, Ve
         memory.key = Keys::random();
         memory.key_made_at = Some(now);
     }
-    let named: Vec<String> = named
+    let named = named
         .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+        .map(|path| recordable(path, "the project").map(str::to_owned));
+    let named: Vec<String> = named.collect::<Result<_>>()?;
     memory.projects.retain(|path| !named.contains(path));
     memory.projects.splice(0..0, named);
     memory.projects.truncate(MOST_PROJECTS);

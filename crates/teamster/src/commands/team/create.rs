@@ -1,20 +1,16 @@
 //! `teamster team create`
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use teamster_isolate::git::Git;
 use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
 
-use crate::context::Context;
+use crate::context::{Context, recordable};
 use crate::env_vars;
 use crate::error::{CommandError, Result};
-
-/// Git answers from its own files; if it does not in this time, the team starts without a commit.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Make a team that works on this project
 #[derive(Args, Debug)]
@@ -56,7 +52,7 @@ impl Create {
         let new = NewTeam {
             name,
             description: self.description,
-            project: project.display().to_string(),
+            project: recordable(&project, "the project")?.to_owned(),
             members,
             run: None,
         };
@@ -97,20 +93,6 @@ impl Create {
 
 /// The commit that is checked out, from which the team's work starts. Without git or without a commit there is none.
 fn head_commit(project: &Path) -> Option<String> {
-    let git = teamster_isolate::find_program("git", &env_vars::get(env_vars::PATH)?)?;
-    let args: [&OsStr; 9] = [
-        "-c".as_ref(),
-        "core.hooksPath=/dev/null".as_ref(),
-        "-c".as_ref(),
-        "core.fsmonitor=false".as_ref(),
-        "-C".as_ref(),
-        project.as_os_str(),
-        "rev-parse".as_ref(),
-        "--verify".as_ref(),
-        "HEAD".as_ref(),
-    ];
-    let answer = teamster_isolate::ask(&git, args, PATIENCE).ok()?;
-    let commit = answer.first_line()?;
-    let is_hash = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (answer.ok && is_hash).then(|| commit.to_owned())
+    let git = Git::find(&env_vars::get(env_vars::PATH)?).ok()?;
+    git.head(project).ok()?.map(|commit| commit.to_string())
 }

@@ -6,17 +6,22 @@ use clap::Args;
 use serde_json::{Value, json};
 use teamster_isolate::git::Removal;
 
+use super::runs::OldRun;
 use super::{Seen, look, repo};
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
 use crate::shown::{redacted, viewed_line};
 
-/// Remove worktrees that hold nothing any more
+/// Remove worktrees that hold nothing any more, and what old runs left
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A worktree goes with its branch when it is clean, all its commits are in the integration branch
-or in one of your own, and nobody is at work in it. Everything else stays, and is listed with
+or in one of your own, and nobody is at work in it, from this home or another. Everything else stays, and is listed with
 the command that would remove it all the same. To find nothing is no failure.
+
+Of runs that ended for good longer ago than the setting `gc.keep` (30 days), references below
+refs/teamster/ go whose commits are in a branch of your own, and then the report; of teams that
+are gone also logs and records. What is in no branch of yours stays.
 
 Examples:
   teamster worktree gc
@@ -45,12 +50,12 @@ impl Gc {
             let why = match seen.stays() {
                 Some(why) => Some(why),
                 None if self.dry_run => None,
-                None => match seen.listed.remove_if_safe(&repo) {
+                None => match seen.remove(&repo) {
                     Ok(Removal::Removed) => None,
                     Ok(Removal::Kept { why }) => Some(why),
                     Err(error) => {
                         failed += 1;
-                        Some(error.to_string())
+                        Some(error.message().to_owned())
                     }
                 },
             };
@@ -59,13 +64,45 @@ impl Gc {
                 None => removed.push(seen),
             }
         }
+        let (mut old, mut kept_runs) = (Vec::new(), Vec::new());
+        for run in OldRun::find(context, &repo, self.team.as_deref())? {
+            let why = match run.goes() {
+                true if !self.dry_run => match run.remove(&repo) {
+                    Ok(why) => why,
+                    Err(error) => {
+                        failed += 1;
+                        Some(error.message().to_owned())
+                    }
+                },
+                _ => None,
+            };
+            match why {
+                Some(why) => kept_runs.push((run, why)),
+                None => old.push(run),
+            }
+        }
         context.out.answer(
             || {
                 let removed: Vec<Value> = removed.iter().map(Seen::to_json).collect();
                 let kept: Vec<Value> = left.iter().map(Left::to_json).collect();
-                redacted(json!({ "removed": removed, "kept": kept, "dryRun": self.dry_run }))
+                let runs: Vec<Value> = old.iter().map(OldRun::to_json).collect();
+                let failed_runs = kept_runs
+                    .iter()
+                    .map(|(run, why)| json!({ "team": run.team(), "kept": why }));
+                let failed_runs: Vec<Value> = failed_runs.collect();
+                redacted(json!({
+                    "removed": removed, "kept": kept, "runs": runs, "keptRuns": failed_runs,
+                    "dryRun": self.dry_run,
+                }))
             },
-            || words(&removed, &left, self.dry_run),
+            || {
+                let mut text = words(&removed, &left, self.dry_run);
+                run_words(&mut text, &old, &kept_runs, self.dry_run);
+                if text.is_empty() {
+                    text.push_str("no worker has a worktree here\n");
+                }
+                text
+            },
         )?;
         match failed {
             0 => Ok(()),
@@ -100,8 +137,25 @@ fn words(removed: &[Seen], left: &[Left], dry_run: bool) -> String {
         let _ = writeln!(text, "kept {}/{name}: {}", listed.team, viewed_line(why));
         let _ = writeln!(text, "  {}", viewed_line(&seen.command()));
     }
-    if text.is_empty() {
-        text.push_str("no worker has a worktree here\n");
-    }
     text
+}
+
+fn run_words(text: &mut String, old: &[OldRun], failed: &[(OldRun, String)], dry_run: bool) {
+    let done = if dry_run { "would remove" } else { "removed" };
+    for run in old {
+        if run.goes() {
+            let _ = writeln!(text, "{done} {}", viewed_line(&run.words()));
+        }
+        if let Some((why, command)) = run.kept() {
+            let _ = writeln!(
+                text,
+                "kept {}\n  {}",
+                viewed_line(&why),
+                viewed_line(&command)
+            );
+        }
+    }
+    for (run, why) in failed {
+        let _ = writeln!(text, "kept the run of {}: {}", run.team(), viewed_line(why));
+    }
 }

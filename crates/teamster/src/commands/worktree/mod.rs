@@ -3,11 +3,13 @@
 mod gc;
 mod list;
 mod live;
+mod runs;
 mod salvage;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use teamster_claude::zombies::shell;
+use teamster_fs::team_store;
 use teamster_isolate::git::{
     self, Git, GitError, GitProblem, Listed, Listing, Removal, Repo, State,
 };
@@ -16,7 +18,7 @@ use teamster_types::TeamName;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, ErrorKind, Result};
-use live::Live;
+use live::{Live, RUN_GOES_ON};
 
 /// Show, save and remove the worktrees of workers
 #[derive(Args, Debug)]
@@ -81,6 +83,21 @@ impl Seen {
         self.live.clone().or_else(|| self.listed.holds())
     }
 
+    /// Removes it, if it still holds nothing. No run begins in the project while that of a run goes.
+    fn remove(&self, repo: &Repo) -> Result<Removal> {
+        let _held = match self.listed.listing {
+            Listing::Integration => match team_store::hold_off_runs(repo.project())? {
+                Some(lock) => Some(lock),
+                None => {
+                    let why = RUN_GOES_ON.to_owned();
+                    return Ok(Removal::Kept { why });
+                }
+            },
+            _ => None,
+        };
+        Ok(self.listed.remove_if_safe(repo)?)
+    }
+
     /// What removes it all the same, for a shell; what is in use is stopped first.
     fn command(&self) -> String {
         let listed = &self.listed;
@@ -131,7 +148,7 @@ pub fn remove_one(
     Ok(match seen.stays() {
         Some(why) => Some(why),
         None if dry_run => None,
-        None => match seen.listed.remove_if_safe(&repo)? {
+        None => match seen.remove(&repo)? {
             Removal::Removed => None,
             Removal::Kept { why } => Some(why),
         },

@@ -56,7 +56,9 @@ impl Salvage {
             return Err(CommandError::new(ErrorKind::Conflict, message).hint(hint));
         };
         let branch = worktree.salvage()?;
-        let commit = repo.resolve(&branch)?.map(|commit| commit.to_string());
+        let commit = repo
+            .resolve(&format!("refs/heads/{branch}"))?
+            .map(|commit| commit.to_string());
         context.out.answer(
             || json!({ "team": team, "name": self.name, "branch": branch, "commit": commit }),
             || format!("{branch}\n"),

@@ -1,0 +1,95 @@
+//! Which store a team of a project lives in, told in the project itself.
+//!
+//! Worktrees, heartbeats and the lock of a run are in the project; teams are in a store, which is another one for another
+//! home. Whoever finds the first and not the second must not take the team for gone.
+
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use teamster_types::TeamName;
+
+use crate::dir::{Dir, Sync};
+use crate::error::FsError;
+use crate::layout;
+use crate::lock::{Lock, Waited};
+
+/// Notes in a project that a team of it lives in the store `claude`.
+pub fn note_store(project: &Dir, team: &TeamName, claude: &Path) -> Result<(), FsError> {
+    let [first, rest @ ..] = layout::heartbeat_folders(team);
+    let mut dir = project.child_or_create(first)?;
+    for name in rest {
+        dir = dir.child_or_create(name)?;
+    }
+    let path = claude.as_os_str().as_bytes();
+    match dir.read(layout::TEAM_STORE)? {
+        Some((noted, _)) if noted == path => Ok(()),
+        _ => dir.replace(layout::TEAM_STORE, path, Sync::Durable),
+    }
+}
+
+/// Returns the store in which a team of a project is, if that is not `own`. A store that cannot be looked into counts as
+/// one that has the team.
+pub fn other_store(project: &Path, team: &TeamName, own: &Path) -> Option<PathBuf> {
+    let folders = layout::heartbeat_folders(team);
+    let mut dir = Dir::open_root(project).ok()??;
+    for name in folders {
+        dir = dir.child(name).ok()??;
+    }
+    let (noted, _) = dir.read(layout::TEAM_STORE).ok()??;
+    let store = PathBuf::from(OsStr::from_bytes(&noted));
+    let real = |path: &Path| path.canonicalize().ok();
+    if store == own || real(&store).is_some_and(|store| Some(store) == real(own)) {
+        return None;
+    }
+    let config = store
+        .join(layout::TEAMS)
+        .join(team.as_str())
+        .join(layout::CONFIG);
+    let is_gone = config.symlink_metadata().is_err_and(|error| {
+        matches!(
+            error.kind(),
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput
+        )
+    });
+    (!is_gone).then_some(store)
+}
+
+/// Keeps runs from beginning in a project for as long as the lock is held; `None` when a run is going on.
+pub fn hold_off_runs(project: &Path) -> Result<Option<Lock>, FsError> {
+    let Some(mut state) = Dir::open_root(project)? else {
+        return Ok(None);
+    };
+    for name in layout::OUR_STATE {
+        state = state.child_or_create(name)?;
+    }
+    Ok(
+        match Lock::wait(&state, layout::RUN_LOCK, Duration::ZERO, true)? {
+            Waited::Held(lock) => Some(lock),
+            Waited::TimedOut => None,
+        },
+    )
+}
+
+/// Returns whether somebody, from whatever home, runs something in a project. What cannot be told counts as yes.
+pub fn is_run_in(project: &Path) -> bool {
+    let find = || -> Result<bool, FsError> {
+        let Some(mut state) = Dir::open_root(project)? else {
+            return Ok(false);
+        };
+        for name in layout::OUR_STATE {
+            match state.child(name)? {
+                Some(child) => state = child,
+                None => return Ok(false),
+            }
+        }
+        // Asking must not make the file.
+        if state.stamp(layout::RUN_LOCK)?.is_none() {
+            return Ok(false);
+        }
+        Ok(hold_off_runs(project)?.is_none())
+    };
+    find().unwrap_or(true)
+}

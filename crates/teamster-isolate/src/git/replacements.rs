@@ -1,0 +1,57 @@
+//! Rules of a repository by which git shows other objects, or another history, than those that are stored.
+//!
+//! A clone gets what is stored and none of these rules. So no call of ours follows them, and neither do the commands that
+//! prove the work: what is shown, what is checked and what lands are the same objects.
+
+use std::ffi::OsString;
+
+use teamster_fs::Dir;
+
+use super::error::GitError;
+use super::repo::Repo;
+
+/// Variables with which git reads objects as they are stored: no replacement, no graft, and no commit graph, which git
+/// believes without a look at the commits.
+const STORED: [(&str, &str); 5] = [
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    // A file that cannot be there: an empty one makes git remark on grafts.
+    ("GIT_GRAFT_FILE", "/dev/null/grafts"),
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "core.commitGraph"),
+    ("GIT_CONFIG_VALUE_0", "false"),
+];
+
+/// Returns the variables with which git reads objects as they are stored, for every command that judges the work.
+pub fn stored_objects() -> impl Iterator<Item = (OsString, OsString)> {
+    STORED
+        .iter()
+        .map(|(name, value)| ((*name).into(), (*value).into()))
+}
+
+impl Repo {
+    /// Returns every replacement, graft and shallow boundary of the repository, one text for each.
+    pub fn replacements(&self) -> Result<Vec<String>, GitError> {
+        let replaced = self
+            .call()
+            .args(["for-each-ref", "--format=%(refname) %(objectname)", "--"])
+            .arg("refs/replace/")
+            .text()?;
+        let mut found: Vec<String> = replaced.lines().map(str::to_owned).collect();
+        let common = Dir::open_root(self.common())?;
+        let info = match &common {
+            Some(common) => common.child("info")?,
+            None => None,
+        };
+        for (folder, file, word) in [(&info, "grafts", "graft"), (&common, "shallow", "shallow")] {
+            let Some(folder) = folder else { continue };
+            let Some((bytes, _)) = folder.read(file)? else {
+                continue;
+            };
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let lines = text.lines().map(str::trim);
+            let rules = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+            found.extend(rules.map(|line| format!("{word} {line}")));
+        }
+        Ok(found)
+    }
+}
