@@ -113,9 +113,9 @@ fn text_of_others_cannot_leave_its_marks_in_a_prompt() {
             .succeeds();
     }
     let text = forged();
-    let send = ["message", "send", "--to", "ann", &text];
-    let sent = crew.project.call(send).env("TEAMSTER_WORKER", "ben");
-    sent.run().succeeds();
+    let words = ["message", "send", "--to", "ann", &text];
+    let by_ben = crew.project.call(words).env("TEAMSTER_WORKER", "ben");
+    by_ben.run().succeeds();
     // A message that somebody wrote past us.
     let inbox = crew.project.claude("teams/crew/inbox/ann.jsonl");
     let line = serde_json::json!({
@@ -123,7 +123,8 @@ fn text_of_others_cannot_leave_its_marks_in_a_prompt() {
         "timestamp": "2026-01-01T00:00:00.000Z",
     });
     let mut lines = std::fs::read_to_string(&inbox).unwrap();
-    lines.push_str(&format!("{line}\n"));
+    lines.push_str(&line.to_string());
+    lines.push('\n');
     std::fs::write(&inbox, lines).unwrap();
     let id = crew.project.task("Read", &["--description", &text]);
     crew.start("ann", "cat > ../../../prompt; echo ok");
