@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::kit::TestProject;
+use crate::studio::terminal::Terminal;
 
 const SETTINGS: &str = "[worktree]\nsetup = [\"npm ci\"]\n[permissions]\nother = \"allow\"\n";
 
@@ -57,9 +58,6 @@ fn a_text_that_drives_a_terminal_is_shown_harmless() {
 
 #[test]
 fn at_a_terminal_only_a_yes_is_a_yes() {
-    if TestProject::new().shell("command -v script").run().code != Some(0) {
-        return;
-    }
     for (answer, expected) in [
         ("n\n", "new"),
         ("\n", "new"),
@@ -67,14 +65,12 @@ fn at_a_terminal_only_a_yes_is_a_yes() {
         ("y\n", "accepted"),
     ] {
         let project = project();
-        let ran = project
-            .shell("script -qec 'teamster trust' /dev/null")
-            .input(answer)
-            .run();
-        assert!(ran.stdout.contains("npm ci"), "{}", ran.stdout);
-        assert!(ran.stdout.contains("Run them? [y/N]"), "{}", ran.stdout);
-        assert_eq!(state(&project), expected, "{answer:?}: {}", ran.stdout);
-        assert_eq!(ran.code, Some(if expected == "new" { 6 } else { 0 }));
+        let mut terminal = Terminal::start(&project, &["trust"]);
+        terminal.wait_for("npm ci");
+        terminal.wait_for("Run them? [y/N]");
+        terminal.press(answer);
+        terminal.exits(if expected == "new" { 6 } else { 0 });
+        assert_eq!(state(&project), expected, "{answer:?}");
     }
 }
 

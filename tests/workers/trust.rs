@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::Value;
 
 use super::Crew;
+use crate::studio::terminal::Terminal;
 
 const SETTINGS: &str = "[worktree]\nsetup = [\"echo made > $HOME/made\"]\n\n\
     [providers.theirs]\nkind = \"command\"\ncommand = \"echo theirs\"\n";
@@ -181,19 +182,19 @@ fn a_changed_script_asks_again_wherever_it_lies() {
 #[test]
 fn at_a_terminal_a_start_shows_what_would_run_and_asks() {
     let crew = Crew::new();
-    if crew.project.shell("command -v script").run().code != Some(0) {
-        return;
-    }
     crew.project.write(".teamster/config.toml", SETTINGS);
-    let start = "script -qec 'teamster worker start --name ann --provider theirs' /dev/null";
-    let refused = crew.project.shell(start).input("n\n").run();
-    assert_eq!(refused.code, Some(6), "{}", refused.stdout);
+    let start = ["worker", "start", "--name", "ann", "--provider", "theirs"];
+    let mut terminal = Terminal::start(&crew.project, &start);
     for part in ["echo made > $HOME/made", "echo theirs", "Run them? [y/N]"] {
-        assert!(refused.stdout.contains(part), "{part}: {}", refused.stdout);
+        terminal.wait_for(part);
     }
+    terminal.press("n\n");
+    terminal.exits(6);
     assert!(crew.heartbeat("ann").is_none() && !trust_file(&crew).exists());
-    let accepted = crew.project.shell(start).input("y\n").run();
-    assert_eq!(accepted.code, Some(0), "{}", accepted.stdout);
+    let mut terminal = Terminal::start(&crew.project, &start);
+    terminal.wait_for("Run them? [y/N]");
+    terminal.press("y\n");
+    terminal.exits(0);
     let id = crew.task("go");
     crew.until_status(&id, "completed");
     assert!(crew.project.home().join("made").exists());

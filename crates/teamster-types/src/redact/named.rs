@@ -159,6 +159,9 @@ fn bare_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
 
 /// How surely a value with this name is a secret, if at all.
 fn hint(name: &str) -> Option<Hint> {
+    if !may_name_secret(name) {
+        return None;
+    }
     if name.eq_ignore_ascii_case("bearer") {
         return Some(Hint::Fair);
     }
@@ -185,6 +188,18 @@ fn hint(name: &str) -> Option<Hint> {
         return None;
     }
     hints.into_iter().flatten().max()
+}
+
+/// Whether a name has anything in it that a name of a secret has. Most have not, and are not taken apart.
+fn may_name_secret(name: &str) -> bool {
+    let parts = [
+        "pass", "pwd", "secret", "cred", "token", "key", "auth", "bearer",
+    ];
+    let has = |part: &&str| {
+        let mut windows = name.as_bytes().windows(part.len());
+        windows.any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
+    };
+    !name.is_ascii() || parts.iter().any(has)
 }
 
 fn word_hint(word: &str, before: Option<&str>, is_constant: bool) -> Option<Hint> {
