@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use teamster_isolate::git::{Author, Integration, Landed, Merged, Worktree};
 
 use crate::isolate::{GitProject, put, team, worker};
+use crate::kit::TestProject;
 use crate::run::shop::Shop;
 
 const MENDS: &str =
@@ -635,4 +636,19 @@ fn leftover_of_a_removed_team_goes_although_another_run_goes_on() {
     let lock = std::fs::File::open(project.folder().join(".omc/state/run.lock")).unwrap();
     lock.lock().unwrap();
     assert_eq!(gc(&project, &[])["removed"][0]["name"], "worker-1");
+}
+
+#[test]
+fn story_of_sessions_that_grew_too_large_goes_on_in_a_new_file() {
+    let project = TestProject::new();
+    let long = "{}\n".repeat(1024 * 1024 / 3 + 1);
+    project.write(".party/events.ndjson", &long);
+    let init = ["session", "init", "--team", "crew", "--task", "Fix it"];
+    project.run(init).succeeds();
+    let read = |name: &str| {
+        let file = project.folder().join(".party").join(name);
+        std::fs::read_to_string(file).unwrap()
+    };
+    assert_eq!(read("events.old.ndjson"), long);
+    assert!(read("events.ndjson").contains("crew"));
 }
