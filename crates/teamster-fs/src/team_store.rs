@@ -33,15 +33,8 @@ pub fn note_store(project: &Dir, team: &TeamName, claude: &Path) -> Result<(), F
 /// Returns the store in which a team of a project is, if that is not `own`. A store that cannot be looked into counts as
 /// one that has the team.
 pub fn other_store(project: &Path, team: &TeamName, own: &Path) -> Option<PathBuf> {
-    let folders = layout::heartbeat_folders(team);
-    let mut dir = Dir::open_root(project).ok()??;
-    for name in folders {
-        dir = dir.child(name).ok()??;
-    }
-    let (noted, _) = dir.read(layout::TEAM_STORE).ok()??;
-    let store = PathBuf::from(OsStr::from_bytes(&noted));
-    let real = |path: &Path| path.canonicalize().ok();
-    if store == own || real(&store).is_some_and(|store| Some(store) == real(own)) {
+    let store = noted(project, team)?;
+    if is_same(&store, own) {
         return None;
     }
     let config = store
@@ -55,6 +48,33 @@ pub fn other_store(project: &Path, team: &TeamName, own: &Path) -> Option<PathBu
         )
     });
     (!is_gone).then_some(store)
+}
+
+/// Returns whether a team that is not in the store `own` may be in another one: because the project says so, or because a
+/// run is going on there and nothing says that it is not this team's.
+pub fn may_be_elsewhere(project: &Path, team: &TeamName, own: &Path) -> bool {
+    other_store(project, team, own).is_some() || may_be_run(project, team, own)
+}
+
+/// Returns whether a run is going on in a project that may be one of a team which is not in the store `own`.
+pub fn may_be_run(project: &Path, team: &TeamName, own: &Path) -> bool {
+    let is_own = noted(project, team).is_some_and(|store| is_same(&store, own));
+    !is_own && is_run_in(project)
+}
+
+/// The store that a project names for a team.
+fn noted(project: &Path, team: &TeamName) -> Option<PathBuf> {
+    let mut dir = Dir::open_root(project).ok()??;
+    for name in layout::heartbeat_folders(team) {
+        dir = dir.child(name).ok()??;
+    }
+    let (path, _) = dir.read(layout::TEAM_STORE).ok()??;
+    Some(PathBuf::from(OsStr::from_bytes(&path)))
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    one == other || real(one).is_some_and(|one| Some(one) == real(other))
 }
 
 /// Keeps runs from beginning in a project for as long as the lock is held; `None` when a run is going on.
@@ -73,8 +93,8 @@ pub fn hold_off_runs(project: &Path) -> Result<Option<Lock>, FsError> {
     )
 }
 
-/// Returns whether somebody, from whatever home, runs something in a project. What cannot be told counts as yes.
-pub fn is_run_in(project: &Path) -> bool {
+/// Whether somebody, from whatever home, runs something in a project. What cannot be told counts as yes.
+fn is_run_in(project: &Path) -> bool {
     let find = || -> Result<bool, FsError> {
         let Some(mut state) = Dir::open_root(project)? else {
             return Ok(false);

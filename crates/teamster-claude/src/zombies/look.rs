@@ -114,8 +114,7 @@ impl<'a> Scene<'a> {
     /// Returns whether a team that works in this project may live in the store of another home.
     pub(super) fn may_be_elsewhere(&self, team: &TeamName) -> bool {
         let layout = self.look.layout;
-        team_store::is_run_in(&layout.project)
-            || team_store::other_store(&layout.project, team, &layout.claude).is_some()
+        team_store::may_be_elsewhere(&layout.project, team, &layout.claude)
     }
 
     /// How long ago a moment in nanoseconds was.

@@ -26,3 +26,17 @@ pub fn team_of_session(id: &str) -> Option<&str> {
     let is_ours = random.len() == 4 && time.bytes().all(|byte| byte.is_ascii_digit());
     is_ours.then_some(team)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_of_a_team_with_hyphens_names_that_team() {
+        let team = |id| team_of_session(id);
+        assert_eq!(team("party-a-b-20260101000000-12ab"), Some("a-b"));
+        for other in ["party-a", "party-a-x-12ab", "unnamed-12ab", "party-1-12ab"] {
+            assert_eq!(team(other), None, "{other}");
+        }
+    }
+}

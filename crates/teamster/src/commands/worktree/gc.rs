@@ -16,8 +16,9 @@ use crate::shown::{redacted, viewed_line};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A worktree goes with its branch when it is clean, all its commits are in the integration branch
-or in one of your own, and nobody is at work in it, from this home or another. Everything else stays, and is listed with
-the command that would remove it all the same. To find nothing is no failure.
+or in one of your own, and nobody is at work in it, from this home or another. Everything else
+stays, and is listed with the command that would remove it all the same. To find nothing is no
+failure.
 
 Of runs that ended for good longer ago than the setting `gc.keep` (30 days), references below
 refs/teamster/ go whose commits are in a branch of your own, and then the report; of teams that
@@ -66,16 +67,15 @@ impl Gc {
         }
         let (mut old, mut kept_runs) = (Vec::new(), Vec::new());
         for run in OldRun::find(context, &repo, self.team.as_deref())? {
-            let why = match run.goes() {
-                true if !self.dry_run => match run.remove(&repo) {
-                    Ok(why) => why,
-                    Err(error) => {
-                        failed += 1;
-                        Some(error.message().to_owned())
-                    }
-                },
-                _ => None,
+            let removed = if run.goes() {
+                run.remove(&repo, self.dry_run)
+            } else {
+                Ok(None)
             };
+            let why = removed.unwrap_or_else(|error| {
+                failed += 1;
+                Some(error.message().to_owned())
+            });
             match why {
                 Some(why) => kept_runs.push((run, why)),
                 None => old.push(run),

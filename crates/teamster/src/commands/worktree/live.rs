@@ -25,7 +25,7 @@ pub(super) struct Live {
     team: Option<Dir>,
     /// and that store, where it is not ours.
     store: Option<PathBuf>,
-    /// Whether a run is going on in the project.
+    /// Whether a run is going on in the project that may be its.
     is_run: bool,
 }
 
@@ -34,21 +34,20 @@ impl Live {
     /// that is gone has no workers.
     pub(super) fn of(context: &Context, team: &TeamName) -> Result<Self> {
         let ours = &context.layout;
-        let is_run = team_store::is_run_in(&ours.project);
         if let Some(folder) = folder(ours, team)? {
             let rows = rows(context.read()?, context, team)?;
             return Ok(Self {
                 rows,
                 team: Some(folder),
                 store: None,
-                is_run,
+                is_run: false,
             });
         }
         let mut live = Self {
             rows: Vec::new(),
             team: None,
             store: team_store::other_store(&ours.project, team, &ours.claude),
-            is_run,
+            is_run: team_store::may_be_run(&ours.project, team, &ours.claude),
         };
         if let Some(store) = live.store.clone() {
             let theirs = Layout {
@@ -68,7 +67,6 @@ impl Live {
 
     /// Why a worktree is said to be in use; `None` when nothing speaks for it.
     pub(super) fn why(&self, listed: &Listed) -> Option<String> {
-        let is_theirs = self.team.is_none() || self.store.is_some();
         let why = match &listed.listing {
             Listing::Worker(worker) => self.worker(worker),
             Listing::Integration | Listing::Checks if self.team.is_some() => {
@@ -83,9 +81,7 @@ impl Live {
             )),
             (Some(why), Some(store)) => Some(format!("{why} (in {})", store.display())),
             (Some(why), None) => Some(why),
-            (None, _) if self.is_run && is_theirs && is_of_a_run(listed) => {
-                Some(RUN_GOES_ON.to_owned())
-            }
+            (None, _) if self.is_run && is_of_a_run(listed) => Some(RUN_GOES_ON.to_owned()),
             (None, _) => at_work(listed),
         }
     }

@@ -85,17 +85,17 @@ impl Seen {
 
     /// Removes it, if it still holds nothing. No run begins in the project while that of a run goes.
     fn remove(&self, repo: &Repo) -> Result<Removal> {
-        let _held = match self.listed.listing {
-            Listing::Integration => match team_store::hold_off_runs(repo.project())? {
-                Some(lock) => Some(lock),
-                None => {
-                    let why = RUN_GOES_ON.to_owned();
-                    return Ok(Removal::Kept { why });
-                }
-            },
-            _ => None,
-        };
-        Ok(self.listed.remove_if_safe(repo)?)
+        let mut held = None;
+        if self.listed.listing == Listing::Integration {
+            held = team_store::hold_off_runs(repo.project())?;
+            if held.is_none() {
+                let why = RUN_GOES_ON.to_owned();
+                return Ok(Removal::Kept { why });
+            }
+        }
+        let removal = self.listed.remove_if_safe(repo);
+        drop(held);
+        Ok(removal?)
     }
 
     /// What removes it all the same, for a shell; what is in use is stopped first.

@@ -134,11 +134,15 @@ impl OldRun {
         Some((why, format!("git update-ref -d {}", first.name)))
     }
 
-    /// Removes what can go, the references first; why it stays otherwise. No run begins meanwhile.
-    pub(super) fn remove(&self, repo: &Repo) -> Result<Option<String>> {
+    /// Removes what can go, the references first; why it stays otherwise. No run begins meanwhile. With `dry_run` nothing
+    /// is removed.
+    pub(super) fn remove(&self, repo: &Repo, dry_run: bool) -> Result<Option<String>> {
         let Some(_held) = team_store::hold_off_runs(repo.project())? else {
             return Ok(Some(RUN_GOES_ON.to_owned()));
         };
+        if dry_run {
+            return Ok(None);
+        }
         for kept in &self.landed {
             repo.forget(kept)?;
         }
@@ -239,16 +243,19 @@ fn need(
     team: &TeamName,
     there: &BTreeSet<String>,
 ) -> Result<Need> {
-    let layout = &context.layout;
+    let claude = &context.layout.claude;
     let bridges = places(team.as_str()).swap_remove(3);
     if let Some(dir) = opened(project, &bridges)?
-        && dir.entries()?.iter().any(|e| e.name.ends_with(".json"))
+        && dir.entries()?.iter().any(|entry| {
+            layout::worker_of_heartbeat(&entry.name).is_some()
+                || layout::worker_of_launch(&entry.name).is_some()
+        })
     {
         // A worker lives, or somebody has to see to what a dead one left.
         return Ok(Need::All);
     }
     let is_left = !git::list(repo, team)?.is_empty();
-    let is_elsewhere = team_store::other_store(repo.project(), team, &layout.claude).is_some();
+    let is_elsewhere = team_store::other_store(repo.project(), team, claude).is_some();
     if is_left || is_elsewhere {
         return Ok(Need::All);
     }
