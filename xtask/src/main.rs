@@ -64,7 +64,7 @@ enum Command {
         /// Small sizes, to see that it works
         #[arg(long)]
         quick: bool,
-        /// Only these sections (races, kills, errors, suites, workers, run); writes nothing
+        /// Only these sections (races, kills, errors, suites, workers, run, hostile); writes nothing
         #[arg(long, value_name = "SECTION", value_delimiter = ',')]
         only: Vec<String>,
         /// Where the figures go; `-` prints them

@@ -143,6 +143,17 @@ mod tests {
     }
 
     #[test]
+    fn moment_before_another_may_lie_before_1970() {
+        let moment = Time::from_millis(1_000);
+        assert_eq!(
+            moment.before(Duration::from_millis(400)),
+            Time::from_millis(600)
+        );
+        let early = moment.before(Duration::from_secs(60));
+        assert_eq!(early.to_string().parse(), Ok(early));
+    }
+
+    #[test]
     fn spans_are_read_as_people_type_them() {
         assert_eq!(parse_span("5s"), Some(Duration::from_secs(5)));
         assert_eq!(parse_span("10m"), Some(Duration::from_secs(600)));
