@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-use teamster_fs::Dir;
-use teamster_fs::layout::RUN_LOCK;
+use teamster_fs::layout::{RUN_LOCK, TEAM_LOCK};
+use teamster_fs::{Dir, Lock, Waited};
 use teamster_run::host::ProjectSeat;
 use teamster_store::Store as _;
 use teamster_types::event::NewEvent;
@@ -455,7 +455,19 @@ fn rejection_without_rollback_that_lost_to_one_with_rollback_is_a_conflict() {
             .status();
         assert!(kill.unwrap().success());
     };
-    signal("-STOP");
+    // Not in the middle of a change: whoever answers would wait for the team's lock.
+    let tasks = Dir::open_root(&shop.project.claude("tasks/shop"));
+    let tasks = tasks.unwrap().unwrap();
+    wait_for("a quiet host", || {
+        signal("-STOP");
+        match Lock::wait(&tasks, TEAM_LOCK, Duration::ZERO, false).unwrap() {
+            Waited::Held(_) => Some(()),
+            Waited::TimedOut => {
+                signal("-CONT");
+                None
+            }
+        }
+    });
     let mut answers = Vec::new();
     for (count, more) in [(1, ["--rollback"].as_slice()), (2, &[]), (3, &["too slow"])] {
         let words = ["reject", "--team", "shop", "--commit", &commit];
