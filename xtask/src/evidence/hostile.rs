@@ -26,27 +26,47 @@ pub(super) const FINDINGS: [Finding; 22] = [
     finding(
         "1",
         "a task that is called merged is in what lands, also when the worktree cannot follow",
-        &["hostile::merge_train::"],
+        &[
+            "hostile::merge_train::merge_that_the_worktree_cannot_follow_is_noted_and_lands_after_resume",
+            "hostile::merge_train::task_that_was_marked_as_merged_by_its_worker_is_merged_all_the_same",
+            "hostile::histories::",
+            "hostile::full_disks::run_on_a_full_disk_ends_by_itself_and_loses_nothing",
+        ],
     ),
     finding(
         "2",
         "a task without a commit is not called merged",
-        &["hostile::merge_train::"],
+        &[
+            "hostile::merge_train::conflict_resolution_without_a_change_is_not_called_merged",
+            "hostile::merge_train::conflict_resolution_with_markers_left_is_not_called_merged",
+            "hostile::merge_train::conflict_resolution_that_changes_something_else_is_not_called_merged",
+            "hostile::merge_train::task_without_a_commit_is_completed_without_a_change_and_not_merged",
+            "hostile::merge_train::commits_that_change_nothing_are_no_change",
+        ],
     ),
     finding(
         "3",
         "the setup of worktrees runs only when it was accepted, in every command",
-        &["hostile::trust::"],
+        &["hostile::trust::setup::"],
     ),
     finding(
         "4",
         "the gate reads only what was typed after it was shown",
-        &["hostile::gate_input::"],
+        &[
+            "hostile::gate_input::lines_typed_before_a_question_is_shown_do_nothing",
+            "hostile::gate_input::lines_typed_ahead_in_tmux_do_nothing_and_typing_is_seen",
+            "hostile::gate_input::lines_typed_ahead_below_script_do_nothing",
+            "hostile::gate_input::lines_in_a_pipe_answer_nothing",
+            "hostile::gate_input::line_typed_ahead_trusts_no_project",
+        ],
     ),
     finding(
         "5",
         "what was shown, what was checked and what lands are the same objects",
-        &["hostile::landing::"],
+        &[
+            "hostile::replaced_objects::",
+            "hostile::landing::clone_of_the_landed_branch_is_what_the_gate_has_shown",
+        ],
     ),
     finding(
         "6",
@@ -56,77 +76,117 @@ pub(super) const FINDINGS: [Finding; 22] = [
     finding(
         "7",
         "work that the index hides is not deleted",
-        &["hostile::worker_results::"],
+        &[
+            "hostile::worker_results::work_hidden_by_flags_rules_and_filters_is_in_what_lands",
+            "hostile::worker_results::changed_attributes_of_the_repository_fail_the_task_by_name",
+            "hostile::worker_results::worktree_with_hidden_work_is_kept_by_gc",
+        ],
     ),
     finding(
         "8",
         "no GIT_ variable of the caller reaches an agent, a check or a setup",
-        &["hostile::isolation::"],
+        &[
+            "hostile::isolation::git_variables_of_the_caller_reach_no_agent_check_or_setup",
+            "hostile::isolation::git_variables_of_the_caller_reach_no_leader_pane_or_detached_host",
+        ],
     ),
     finding(
         "9",
         "what a worker changed is in its commit, or its task fails",
-        &["hostile::worker_results::"],
+        &[
+            "hostile::worker_results::change_inside_a_submodule_fails_the_task_by_name_and_is_kept",
+            "hostile::worker_results::change_outside_a_sparse_checkout_is_in_what_lands",
+            "hostile::worker_results::commit_of_a_submodule_that_its_remote_has_lands",
+            "hostile::worker_results::commit_of_a_submodule_that_no_remote_has_is_refused_and_kept",
+            "hostile::worker_results::link_to_a_commit_that_nobody_has_is_found_before_it_is_merged",
+        ],
     ),
     finding(
         "10",
         "checks that were found run only when they were accepted",
-        &["hostile::trust::"],
+        &["hostile::trust::checks::", "hostile::trust::canary::"],
     ),
     finding(
         "11",
         "links into worktrees need trust and cannot reach secrets",
-        &["hostile::trust::"],
+        &["hostile::trust::links::"],
     ),
     finding(
         "12",
         "branches of the user that an agent moved are told",
-        &["hostile::landing::"],
+        &[
+            "hostile::landing::branches_that_a_worker_moved_are_told_at_the_gate_and_in_the_report",
+            "hostile::landing::users_branch_that_a_worker_moved_is_told_and_what_is_on_it_is_shown",
+            "hostile::landing::rollback_says_which_branches_have_the_work",
+        ],
     ),
     finding(
         "13",
         "a refused landing leaves every file as it was",
-        &["hostile::landing::"],
+        &[
+            "hostile::landing::landing_that_a_filter_stops_half_way_leaves_every_file_as_it_was",
+            "hostile::landing::landing_that_stops_half_way_names_what_it_cannot_put_back",
+        ],
     ),
     finding(
         "14",
         "what was accepted is what runs, by content",
-        &["hostile::trust::"],
+        &["hostile::trust::scripts::"],
     ),
     finding(
         "15",
         "texts of others are fenced in prompts",
-        &["hostile::isolation::"],
+        &["hostile::isolation::text_of_others_cannot_leave_its_marks_in_a_prompt"],
     ),
     finding(
         "16",
         "workers cannot create tasks without end",
-        &["hostile::worker_results::"],
+        &[
+            "hostile::isolation::worker_cannot_add_or_retry_tasks_of_its_run",
+            "hostile::isolation::tasks_beyond_the_limit_of_a_run_end_it_by_name",
+        ],
     ),
     finding(
         "17",
         "budgets and health are looked at in every state of the run",
-        &["hostile::merge_train::"],
+        &[
+            "hostile::merge_train::minutes_that_are_used_up_stop_a_run_whose_merges_wait",
+            "hostile::merge_train::minutes_that_are_used_up_stop_a_check",
+        ],
     ),
     finding(
         "18",
         "a tag named like the branch does not stand in the way",
-        &["hostile::landing::"],
+        &[
+            "hostile::housekeeping::run_with_ambiguous_names_lands_on_the_branch",
+            "hostile::housekeeping::run_with_a_base_named_like_a_tag_begins_at_the_branch",
+            "hostile::housekeeping::commands_that_are_printed_for_kept_work_name_the_branch_exactly",
+        ],
     ),
     finding(
         "19",
         "the lock in the project decides what `worktree gc` may remove",
-        &["hostile::housekeeping::"],
+        &[
+            "hostile::housekeeping::run_that_goes_on_is_safe_from_another_home",
+            "hostile::housekeeping::run_whose_host_was_killed_is_safe_from_another_home",
+            "hostile::housekeeping::integration_worktree_stays_while_anybody_runs_something_in_the_project",
+        ],
     ),
     finding(
         "20",
         "stopping works whatever the settings say",
-        &["hostile::housekeeping::"],
+        &["hostile::trust::settings::"],
     ),
     finding(
         "21",
         "paths, races, growth, leaks and slowness of the last line",
-        &["hostile::housekeeping::"],
+        &[
+            "hostile::housekeeping::",
+            "hostile::secrets::",
+            "hostile::gate_input::rejection_that_lost_to_an_approval_while_it_waited_for_the_seat_is_a_conflict",
+            "hostile::gate_input::rejection_without_rollback_that_lost_to_one_with_rollback_is_a_conflict",
+            "hostile::full_disks::run_on_a_full_disk_ends_by_itself_and_loses_nothing",
+        ],
     ),
     finding(
         "held",
