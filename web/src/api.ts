@@ -462,6 +462,8 @@ export interface Shown {
   outside: Array<Outside>;
   /** Files of the user's that are not committed, and that the work would have to write over. */
   inTheWay: Array<string>;
+  /** What became of the user's branches and tags while the run was at work, one sentence each. teamster did not do it. */
+  references: Array<string>;
 }
 
 /** A check that does not count as passed. */
@@ -588,7 +590,7 @@ export interface Merge {
 }
 
 /** How a merge stands. */
-export type MergeState = "predicted" | "merged" | "conflict";
+export type MergeState = "predicted" | "merged" | "conflict" | "lost" | "unchanged";
 
 /** What a team spent. */
 export interface Cost {
