@@ -111,7 +111,10 @@ impl Live {
 
 /// Whether a run may need it.
 fn is_of_a_run(listed: &Listed) -> bool {
-    matches!(listed.listing, Listing::Worker(_) | Listing::Integration)
+    matches!(
+        listed.listing,
+        Listing::Worker(_) | Listing::Integration | Listing::Checks
+    )
 }
 
 /// The folder of a team in a store.

@@ -86,7 +86,7 @@ impl Seen {
     /// Removes it, if it still holds nothing. No run begins in the project while that of a run goes.
     fn remove(&self, repo: &Repo) -> Result<Removal> {
         let mut held = None;
-        if self.listed.listing == Listing::Integration {
+        if matches!(self.listed.listing, Listing::Integration | Listing::Checks) {
             held = team_store::hold_off_runs(repo.project())?;
             if held.is_none() {
                 let why = RUN_GOES_ON.to_owned();
