@@ -35,6 +35,9 @@ struct Sizes {
     long_task: Duration,
     /// The host of a run is killed at every so many events.
     kills_every: usize,
+    /// Random histories of the merge train, and sizes of a full disk for project and home each.
+    merge_trains: usize,
+    disks: usize,
 }
 
 const NIGHTLY: Sizes = Sizes {
@@ -45,6 +48,8 @@ const NIGHTLY: Sizes = Sizes {
     cases: 5_000,
     long_task: Duration::from_secs(180),
     kills_every: 1,
+    merge_trains: 200,
+    disks: 40,
 };
 
 const QUICK: Sizes = Sizes {
@@ -55,6 +60,8 @@ const QUICK: Sizes = Sizes {
     cases: 50,
     long_task: Duration::from_secs(20),
     kills_every: 10,
+    merge_trains: 8,
+    disks: 3,
 };
 
 /// The sections, by their names on the command line.
@@ -107,7 +114,7 @@ pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
         report.killed_hosts(sizes);
     }
     if wants("hostile") {
-        report.hostile()?;
+        report.hostile(sizes)?;
     }
     let _ = writeln!(
         report.text,
@@ -245,14 +252,14 @@ impl Report {
         let _ = writeln!(self.text, "Took {}.", minutes(start.elapsed()));
     }
 
-    fn hostile(&mut self) -> Result<()> {
+    fn hostile(&mut self, sizes: Sizes) -> Result<()> {
         self.heading(
             "Findings of the attack",
             "Every line of the list of hostile findings, with the tests that drive the real binary and prove that it is \
              mended. A line whose tests did not run has failed.",
         );
         let start = Instant::now();
-        let results = suites::results("hostile::")?;
+        let (results, figures) = suites::attack(sizes.merge_trains, sizes.disks)?;
         let _ = writeln!(
             self.text,
             "| line | what must hold | tests | passed |\n|---|---|---|---|"
@@ -273,6 +280,8 @@ impl Report {
             let _ = writeln!(self.text, "{row}");
             self.failures.extend(failure);
         }
+        self.text.push('\n');
+        self.figures(Ok(figures));
         let _ = writeln!(self.text, "\nTook {}.", minutes(start.elapsed()));
         Ok(())
     }

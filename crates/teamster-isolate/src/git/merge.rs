@@ -122,7 +122,7 @@ impl Integration {
     ) -> Result<Merged, GitError> {
         let dir = team_folder(&self.repo, &self.team)?;
         let _held = hold(&dir, INTEGRATION)?;
-        self.settle()?;
+        self.is_still_there()?;
         if self.head()? != *onto {
             return Ok(Merged::Moved);
         }

@@ -33,7 +33,7 @@ impl Host<'_> {
             return Ok(Next::GoOn);
         }
         self.adopt_a_persons_work()?;
-        let commit = match self.our_head()? {
+        let commit = match self.our_head_at_gate()? {
             Some(head) => head.to_string(),
             None => String::new(),
         };
@@ -47,7 +47,8 @@ impl Host<'_> {
             self.enter(Stage::Verify, "the merged work is not what was verified")?;
             return Ok(Next::GoOn);
         }
-        if self.merges_missing(&commit)? {
+        let is_open = |gate: &Gate| gate.commit == commit;
+        if !self.story.gate.as_ref().is_some_and(is_open) && self.merges_missing(&commit)? {
             return Ok(Next::GoOn);
         }
         let gate = match &self.story.gate {

@@ -6,6 +6,18 @@ use super::settled::{commit_of, to_merge};
 use super::{Host, Result};
 
 impl Host<'_> {
+    /// The same as [`Self::our_head`] while a person is waited for: as long as the branch is where it was, nobody looks at
+    /// every file of the worktree again.
+    pub(super) fn our_head_at_gate(&mut self) -> Result<Option<CommitId>> {
+        if let (Some(integration), Some(_)) = (&self.integration, &self.gate_shown) {
+            let head = integration.head()?;
+            if self.story.head.as_deref() == Some(head.as_str()) {
+                return Ok(Some(head));
+            }
+        }
+        self.our_head()
+    }
+
     /// The end of the integration branch as the host has left it, with the worktree at exactly that commit. What somebody
     /// else did to either is kept under a name and told, and is no part of the work.
     pub(super) fn our_head(&mut self) -> Result<Option<CommitId>> {
