@@ -29,34 +29,16 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     worker.start_limit      58s      default  TEAMSTER_WORKER_START_LIMIT
     worker.idle_limit       10m      default  TEAMSTER_WORKER_IDLE_LIMIT
     worker.task_limit       1h       default  TEAMSTER_WORKER_TASK_LIMIT
+    run.max_tasks           200      default  TEAMSTER_RUN_MAX_TASKS
     permissions.shell       allow    default  TEAMSTER_PERMISSIONS_SHELL
     permissions.other       deny     default  TEAMSTER_PERMISSIONS_OTHER
     worktree.setup          []       default  TEAMSTER_WORKTREE_SETUP
     worktree.setup_limit    10m      default  TEAMSTER_WORKTREE_SETUP_LIMIT
     worktree.link           []       default  TEAMSTER_WORKTREE_LINK
     worktree.link_writable  false    default  TEAMSTER_WORKTREE_LINK_WRITABLE
+    gc.keep                 30d      default  TEAMSTER_GC_KEEP
     studio.otlp             off      default  TEAMSTER_STUDIO_OTLP
     studio.otlp_every       15s      default  TEAMSTER_STUDIO_OTLP_EVERY
-    SETTING               VALUE    FROM     VARIABLE
-    claim.lease           2m       default  TEAMSTER_CLAIM_LEASE
-    reservations          enforce  default  TEAMSTER_RESERVATIONS
-    notify                bell     default  TEAMSTER_NOTIFY
-    store.durable         true     default  TEAMSTER_STORE_DURABLE
-    store.patience        5s       default  TEAMSTER_STORE_PATIENCE
-    health.silent_after   5m       default  TEAMSTER_HEALTH_SILENT_AFTER
-    team.enabled          true     default  TEAMSTER_TEAM_ENABLED
-    worker.start_limit    58s      default  TEAMSTER_WORKER_START_LIMIT
-    worker.idle_limit     10m      default  TEAMSTER_WORKER_IDLE_LIMIT
-    worker.task_limit     1h       default  TEAMSTER_WORKER_TASK_LIMIT
-    run.max_tasks         200      default  TEAMSTER_RUN_MAX_TASKS
-    permissions.shell     allow    default  TEAMSTER_PERMISSIONS_SHELL
-    permissions.other     deny     default  TEAMSTER_PERMISSIONS_OTHER
-    worktree.setup        []       default  TEAMSTER_WORKTREE_SETUP
-    worktree.setup_limit  10m      default  TEAMSTER_WORKTREE_SETUP_LIMIT
-    worktree.link         []       default  TEAMSTER_WORKTREE_LINK
-    gc.keep               30d      default  TEAMSTER_GC_KEEP
-    studio.otlp           off      default  TEAMSTER_STUDIO_OTLP
-    studio.otlp_every     15s      default  TEAMSTER_STUDIO_OTLP_EVERY
     ");
 
     let user = project.home().join(".config/teamster");

@@ -105,9 +105,10 @@ fn with_room(place: &str, room: u64) -> Result<bool, String> {
         }
         // Where not even the team could be made, there is nothing to resume.
         let is_begun = shop.project.claude("teams/shop/config.json").exists();
-        last = match is_begun {
-            true => run(&shop, ["run", "--resume", "shop"].iter())?,
-            false => run(&shop, args.iter().chain(&more))?,
+        last = if is_begun {
+            run(&shop, ["run", "--resume", "shop"].iter())?
+        } else {
+            run(&shop, args.iter().chain(&more))?
         };
     }
     let all = format!(
@@ -145,14 +146,12 @@ fn run<'a>(
     };
     let text = std::fs::read_to_string(&said).unwrap_or_default();
     let _ = std::fs::remove_file(said);
-    match code {
-        Some(code) => Ok((code, text)),
-        None => {
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(format!("it hangs:\n{text}"))
-        }
+    if let Some(code) = code {
+        return Ok((code, text));
     }
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(format!("it hangs:\n{text}"))
 }
 
 fn all_landed(shop: &Shop) -> Result<(), String> {

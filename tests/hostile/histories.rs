@@ -3,6 +3,7 @@
 //! that is called merged is in what lands, and a run that lacks something does not end with 0.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,7 +46,10 @@ impl History {
         let count = 2 + dice.below(3);
         let (mut plan, mut script) = (String::new(), String::new());
         for task in 1..=count {
-            plan += &format!("[[tasks]]\nid = \"t{task}\"\nsubject = \"Part {task}\"\n");
+            let _ = writeln!(
+                plan,
+                "[[tasks]]\nid = \"t{task}\"\nsubject = \"Part {task}\""
+            );
             let work = match dice.below(6) {
                 0 => "true".to_owned(),
                 // All who write here conflict.
@@ -88,9 +92,12 @@ impl History {
         }
         let plan = shop.plan(&self.plan);
         let more = ["--plan", &plan, "--approve", "auto", "--verify", "true"];
-        let unchecked = |call: crate::kit::Call| match is_checked {
-            true => call,
-            false => call.env("TEAMSTER_TEST_UNCHECKED_MERGES", "1"),
+        let unchecked = |call: crate::kit::Call| {
+            if is_checked {
+                call
+            } else {
+                call.env("TEAMSTER_TEST_UNCHECKED_MERGES", "1")
+            }
         };
         let mut call = unchecked(shop.scripted_run(&self.script, &more));
         if let Some(event) = self.killed_at {
@@ -115,12 +122,12 @@ impl History {
         if ran.code == Some(0) && !lost.is_empty() {
             return Ok(true);
         }
-        match is_unsaid {
-            true => Err(format!(
+        if is_unsaid {
+            return Err(format!(
                 "{lost:?} is missing, and nobody says where it is:\n{said}"
-            )),
-            false => Ok(false),
+            ));
         }
+        Ok(false)
     }
 }
 
@@ -130,9 +137,10 @@ fn step(task: &str, command: &str) -> String {
 
 /// Tasks with a commit whose own file is not in what has landed, or would land.
 fn missing(shop: &Shop) -> BTreeMap<String, String> {
-    let landed = match shop.git_ok(&["rev-parse", "--verify", "--quiet", INTEGRATION]) {
-        true => INTEGRATION,
-        false => "main",
+    let landed = if shop.git_ok(&["rev-parse", "--verify", "--quiet", INTEGRATION]) {
+        INTEGRATION
+    } else {
+        "main"
     };
     let files = shop.git(&["ls-tree", "-r", "--name-only", landed]);
     let mut missing = BTreeMap::new();

@@ -60,9 +60,10 @@ pub(crate) fn run(mut command: Command, patience: Duration, limit: u64) -> io::R
         if Instant::now() >= deadline {
             break false;
         }
-        pause = match is_news {
-            true => FIRST_PAUSE,
-            false => (pause * 3 / 2).min(LONGEST_PAUSE),
+        pause = if is_news {
+            FIRST_PAUSE
+        } else {
+            (pause * 3 / 2).min(LONGEST_PAUSE)
         };
         wait_for_news(&stdout, &stderr, pause);
     };
@@ -94,7 +95,7 @@ pub(crate) fn run(mut command: Command, patience: Duration, limit: u64) -> io::R
 /// One stream of a program, read without waiting.
 struct Pipe<P> {
     /// `None` once its end was reached.
-    pipe: Option<P>,
+    open: Option<P>,
     bytes: Vec<u8>,
     limit: usize,
     is_cut: bool,
@@ -107,7 +108,7 @@ impl<P: AsFd> Pipe<P> {
             fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?;
         }
         Ok(Self {
-            pipe,
+            open: pipe,
             bytes: Vec::new(),
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             is_cut: false,
@@ -115,13 +116,13 @@ impl<P: AsFd> Pipe<P> {
     }
 
     fn is_open(&self) -> bool {
-        self.pipe.is_some()
+        self.open.is_some()
     }
 
     /// Reads what is there now, as much as a pipe can hold; whether that was anything. What is beyond the limit is read
     /// to nowhere, so that a talkative program can end.
     fn read(&mut self) -> io::Result<bool> {
-        let Some(pipe) = &self.pipe else {
+        let Some(pipe) = &self.open else {
             return Ok(false);
         };
         let mut buffer = vec![0; BUFFER];
@@ -130,7 +131,7 @@ impl<P: AsFd> Pipe<P> {
         for _ in 0..=16 {
             match rustix::io::read(pipe, &mut buffer) {
                 Ok(0) => {
-                    self.pipe = None;
+                    self.open = None;
                     return Ok(true);
                 }
                 Ok(count) => {
@@ -153,13 +154,13 @@ fn wait_for_news<A: AsFd, B: AsFd>(stdout: &Pipe<A>, stderr: &Pipe<B>, pause: Du
     let mut fds: Vec<PollFd<'_>> = Vec::new();
     fds.extend(
         stdout
-            .pipe
+            .open
             .iter()
             .map(|pipe| PollFd::new(pipe, PollFlags::IN)),
     );
     fds.extend(
         stderr
-            .pipe
+            .open
             .iter()
             .map(|pipe| PollFd::new(pipe, PollFlags::IN)),
     );

@@ -1,7 +1,7 @@
 //! The gate: a person decides about one commit, once, and what they decided is carried out.
 
 use serde_json::{Value, json};
-use teamster_isolate::git::{Integration, Repo};
+use teamster_isolate::git::Integration;
 use teamster_party::{Decision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::event::NewEvent;
@@ -317,7 +317,10 @@ impl Host<'_> {
             // All that workers had is in there; what is not, is kept.
             self.clear_away();
             self.integration = None;
-            let on = self.branches_with(repo, &name)?;
+            let on = match repo.resolve(&name)? {
+                Some(commit) => repo.branches_with(&commit)?,
+                None => Vec::new(),
+            };
             self.parts.desk.say(&if on.is_empty() {
                 format!("what was made is kept as {name}, and is on no branch")
             } else {
@@ -329,14 +332,6 @@ impl Host<'_> {
         }
         self.finish(Outcome::RolledBack, "rolled_back", exit::REJECTED, why)?;
         Ok(Next::GoOn)
-    }
-
-    /// The branches of the user's that have what a reference names.
-    fn branches_with(&self, repo: &Repo, name: &str) -> Result<Vec<String>> {
-        Ok(match repo.resolve(name)? {
-            Some(commit) => repo.branches_with(&commit)?,
-            None => Vec::new(),
-        })
     }
 
     fn revise(&mut self, gate: &str, text: &str) -> Result<Next> {
