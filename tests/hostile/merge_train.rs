@@ -248,3 +248,21 @@ fn minutes_that_are_used_up_stop_a_check() {
     assert!(start.elapsed() < Duration::from_secs(60), "{}", ran.stdout);
     shop.is_quiet();
 }
+
+#[test]
+fn worker_that_dies_while_a_check_runs_is_noticed_at_once() {
+    let shop = Shop::new();
+    let check = "grep -q nothing news.txt || { touch $HOME/checking; until test -e $HOME/go; do sleep 0.02; done; }";
+    let script = step("mend it", "echo mended > news.txt");
+    let more = ["--verify", check, "--approve", "auto"];
+    let mut host = shop.scripted_run(&script, &more).spawn();
+    shop.until("the check", || shop.aside().join("checking").exists());
+    let beat = shop.state_file(".omc/state/team-bridge/shop/worker-1.heartbeat.json");
+    crate::workers::kill_9(&beat["pid"]);
+    shop.until("word of its death", || {
+        !shop.events_of("worker.dead").is_empty()
+    });
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    assert!(host.wait().unwrap().success());
+    shop.is_quiet();
+}

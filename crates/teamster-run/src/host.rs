@@ -230,6 +230,8 @@ pub struct Host<'a> {
     projector: Projector,
     /// Whether workers were started for the stage that we are in.
     crew_is_up: bool,
+    /// Whether this host has started workers that it has not stopped again.
+    has_crew: bool,
     next_look: Instant,
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
@@ -273,6 +275,7 @@ impl<'a> Host<'a> {
             integration: None,
             projector: Projector::default(),
             crew_is_up: false,
+            has_crew: false,
             next_look: Instant::now(),
             alone_since: None,
             gate_shown: None,

@@ -152,6 +152,7 @@ pub(super) const FINDINGS: [Finding; 22] = [
         &[
             "hostile::merge_train::minutes_that_are_used_up_stop_a_run_whose_merges_wait",
             "hostile::merge_train::minutes_that_are_used_up_stop_a_check",
+            "hostile::merge_train::worker_that_dies_while_a_check_runs_is_noticed_at_once",
         ],
     ),
     finding(
