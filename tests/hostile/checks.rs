@@ -106,3 +106,32 @@ fn tree_of_a_check_whose_host_was_killed_is_removed_by_the_next_host() {
     assert_eq!(shop.left(), [""; 0]);
     shop.is_quiet();
 }
+
+#[test]
+fn tree_of_a_check_that_left_a_read_only_folder_is_removed() {
+    let shop = Shop::new();
+    let script = runs("echo mended > news.txt");
+    let check = "mkdir -p left/inner; touch left/inner/file; chmod 555 left/inner left";
+    let more = ["--verify", check, "--approve", "auto"];
+    let ran = shop.scripted_run(&script, &more).run().exits(0);
+    assert!(
+        !ran.stdout.contains("could not be removed"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(shop.left(), [""; 0]);
+}
+
+#[test]
+fn settings_that_a_worker_left_above_the_tree_of_a_check_stop_the_run() {
+    for place in ["../.cargo", "../../node_modules", "../../../.config"] {
+        let shop = Shop::new();
+        let script = runs(&format!("echo mended > news.txt; mkdir -p {place}"));
+        let more = ["--verify", "true", "--approve", "auto"];
+        let ran = shop.scripted_run(&script, &more).run().exits(1);
+        let name = place.trim_start_matches("../");
+        assert!(ran.stderr.contains(name), "{}", ran.stderr);
+        assert_eq!(shop.git(&["show", "main:news.txt"]), "nothing new");
+        shop.is_quiet();
+    }
+}

@@ -234,7 +234,7 @@ fn tasks_beyond_the_limit_of_a_run_end_it_by_name() {
     let write = "for id in 2 3 4 5 6; do echo '{\"id\":\"'$id'\",\"subject\":\"more\",\"description\":\"\",\"status\":\"pending\",\"blocks\":[],\"blockedBy\":[]}' \
          > $HOME/.claude/tasks/shop/$id.json; done";
     let create = "unset TEAMSTER_WORKER; for id in 2 3 4 5 6; do teamster task create --subject more 2>> ROOT/refused; done; \
-         test $(grep -c run.max_tasks ROOT/refused) = 3";
+         test $(grep -c 'below a worker' ROOT/refused) = 5";
     for (command, code) in [(write, 14), (create, 0)] {
         let shop = Shop::in_use();
         let script = adding(&format!("{command} && echo mended >> news.txt"));

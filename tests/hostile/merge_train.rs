@@ -133,6 +133,29 @@ fn conflict_resolution_that_changes_something_else_is_not_called_merged() {
 }
 
 #[test]
+fn conflict_resolution_that_brings_in_a_part_is_not_called_merged() {
+    let shop = Shop::new();
+    // The second one ends when the first is merged, so it is the one that conflicts.
+    let first = "until test -e ROOT/begun; do sleep 0.02; done; echo 1 > news.txt";
+    let second = "touch ROOT/begun; echo 2 > news.txt; echo new > feature.txt; rm readme.txt; \
+         until test $(git rev-parse refs/heads/omc-team/shop/integration) != $(git rev-parse main); do sleep 0.02; done";
+    let script = step("one", first)
+        + &step("two", second)
+        + &step("Resolve the conflict", "echo 1 and 2 > news.txt");
+    let script = shop.script(&script);
+    let plan = shop.plan(TWO);
+    let args = ["run", "2:w", "mend it", "--team", "shop", "--plan", &plan];
+    let more = ["--provider", &script];
+    let ran = shop
+        .call(args.iter().chain(&more).chain(&AUTO))
+        .run()
+        .exits(14);
+    names_what_is_missing(&shop, &ran);
+    let told = "it left out feature.txt, readme.txt";
+    assert!(ran.stdout.contains(told), "{}", ran.stdout);
+}
+
+#[test]
 fn conflict_resolution_that_works_the_second_time_brings_the_work_in() {
     let shop = Shop::new();
     let second = "test -e ROOT/once && echo 1 and 2 > news.txt; touch ROOT/once";

@@ -378,6 +378,16 @@ impl Dir {
         Ok(stat.st_dev)
     }
 
+    /// Lets us remove what is in a folder that its maker has made read-only. Where that fails, removing says why.
+    pub(crate) fn make_writable(&self) {
+        if let Ok(stat) = rustix::fs::fstat(&self.fd)
+            && stat.st_mode & 0o300 != 0o300
+        {
+            let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | 0o700);
+            let _ = rustix::fs::fchmod(&self.fd, mode);
+        }
+    }
+
     /// One plain component, or a refusal: this is what keeps every path beneath its folder.
     fn checked(&self, action: &'static str, name: &str) -> Result<PathBuf, FsError> {
         let path = self.path.join(name);

@@ -54,7 +54,10 @@ pub use user_file::{FolderLock, Owner, UserFile, Was};
 
 /// How many bytes can still be written where a path lies; `None` when that cannot be told.
 pub fn free_bytes(path: &std::path::Path) -> Option<u64> {
-    let found = rustix::fs::statvfs(path).ok()?;
+    // A file system that counts no blocks has no answer.
+    let found = rustix::fs::statvfs(path)
+        .ok()
+        .filter(|found| found.f_blocks > 0)?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 

@@ -23,6 +23,7 @@ pub fn remove_tree_while(dir: &Dir, name: &str, go_on: &dyn Fn() -> bool) -> Res
 
 /// Removes everything in a folder.
 fn clear(folder: &Dir, go_on: &dyn Fn() -> bool) -> Result<bool, FsError> {
+    folder.make_writable();
     for entry in folder.entries()? {
         if !go_on() {
             return Ok(false);

@@ -246,8 +246,10 @@ pub struct Host<'a> {
     not_landed: bool,
     /// Whether this host has begun to act.
     has_begun: bool,
-    /// How long this host has waited at the gate, and since when it waits there now.
+    /// How long this host has waited for a person, and since when it does so now.
     waited_at_gate: Duration,
+    /// When the repository was last looked at while the gate was open.
+    gate_looked: Option<Instant>,
     at_gate_since: Option<Instant>,
 }
 
@@ -286,6 +288,7 @@ impl<'a> Host<'a> {
             not_landed: false,
             has_begun: false,
             waited_at_gate: Duration::ZERO,
+            gate_looked: None,
             at_gate_since: None,
         }
     }
@@ -407,7 +410,11 @@ impl<'a> Host<'a> {
                     let text = format!("work that was found in no commit is kept in {branch}");
                     self.parts.desk.say(&text);
                 }
-                CheckTree::sweep(repo, &self.team)?;
+                if let Err(error) = CheckTree::sweep(repo, &self.team) {
+                    let text =
+                        format!("the tree of an earlier check could not be removed: {error}");
+                    self.parts.desk.say(&text);
+                }
                 self.integration = Some(ready.integration);
             }
         }
@@ -459,10 +466,7 @@ impl<'a> Host<'a> {
         match (self.story.stage, self.at_gate_since) {
             (Some(Stage::Approval), None) => self.at_gate_since = Some(Instant::now()),
             (Some(Stage::Approval), Some(_)) | (_, None) => {}
-            (_, Some(since)) => {
-                self.waited_at_gate += since.elapsed();
-                self.at_gate_since = None;
-            }
+            (_, Some(_)) => self.ends_waiting(),
         }
         if event.task_id.is_some() && event.kind != "agent.event" && event.kind != "usage"
             || event.data.contains_key("also")
@@ -471,6 +475,13 @@ impl<'a> Host<'a> {
         }
         if event.kind.starts_with("worker.") || event.kind.starts_with("member.") {
             self.crew_changed = event.seq;
+        }
+    }
+
+    /// A person who was waited for has answered.
+    fn ends_waiting(&mut self) {
+        if let Some(since) = self.at_gate_since.take() {
+            self.waited_at_gate += since.elapsed();
         }
     }
 

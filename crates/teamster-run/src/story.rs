@@ -218,7 +218,6 @@ impl Story {
             "task.created" | "task.retried" if self.begun.is_some() && event.actor != HOST => {
                 self.added.extend(event.task_id.clone());
             }
-            "task.deleted" => self.added.retain(|id| Some(id) != event.task_id.as_ref()),
             "merge.conflict" => {
                 let files = event.data.get("files").and_then(Value::as_array);
                 let files = files.into_iter().flatten().filter_map(Value::as_str);

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use teamster_fs::{FileKind, layout, remove_tree};
+use teamster_fs::{Dir, Entry, FileKind, layout, remove_tree};
 use teamster_types::TeamName;
 
 use super::error::GitError;
@@ -25,6 +25,7 @@ impl CheckTree {
     /// Makes a tree of `commit` for the checks of a team.
     pub fn make(repo: &Repo, team: &TeamName, commit: &CommitId) -> Result<Self, GitError> {
         let dir = team_folder(repo, team)?;
+        refuse_neighbours(repo, &dir)?;
         let name = layout::check_tree(&teamster_fs::random_hex());
         let path = dir.join(&name);
         let made = repo
@@ -80,6 +81,17 @@ impl CheckTree {
     }
 }
 
+impl CheckTree {
+    /// Removes it now, and says what could not be removed.
+    pub fn remove(self) -> Result<(), GitError> {
+        remove(
+            &self.worktree.repo,
+            &self.worktree.team,
+            &self.worktree.name,
+        )
+    }
+}
+
 impl Drop for CheckTree {
     fn drop(&mut self) {
         // What is left is swept by the next host, and by `teamster worktree gc`.
@@ -107,4 +119,47 @@ pub(super) fn remove(repo: &Repo, team: &TeamName, name: &str) -> Result<(), Git
             .done()?;
     }
     Ok(())
+}
+
+/// Refuses to check anything while something stands in the folders above the tree that we have not put there: many tools
+/// take settings (`.cargo`, `node_modules`) from folders above, and those would decide the check.
+fn refuse_neighbours(repo: &Repo, team: &Dir) -> Result<(), GitError> {
+    let is_tool = |name: &str| name.starts_with('.') || name == "node_modules";
+    let mut foreign: Vec<PathBuf> = Vec::new();
+    let registered = registered::all(repo)?;
+    for Entry { name, .. } in team.entries()? {
+        let path = team.join(&name);
+        let is_file_of_ours =
+            name.starts_with('.') && (name.ends_with(".lock") || name.ends_with(".index"));
+        let is_known = is_file_of_ours
+            || layout::is_check_tree(&name)
+            || registered.iter().any(|entry| entry.path == path);
+        if !is_known {
+            foreign.push(path);
+        }
+    }
+    let mut above = Dir::open_root(repo.project())?;
+    for part in layout::WORKTREES {
+        above = match above {
+            Some(above) => above.child(part)?,
+            None => None,
+        };
+        let Some(above) = &above else { break };
+        let names = above.entries()?.into_iter().map(|entry| entry.name);
+        foreign.extend(
+            names
+                .filter(|name| is_tool(name))
+                .map(|name| above.join(&name)),
+        );
+    }
+    let Some(first) = foreign.first() else {
+        return Ok(());
+    };
+    Err(GitError::refused(
+        format!(
+            "{} stands above the tree that is to be checked, where tools look for their settings",
+            first.display()
+        ),
+        "somebody put it there, perhaps an agent; look at it, move it away, and resume the run",
+    ))
 }

@@ -15,7 +15,7 @@ use super::repo::Repo;
 use super::worktree::{Worktree, hold, team_folder, vanished};
 
 /// The names in a list that zero bytes end.
-fn names(listed: &[u8]) -> Vec<String> {
+pub(super) fn names(listed: &[u8]) -> Vec<String> {
     listed
         .split(|byte| *byte == 0)
         .filter(|name| !name.is_empty())

@@ -1,8 +1,9 @@
 //! The references of a repository that are not ours: what they are, and what became of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::GitError;
+use super::look::names;
 use super::names::{BRANCHES, CommitId, HEADS};
 use super::repo::Repo;
 
@@ -106,6 +107,44 @@ impl Repo {
         let mut found = marked(commit)?;
         found.retain(|file| !known.contains(file));
         Ok(found)
+    }
+
+    /// What bringing `other` into `base` would change, and `commit`, which was to do that, has left as it is in `base`:
+    /// first the files that fit without a conflict, then those that do not. `None` for the latter when at least one of
+    /// them was changed, because how a conflict is resolved is for whoever resolves it.
+    pub fn left_out(
+        &self,
+        base: &CommitId,
+        other: &CommitId,
+        commit: &CommitId,
+    ) -> Result<(Vec<String>, Option<Vec<String>>), GitError> {
+        let call = self
+            .call()
+            .args(["merge-tree", "--write-tree", "--name-only"])
+            .args(["--no-messages", "-z"])
+            .args([base.as_str(), other.as_str()]);
+        let ended = call.run()?;
+        let mut fields = names(&ended.stdout).into_iter();
+        let tree = match (ended.status.code(), fields.next()) {
+            (Some(0 | 1), Some(tree)) => tree,
+            _ => return Err(call.failed(&ended)),
+        };
+        let conflicts: BTreeSet<String> = fields.collect();
+        let changed = |to: &str| -> Result<BTreeSet<String>, GitError> {
+            let listed = self
+                .call()
+                .args(["diff-tree", "-r", "-z", "--name-only", "--no-renames"])
+                .args([&format!("{base}^{{tree}}"), to, "--"])
+                .bytes()?;
+            Ok(names(&listed).into_iter().collect())
+        };
+        let wanted = changed(&tree)?;
+        let done = changed(&format!("{commit}^{{tree}}"))?;
+        let left = wanted.difference(&done).cloned();
+        let (conflicting, clean): (Vec<String>, Vec<String>) =
+            left.partition(|file| conflicts.contains(file));
+        let is_none_done = !conflicting.is_empty() && conflicting.len() == conflicts.len();
+        Ok((clean, is_none_done.then_some(conflicting)))
     }
 
     /// The branches of the user's that have a commit, by their short names.

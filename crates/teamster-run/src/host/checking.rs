@@ -152,6 +152,9 @@ impl Host<'_> {
         if let Some(tree) = &tree {
             self.ready_for_checks(tree)?;
         }
+        if self.must_stop() {
+            return Ok(false);
+        }
         let round = self.story.round;
         let launch = teamster_fs::random_hex();
         self.record(
@@ -188,7 +191,12 @@ impl Host<'_> {
                     "`teamster run --resume TEAM` tries again",
                 )
             })?;
-        self.beside(|_| drop(tree))?;
+        if let Some(tree) = tree
+            && let Err(error) = self.beside(|_| tree.remove())?
+        {
+            let text = format!("the tree of a check could not be removed: {error}");
+            self.parts.desk.say(&text);
+        }
         self.checked_here.insert(check.command.clone());
         for remark in &checked.remarks {
             self.parts.desk.say(remark);

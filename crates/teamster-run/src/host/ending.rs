@@ -64,9 +64,12 @@ impl Host<'_> {
             .with("to", Stage::End(outcome).as_str())
             .with("outcome", word)
             .with("exitCode", code)
-            .with("reason", reason)
-            .with("commit", commit);
-        self.record(event)?;
+            .with("reason", reason);
+        let landed = commit.clone();
+        self.record(event.with("commit", commit))?;
+        for sentence in self.changed_refs(landed.as_deref()) {
+            self.parts.desk.say(&sentence);
+        }
         self.write_down();
         Ok(())
     }

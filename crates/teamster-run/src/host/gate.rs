@@ -1,5 +1,7 @@
 //! The gate: a person decides about one commit, once, and what they decided is carried out.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 use teamster_isolate::git::Integration;
 use teamster_party::{Decision, NewApproval, Party, Via};
@@ -11,7 +13,7 @@ use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 
 use super::merging::short;
 use super::settled::{hopeless, needs_review, open};
-use super::{Host, Left, Next, Result};
+use super::{Host, LOOK_AGAIN, Left, Next, Result};
 use crate::exit;
 use crate::order::Approve;
 use crate::story::{Answer, Answered, Gate, HOST};
@@ -27,6 +29,19 @@ impl Host<'_> {
         if let Some(decision) = self.story.decision.clone() {
             return self.carry_out(&decision);
         }
+        let mut heard = None;
+        if let (Some(shown), Some(gate)) = (self.gate_shown.clone(), self.story.gate.clone())
+            && shown == gate.id
+            && self.parts.desk.stays()
+            && self.gate_looked.is_some_and(|at| at.elapsed() < LOOK_AGAIN)
+        {
+            // Somebody may answer at any moment; what they are asked about is looked at once a second.
+            heard = self.heard(&gate);
+            if heard.is_none() {
+                return Ok(Next::Wait);
+            }
+        }
+        self.gate_looked = Some(Instant::now());
         if !open(&self.tasks()?).is_empty() {
             self.gate_shown = None;
             self.enter(Stage::Execute, "there are tasks to do again")?;
@@ -72,7 +87,7 @@ impl Host<'_> {
                 why: why.to_owned(),
             })
         };
-        match self.heard(&gate) {
+        match heard.or_else(|| self.heard(&gate)) {
             Some(answered) if answered.gate == gate.id => {
                 self.decide(&answered)?;
                 return Ok(Next::GoOn);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, Repo, UNFETCHABLE};
-use teamster_store::{Merge, PlannedTask};
+use teamster_store::{Kind, Merge, PlannedTask};
 use teamster_types::event::NewEvent;
 use teamster_types::json::Object;
 use teamster_types::quote::quoted;
@@ -172,7 +172,11 @@ impl Host<'_> {
         }
         all.push(task.id());
         for id in all {
-            self.parts.store.merged(&self.team, HOST, id, merge)?;
+            match self.parts.store.merged(&self.team, HOST, id, merge) {
+                // Somebody has deleted the task meanwhile; its work is in all the same.
+                Err(error) if error.kind == Kind::NotFound => {}
+                noted => drop(noted?),
+            }
         }
         self.read()?;
         self.take_back_missing(head)?;
@@ -416,14 +420,26 @@ fn no_resolution(
     let Some(Ok(other)) = conflict["commit"].as_str().map(str::parse::<CommitId>) else {
         return Ok(None);
     };
-    let mut wanted = repo.changed_since_fork(head, &other)?;
-    let conflicting = conflict["files"].as_array().into_iter().flatten();
-    wanted.extend(conflicting.filter_map(|file| file.as_str().map(str::to_owned)));
-    if !files.iter().any(|file| wanted.contains(file)) {
-        return Ok(Some(format!(
-            "it changed {} and none of the files in question",
-            files.join(", ")
-        )));
+    let base = task
+        .ours("result")
+        .and_then(|result| result.get("base")?.as_str()?.parse().ok());
+    let base = match base {
+        Some(base) => base,
+        None => repo
+            .fork_point(head, commit)?
+            .unwrap_or_else(|| head.clone()),
+    };
+    match repo.left_out(&base, &other, commit)? {
+        (clean, _) if !clean.is_empty() => {
+            return Ok(Some(format!("it left out {}", clean.join(", "))));
+        }
+        (_, Some(conflicting)) => {
+            return Ok(Some(format!(
+                "it left {} as it was",
+                conflicting.join(", ")
+            )));
+        }
+        _ => {}
     }
     let marked = repo.with_conflict_markers(head, commit, files)?;
     if !marked.is_empty() {

@@ -42,10 +42,12 @@ impl Host<'_> {
             if self.order.approve_plan {
                 match self.parts.desk.accept_plan(&plan.tasks) {
                     None => {
+                        // Whoever reads the plan uses none of the team's time.
+                        self.at_gate_since.get_or_insert_with(Instant::now);
                         self.proposed = Some((plan, source));
                         return Ok(Next::Wait);
                     }
-                    Some(true) => {}
+                    Some(true) => self.ends_waiting(),
                     Some(false) => {
                         let (outcome, word) = (Outcome::Cancelled, "cancelled");
                         self.finish(outcome, word, exit::CANCELLED, "the plan was not accepted")?;

@@ -36,6 +36,15 @@ impl Host<'_> {
             landed.is_some() && ours.as_deref() == Some(name) && id.map(String::as_str) == landed
         };
         let mut changed = differences(before, &now, is_ours);
+        // What the branch was moved to before the work landed on it is under the work now.
+        if let (Some(name), Some(tip), true) = (&ours, &self.story.tip, landed.is_some())
+            && let Some(first) = before.get(name).filter(|first| *first != tip)
+        {
+            let (name, first, tip) = (shown(name), short(first), short(tip));
+            changed.push(format!(
+                "{name} was moved from {first} to {tip} before the work landed on it."
+            ));
+        }
         let more = changed.len().saturating_sub(NAMED);
         changed.truncate(NAMED);
         if more > 0 {

@@ -116,11 +116,19 @@ impl InWorktree {
             }
             (Err(error), Keep::Result) => return Err(error),
         };
-        let head = match committed {
+        let mut head = match committed {
             Some(commit) => commit,
             // The agent may have committed itself.
             None => self.tree.head()?,
         };
+        // It may even have left its branch after that: what is on the branch is its work.
+        let own = format!("refs/heads/{}", self.tree.branch());
+        if head == self.base
+            && let Some(tip) = self.repo.resolve(&own)?
+            && self.repo.is_ancestor(&self.base, &tip)?
+        {
+            head = tip;
+        }
         if head == self.base {
             return Ok(Kept::default());
         }

@@ -27,6 +27,7 @@ use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::shown::line;
 use crate::table::Tone;
+use crate::trust;
 
 /// Make, claim, finish and show tasks
 #[derive(Args, Debug)]
@@ -143,9 +144,10 @@ fn may_add(context: &Context, team: &TeamName, count: usize) -> Result {
     if story.finished.is_some() {
         return Ok(());
     }
-    context
-        .identity
-        .must_be_person("adding a task to a run, or letting one begin anew,")?;
+    trust::must_be_a_person(
+        context,
+        "adding a task to a run, or letting one begin anew,",
+    )?;
     let most = context.config.run_max_tasks.value;
     if story.added.len() + count <= most {
         return Ok(());
