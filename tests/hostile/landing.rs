@@ -126,6 +126,20 @@ fn users_branch_that_a_worker_moved_is_told_and_what_is_on_it_is_shown() {
 }
 
 #[test]
+fn users_branch_that_a_worker_moved_is_told_where_the_checks_approve() {
+    let shop = Shop::new();
+    let git = "git -c user.name=x -c user.email=x@x";
+    let script = runs(&format!(
+        "echo mended > news.txt; git update-ref refs/heads/main $({git} commit-tree -p HEAD -m evil HEAD^{{tree}})"
+    ));
+    let more = ["--approve", "auto", "--verify", "true"];
+    let ran = shop.scripted_run(&script, &more).run().exits(0);
+    let told = "Branch main was moved from";
+    assert!(ran.stdout.contains(told), "{}", ran.stdout);
+    assert!(shop.report().contains(told), "{}", shop.report());
+}
+
+#[test]
 fn rollback_says_which_branches_have_the_work() {
     let shop = Shop::new();
     let more = ["--approve", "never", "--verify", "true"];

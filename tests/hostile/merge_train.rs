@@ -289,3 +289,17 @@ fn worker_that_dies_while_a_check_runs_is_noticed_at_once() {
     assert!(host.wait().unwrap().success());
     shop.is_quiet();
 }
+
+#[test]
+fn minutes_that_are_used_up_stop_the_setup_of_a_check() {
+    let shop = Shop::new();
+    let settings = shop.aside().join(".config/teamster");
+    std::fs::create_dir_all(&settings).unwrap();
+    let slow = "[worktree]\nsetup = [\"sleep 100\"]\n";
+    std::fs::write(settings.join("config.toml"), slow).unwrap();
+    let start = Instant::now();
+    let more = ["--verify", "true", "--budget-minutes", "0.02"];
+    shop.scripted_run("", &more).run().exits(12);
+    assert!(start.elapsed() < Duration::from_secs(60));
+    shop.is_quiet();
+}

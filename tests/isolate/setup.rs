@@ -29,7 +29,9 @@ fn folders_are_never_committed(writable: bool) {
     put(&project.folder(), "src/cache/y", "y");
     let worktree = project.prepare().worktree;
     let links = words(&["node_modules", "src/cache"]);
-    let setup = worktree.set_up(&links, writable, &[], LONG, &[]).unwrap();
+    let setup = worktree
+        .set_up(&links, writable, &[], LONG, &[], &|| false)
+        .unwrap();
     assert_eq!(setup.linked.len(), 2);
     let read = |name: &str| std::fs::read_to_string(worktree.path().join(name)).unwrap();
     assert_eq!(
@@ -40,7 +42,7 @@ fn folders_are_never_committed(writable: bool) {
     assert_eq!(worktree.commit_all("Nothing", &author()).unwrap(), None);
     assert!(
         worktree
-            .set_up(&links, writable, &[], LONG, &[])
+            .set_up(&links, writable, &[], LONG, &[], &|| false)
             .unwrap()
             .linked
             .is_empty(),
@@ -50,7 +52,9 @@ fn folders_are_never_committed(writable: bool) {
     assert_eq!(is_link, writable);
     if writable {
         // A link that agents may not write through any more becomes a copy.
-        let again = worktree.set_up(&links, false, &[], LONG, &[]).unwrap();
+        let again = worktree
+            .set_up(&links, false, &[], LONG, &[], &|| false)
+            .unwrap();
         assert_eq!(again.linked.len(), 2);
         assert!(!worktree.path().join("node_modules").is_symlink());
         assert_eq!(read("node_modules/x/index.js"), "x");
@@ -75,7 +79,7 @@ fn copy_leads_nowhere_back_into_the_main_tree() {
     // What a killed process has left of a copy is no copy.
     put(worktree.path(), ".teamster-copy/half", "half");
     worktree
-        .set_up(&words(&["deps"]), false, &[], LONG, &[])
+        .set_up(&words(&["deps"]), false, &[], LONG, &[], &|| false)
         .unwrap();
     let lib = std::fs::read_link(worktree.path().join("deps/lib")).unwrap();
     assert_eq!(lib, worktree.path().join("lib"));
@@ -113,7 +117,7 @@ fn a_link_that_leads_out_is_refused() {
         ".omc",
     ] {
         let error = worktree
-            .set_up(&words(&[link]), false, &[], LONG, &[])
+            .set_up(&words(&[link]), false, &[], LONG, &[], &|| false)
             .unwrap_err();
         assert_eq!(error.problem, GitProblem::Refused, "{link}: {error}");
     }
@@ -129,7 +133,9 @@ fn commands_run_in_the_worktree_up_to_the_first_that_fails() {
         "echo no >&2; exit 3",
         "touch never",
     ]);
-    let setup = worktree.set_up(&[], false, &commands, LONG, &[]).unwrap();
+    let setup = worktree
+        .set_up(&[], false, &commands, LONG, &[], &|| false)
+        .unwrap();
     assert_eq!(setup.steps.len(), 2);
     assert_eq!(
         setup.steps[0].output.trim(),
@@ -150,7 +156,14 @@ fn a_command_that_does_not_end_is_ended() {
     let start = Instant::now();
     let commands = words(&["echo begun; sleep 600"]);
     let setup = worktree
-        .set_up(&[], false, &commands, Duration::from_millis(300), &[])
+        .set_up(
+            &[],
+            false,
+            &commands,
+            Duration::from_millis(300),
+            &[],
+            &|| false,
+        )
         .unwrap();
     assert!(setup.failed().unwrap().timed_out);
     assert_eq!(setup.steps[0].output, "begun\n");

@@ -39,7 +39,17 @@ pub(crate) struct Ended {
 }
 
 /// Runs it without input, in a process group of its own that is ended when the time is up.
-pub(crate) fn run(mut command: Command, patience: Duration, limit: u64) -> io::Result<Ended> {
+pub(crate) fn run(command: Command, patience: Duration, limit: u64) -> io::Result<Ended> {
+    run_unless(command, patience, limit, &|| false)
+}
+
+/// The same, and it is ended early once `stopped` says so, as if its time was up.
+pub(crate) fn run_unless(
+    mut command: Command,
+    patience: Duration,
+    limit: u64,
+    stopped: &dyn Fn() -> bool,
+) -> io::Result<Ended> {
     let deadline = Instant::now() + patience;
     command
         .stdin(Stdio::null())
@@ -57,7 +67,7 @@ pub(crate) fn run(mut command: Command, patience: Duration, limit: u64) -> io::R
         if has_ended {
             break true;
         }
-        if Instant::now() >= deadline {
+        if Instant::now() >= deadline || stopped() {
             break false;
         }
         pause = if is_news {

@@ -64,6 +64,7 @@ impl Worktree {
         commands: &[String],
         patience: Duration,
         withheld: &[&str],
+        stopped: &dyn Fn() -> bool,
     ) -> Result<Setup, GitError> {
         let deadline = Instant::now() + patience;
         let mut setup = Setup::default();
@@ -73,7 +74,7 @@ impl Worktree {
             }
         }
         for command in commands {
-            let step = self.run_step(command, deadline, withheld)?;
+            let step = self.run_step(command, deadline, withheld, stopped)?;
             setup.steps.push(step);
             if setup.failed().is_some() {
                 break;
@@ -83,7 +84,13 @@ impl Worktree {
         Ok(setup)
     }
 
-    fn run_step(&self, text: &str, deadline: Instant, withheld: &[&str]) -> Result<Step, GitError> {
+    fn run_step(
+        &self,
+        text: &str,
+        deadline: Instant,
+        withheld: &[&str],
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Step, GitError> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", text]).current_dir(self.work_folder());
         for name in withheld {
@@ -91,7 +98,8 @@ impl Worktree {
         }
         command.envs(stored_objects());
         let patience = deadline.saturating_duration_since(Instant::now());
-        let ended = bounded::run(command, patience, OUTPUT_LIMIT).map_err(|error| {
+        let ended = bounded::run_unless(command, patience, OUTPUT_LIMIT, stopped);
+        let ended = ended.map_err(|error| {
             GitError::failed(
                 format!(
                     "`{text}` could not be started in {}: {error}",

@@ -135,22 +135,29 @@ impl Host<'_> {
         ))
     }
 
-    /// Makes a tree usable for a check, if the user accepts at this moment what that takes.
-    fn ready_for_checks(&mut self, tree: &CheckTree) -> Result<()> {
+    /// Makes a tree usable for a check, if the user accepts at this moment what that takes; false when somebody did not
+    /// want to wait for its end.
+    fn ready_for_checks(&mut self, tree: &CheckTree) -> Result<bool> {
         let setup = self.parts.trust.worktree_setup()?;
-        self.beside(move |beside| {
+        let made = self.beside(move |beside| {
             let mut say = |text: &str| beside.show(text);
-            make_usable(tree.worktree(), || Ok(setup), &mut say)
-        })??;
-        Ok(())
+            let stopped = || beside.is_stopped();
+            make_usable(tree.worktree(), || Ok(setup), &stopped, &mut say)
+        })?;
+        match made {
+            Err(_) if self.must_stop() => Ok(false),
+            made => Ok(made.map(|()| true)?),
+        }
     }
 
     /// Runs one check and records what it says; false when somebody did not want to wait for its end.
     fn check(&mut self, on: &str, commit: &str, number: usize, check: &Check) -> Result<bool> {
         self.parts.trust.check(check)?;
         let tree = self.fresh_tree(commit)?;
-        if let Some(tree) = &tree {
-            self.ready_for_checks(tree)?;
+        if let Some(tree) = &tree
+            && !self.ready_for_checks(tree)?
+        {
+            return Ok(false);
         }
         if self.must_stop() {
             return Ok(false);

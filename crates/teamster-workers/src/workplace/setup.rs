@@ -78,10 +78,11 @@ impl From<SetupError> for GitError {
 }
 
 /// Makes a worktree usable with the links and commands of the configuration, if the user accepts them at this moment.
-/// What the commands print is said; one that fails leaves no usable worktree.
+/// Commands are ended early once `stopped` says so. What they print is said; one that fails leaves no usable worktree.
 pub fn make_usable(
     tree: &Worktree,
     setup: impl FnOnce() -> Result<WorktreeSetup, NotTrusted>,
+    stopped: &dyn Fn() -> bool,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), SetupError> {
     let WorktreeSetup {
@@ -98,7 +99,7 @@ pub fn make_usable(
         clippy::disallowed_methods,
         reason = "this is the one place that asks for trust first"
     )]
-    let done = tree.set_up(&links, writable, &commands, limit, withheld)?;
+    let done = tree.set_up(&links, writable, &commands, limit, withheld, stopped)?;
     let linked = if writable { "linked" } else { "copied" };
     for link in &done.linked {
         say(&format!("{linked} {}", link.display()));

@@ -45,7 +45,7 @@ impl InWorktree {
         for kept in &prepared.kept {
             say(&say_kept(kept));
         }
-        make_usable(&prepared.worktree, &*setup, say)?;
+        make_usable(&prepared.worktree, &*setup, &|| false, say)?;
         Ok(Self {
             repo,
             team: team.clone(),
@@ -72,7 +72,7 @@ impl InWorktree {
     /// Puts a new worktree in the place of this one, which is moved aside if it holds work; where that is.
     fn set_aside(&mut self, target: CommitId) -> Result<Vec<String>, GitError> {
         let prepared = Worktree::prepare(&self.repo, &self.team, &self.worker, &target)?;
-        make_usable(&prepared.worktree, &*self.setup, &mut |_| {})?;
+        make_usable(&prepared.worktree, &*self.setup, &|| false, &mut |_| {})?;
         prepared.worktree.keep_rules_of(&self.tree)?;
         self.tree = prepared.worktree;
         self.folder = self.tree.work_folder();
