@@ -342,3 +342,24 @@ fn settings_of_the_user_for_git_do_not_change_what_a_run_comes_to() {
     assert_eq!(shop.left(), [""; 0]);
     shop.is_quiet();
 }
+
+#[test]
+fn run_goes_to_its_gate_where_git_calls_untouched_files_changed() {
+    let shop = Shop::new();
+    shop.project.write("crlf.txt", "one\r\ntwo\r\n");
+    shop.git(&["add", "--all"]);
+    shop.git(&["commit", "--quiet", "--message", "Ends of lines"]);
+    // From now on the committed file is not what git would commit.
+    shop.project.write(".gitattributes", "*.txt text\n");
+    shop.git(&["add", ".gitattributes"]);
+    shop.git(&["commit", "--quiet", "--message", "Attributes"]);
+    let script = "[[step]]\ndo = \"run\"\ncommand = \"echo mended > mended.md\"\n";
+    let more = ["--verify", "true", "--approve", "auto"];
+    let ran = shop.scripted_run(script, &more).run().exits(4);
+    // git calls the user's own file changed as well, and that is told.
+    assert!(ran.stderr.contains("crlf.txt"), "{}", ran.stderr);
+    let work = shop.git(&["show", "omc-team/shop/integration:mended.md"]);
+    assert_eq!(work, "mended");
+    let salvaged = shop.git(&["for-each-ref", "refs/heads/omc-team"]);
+    assert!(!salvaged.contains("salvaged"), "{salvaged}");
+}

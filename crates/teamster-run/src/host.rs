@@ -230,8 +230,8 @@ pub struct Host<'a> {
     projector: Projector,
     /// Whether workers were started for the stage that we are in.
     crew_is_up: bool,
-    /// Whether this host has started workers that it has not stopped again.
-    has_crew: bool,
+    /// Since when this host has workers that it has not stopped again.
+    crew_since: Option<Instant>,
     next_look: Instant,
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
@@ -277,7 +277,7 @@ impl<'a> Host<'a> {
             integration: None,
             projector: Projector::default(),
             crew_is_up: false,
-            has_crew: false,
+            crew_since: None,
             next_look: Instant::now(),
             alone_since: None,
             gate_shown: None,

@@ -129,8 +129,8 @@ fn refuse_neighbours(repo: &Repo, team: &Dir) -> Result<(), GitError> {
     let registered = registered::all(repo)?;
     for Entry { name, .. } in team.entries()? {
         let path = team.join(&name);
-        let is_file_of_ours =
-            name.starts_with('.') && (name.ends_with(".lock") || name.ends_with(".index"));
+        let end = name.rsplit('.').next();
+        let is_file_of_ours = name.starts_with('.') && matches!(end, Some("lock" | "index"));
         let is_known = is_file_of_ours
             || layout::is_check_tree(&name)
             || registered.iter().any(|entry| entry.path == path);

@@ -125,9 +125,8 @@ impl Repo {
             .args([base.as_str(), other.as_str()]);
         let ended = call.run()?;
         let mut fields = names(&ended.stdout).into_iter();
-        let tree = match (ended.status.code(), fields.next()) {
-            (Some(0 | 1), Some(tree)) => tree,
-            _ => return Err(call.failed(&ended)),
+        let (Some(0 | 1), Some(tree)) = (ended.status.code(), fields.next()) else {
+            return Err(call.failed(&ended));
         };
         let conflicts: BTreeSet<String> = fields.collect();
         let changed = |to: &str| -> Result<BTreeSet<String>, GitError> {

@@ -1,10 +1,13 @@
 //! A worker's own work tree: made, brought up to date, and removed only when nothing in it could be lost.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use teamster_fs::{Dir, FileKind, Lock, Waited, layout};
+use teamster_fs::{Beneath, Dir, FileKind, Lock, Waited, layout};
 use teamster_types::{TeamName, WorkerName};
 
 use super::aside;
@@ -18,6 +21,8 @@ use super::tracking::TrackingRules;
 
 /// How long somebody else who works on the same worktree is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Files that differ from their commit without being touched are looked for one by one up to this many.
+const MOST_AS_CHECKED_OUT: usize = 200;
 /// What git keeps in a worktree's own folder while something is unfinished, and what that is.
 const UNFINISHED: [(&str, &str); 6] = [
     ("rebase-merge", "a rebase"),
@@ -334,7 +339,12 @@ impl Worktree {
         if let Some(what) = self.unfinished()? {
             return Ok(Some(format!("{what} is not finished in it")));
         }
-        let changed = self.changed()?.len();
+        let changed = self.changed()?;
+        let changed = if self.is_as_checked_out(&changed)? {
+            0
+        } else {
+            changed.len()
+        };
         if changed == 0 {
             let nested = self.with_fresh_index(FreshIndex::nested_work)?;
             return Ok(nested.first().map(|(path, held)| format!("{held}: {path}")));
@@ -345,6 +355,33 @@ impl Worktree {
             why.push_str(", at which git was told not to look");
         }
         Ok(Some(why))
+    }
+
+    /// Whether files that git calls changed are what git itself writes when it checks them out: line ends or a filter
+    /// that the commit does not follow make git say so of files that nobody has touched.
+    fn is_as_checked_out(&self, changed: &BTreeMap<Vec<u8>, u8>) -> Result<bool, GitError> {
+        if changed.is_empty() || changed.len() > MOST_AS_CHECKED_OUT {
+            return Ok(changed.is_empty());
+        }
+        let Some(beneath) = Beneath::open(&self.path)? else {
+            return Ok(false);
+        };
+        for (path, letter) in changed {
+            let path = OsStr::from_bytes(path);
+            let mut name = OsString::from("HEAD:");
+            name.push(path);
+            let written = self
+                .call()
+                .args(["cat-file", "--filters"])
+                .arg(name)
+                .run()?;
+            let there = beneath.read(Path::new(path)).ok().flatten();
+            let is_same = written.status.success() && there.as_ref() == Some(&written.stdout);
+            if *letter != b'M' || !is_same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What is checked out, and the end of its branch, which may be another commit.
@@ -473,7 +510,6 @@ pub(super) fn admin_folder(repo: &Repo, dir: &Dir) -> Option<PathBuf> {
 
 /// The path that a file of git's names after `before`.
 pub(super) fn named_in(dir: &Dir, file: &str, before: &str) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
     let stamp = dir.stamp(file).ok()??;
     if stamp.kind != FileKind::File || stamp.size > 64 * 1024 {
         return None;

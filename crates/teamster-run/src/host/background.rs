@@ -93,7 +93,7 @@ impl Host<'_> {
     /// What is looked at in every state of the loop.
     fn tick(&mut self) -> Result<()> {
         self.read()?;
-        if self.has_crew {
+        if self.crew_since.is_some() {
             self.look_after_if_due()?;
         }
         self.show()

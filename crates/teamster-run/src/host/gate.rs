@@ -29,15 +29,15 @@ impl Host<'_> {
         if let Some(decision) = self.story.decision.clone() {
             return self.carry_out(&decision);
         }
-        let mut heard = None;
+        let mut answered = None;
         if let (Some(shown), Some(gate)) = (self.gate_shown.clone(), self.story.gate.clone())
             && shown == gate.id
             && self.parts.desk.stays()
             && self.gate_looked.is_some_and(|at| at.elapsed() < LOOK_AGAIN)
         {
             // Somebody may answer at any moment; what they are asked about is looked at once a second.
-            heard = self.heard(&gate);
-            if heard.is_none() {
+            answered = self.heard(&gate);
+            if answered.is_none() {
                 return Ok(Next::Wait);
             }
         }
@@ -87,7 +87,7 @@ impl Host<'_> {
                 why: why.to_owned(),
             })
         };
-        match heard.or_else(|| self.heard(&gate)) {
+        match answered.or_else(|| self.heard(&gate)) {
             Some(answered) if answered.gate == gate.id => {
                 self.decide(&answered)?;
                 return Ok(Next::GoOn);

@@ -133,7 +133,7 @@ impl Host<'_> {
             self.show()?;
         }
         self.crew_is_up = !leaving;
-        self.has_crew = true;
+        self.crew_since = Some(Instant::now());
         if there == 0 {
             let why = why_not.join("; ");
             self.finish(Outcome::Failed, "failed", exit::FAILED, &why)?;
@@ -262,7 +262,7 @@ impl Host<'_> {
     /// Stops everyone, and goes on only when nobody is left. Whoever sits before the run can make it faster.
     pub(super) fn stop_crew(&mut self, reason: &str) -> Result<()> {
         self.crew_is_up = false;
-        self.has_crew = false;
+        self.crew_since = None;
         loop {
             let wish = self.parts.desk.wish();
             let asked = teamster_workers::shutdown::Wish {
