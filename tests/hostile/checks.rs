@@ -63,7 +63,11 @@ fn filter_that_a_worker_set_up_decides_no_check() {
     let hidden = "A=ROOT; echo 'test.txt filter=x' > $A/attributes; \
          printf '[core]\\nattributesFile = %s/attributes\\n[filter \"x\"]\\nsmudge = echo good\\n' $A > $A/config; \
          git config 'includeIf.gitdir:**/worktrees/*check*.path' $A/config";
-    rig(&Shop::new(), hidden, "grep -q good test.txt");
+    let shop = Shop::new();
+    // The user's own attributes are no change.
+    shop.git(&["config", "--global", "core.attributesFile", "~/own"]);
+    std::fs::write(shop.aside().join("own"), "*.own -text\n").unwrap();
+    rig(&shop, hidden, "grep -q good test.txt");
 }
 
 #[test]

@@ -57,18 +57,35 @@ pub(super) struct TrackingRules {
 impl TrackingRules {
     /// Reads the rules that hold at this moment.
     pub(super) fn now(repo: &Repo) -> Result<Self, GitError> {
-        let mut ignored = configured(repo, "core.excludesFile", "ignore")?;
+        let mut ignored = match configured(repo, "core.excludesFile")? {
+            Some(path) => contents(&path),
+            None => default_file("ignore").map_or_else(Vec::new, |path| contents(&path)),
+        };
         ignored.push(b'\n');
         ignored.extend(contents(&repo.common().join("info/exclude")));
-        let mut attributes = configured(repo, ATTRIBUTES_FILE, ATTRIBUTES)?;
-        attributes.push(b'\n');
-        attributes.extend(contents(&repo.common().join(INFO_ATTRIBUTES)));
         let listed = repo.call().args(["config", "--list", "-z"]).bytes()?;
-        Ok(Self {
+        let mut settings = settings(&listed);
+        // As git reads it here: `~` and a path that is not absolute stand for others elsewhere.
+        if let Some(path) = configured(repo, ATTRIBUTES_FILE)? {
+            settings.insert(ATTRIBUTES_FILE.into(), path.into_os_string());
+        }
+        let mut rules = Self {
             ignored,
-            attributes,
-            settings: settings(&listed),
-        })
+            attributes: Vec::new(),
+            settings,
+        };
+        rules.attributes = rules.attributes_now(repo);
+        Ok(rules)
+    }
+
+    /// What the files of attributes hold that counted when the rules were recorded.
+    fn attributes_now(&self, repo: &Repo) -> Vec<u8> {
+        let path = self.settings.get(OsStr::new(ATTRIBUTES_FILE));
+        let path = path.map(PathBuf::from).or_else(|| default_file(ATTRIBUTES));
+        let mut now = path.map_or_else(Vec::new, |path| contents(&path));
+        now.push(b'\n');
+        now.extend(contents(&repo.common().join(INFO_ATTRIBUTES)));
+        now
     }
 
     /// The settings for calls like `call` by which these rules hold, and none that was added since.
@@ -123,7 +140,7 @@ impl TrackingRules {
             .filter(|name| self.settings.get(*name) != now.settings.get(*name))
             .map(|name| name.to_string_lossy().into_owned())
             .collect();
-        if self.attributes != now.attributes {
+        if self.attributes_changed(repo) {
             changed.push(format!(".git/{INFO_ATTRIBUTES}"));
         }
         Ok(changed)
@@ -136,12 +153,7 @@ impl TrackingRules {
 
     /// Whether somebody has changed `info/attributes` since. No option of git's makes up for that.
     pub(super) fn attributes_changed(&self, repo: &Repo) -> bool {
-        let path = self.settings.get(OsStr::new(ATTRIBUTES_FILE));
-        let path = path.map(PathBuf::from).or_else(|| default_file(ATTRIBUTES));
-        let mut now = path.map_or_else(Vec::new, |path| contents(&path));
-        now.push(b'\n');
-        now.extend(contents(&repo.common().join(INFO_ATTRIBUTES)));
-        now != self.attributes
+        self.attributes_now(repo) != self.attributes
     }
 
     /// Refuses to go on where somebody has.
@@ -204,14 +216,12 @@ fn contents(path: &Path) -> Vec<u8> {
     was.map(|was| was.bytes).unwrap_or_default()
 }
 
-/// The contents of the file that a setting names, or of the one that git reads where it names none.
-fn configured(repo: &Repo, setting: &str, usual: &str) -> Result<Vec<u8>, GitError> {
+/// The file that a setting names.
+fn configured(repo: &Repo, setting: &str) -> Result<Option<PathBuf>, GitError> {
     let get = ["config", "--type=path", "--get", setting];
     let found = repo.call().args(get).run()?.stdout;
-    Ok(match found.strip_suffix(b"\n") {
-        Some(path) => contents(Path::new(OsStr::from_bytes(path))),
-        None => default_file(usual).map_or_else(Vec::new, |path| contents(&path)),
-    })
+    let path = found.strip_suffix(b"\n").map(OsStr::from_bytes);
+    Ok(path.map(|path| repo.root().join(path)))
 }
 
 /// Where git looks for rules of the user's when no setting names a file.
