@@ -51,6 +51,26 @@ fn ignored_file_in_the_integration_worktree_decides_no_check() {
 }
 
 #[test]
+fn filter_that_a_worker_set_up_decides_no_check() {
+    let attributes = "echo 'test.txt filter=a=b' > ROOT/attributes; git config core.attributesFile ROOT/attributes; ";
+    let filter = "git config filter.a=b.smudge 'echo good'; git config filter.a=b.clean 'git show HEAD:test.txt'";
+    rig(
+        &Shop::new(),
+        &format!("{attributes}{filter}"),
+        "grep -q good test.txt",
+    );
+    // One that holds only in the trees of checks.
+    let hidden = "A=ROOT; echo 'test.txt filter=x' > $A/attributes; \
+         printf '[core]\\nattributesFile = %s/attributes\\n[filter \"x\"]\\nsmudge = echo good\\n' $A > $A/config; \
+         git config 'includeIf.gitdir:**/worktrees/*check*.path' $A/config";
+    let shop = Shop::new();
+    // The user's own attributes are no change.
+    shop.git(&["config", "--global", "core.attributesFile", "~/own"]);
+    std::fs::write(shop.aside().join("own"), "*.own -text\n").unwrap();
+    rig(&shop, hidden, "grep -q good test.txt");
+}
+
+#[test]
 fn file_that_an_earlier_check_left_decides_no_later_check() {
     let shop = Shop::new();
     let script = runs("echo mended > news.txt");

@@ -105,6 +105,32 @@ fn names_what_is_missing(shop: &Shop, ran: &crate::kit::Ran) {
 }
 
 #[test]
+fn merge_driver_that_a_worker_set_up_decides_no_merge_and_does_not_run() {
+    let shop = Shop::new();
+    let drive = format!(
+        "{BOTH}; git config merge.default keep; git config merge.keep.driver 'touch ROOT/ran; exit 0'"
+    );
+    let resolve = "echo both > news.txt";
+    let script =
+        step("one", &drive) + &step("two", &drive) + &step("Resolve the conflict", resolve);
+    let script = shop.script(&script);
+    let plan = shop.plan(TWO);
+    let args = ["run", "2:w", "mend it", "--team", "shop", "--plan", &plan];
+    let more = ["--provider", &script];
+    let ran = shop.call(args.iter().chain(&more).chain(&AUTO)).run();
+    assert!(!shop.aside().join("ran").exists(), "the driver ran");
+    let ran = ran.exits(11);
+    assert!(
+        ran.stdout.contains("merge.keep.driver"),
+        "it is told: {}",
+        ran.stdout
+    );
+    let merged = shop.git(&["show", "omc-team/shop/integration:news.txt"]);
+    assert_eq!(merged, "both", "the conflict was found and resolved");
+    shop.is_quiet();
+}
+
+#[test]
 fn conflict_resolution_without_a_change_is_not_called_merged() {
     let shop = Shop::new();
     let ran = conflict(&shop, "true").exits(14);

@@ -40,7 +40,13 @@ fn work_hidden_by_flags_rules_and_filters_is_in_what_lands() {
          echo 'stock.txt filter=hide' > .gitattributes; echo filtered > stock.txt; \
          git rm -q --cached news.txt; echo unstaged > news.txt",
     );
-    shop.scripted_run(&script, &AUTO).run().exits(0);
+    let ran = shop.scripted_run(&script, &AUTO).run().exits(11);
+    let told = "filter.hide.clean of git changed during the run";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    let commit = shop.asked();
+    shop.git(&["config", "--unset", "filter.hide.clean"]);
+    shop.run(&["approve", "--team", "shop", "--commit", &commit])
+        .exits(0);
     for (file, content) in [
         ("add.sh", "skipped"),
         ("mul.sh", "assumed"),
@@ -54,6 +60,22 @@ fn work_hidden_by_flags_rules_and_filters_is_in_what_lands() {
     }
     let mode = shop.git(&["ls-tree", "main", "test.sh"]);
     assert!(mode.starts_with("100755"), "{mode}");
+}
+
+#[test]
+fn ignore_rule_that_an_earlier_worker_added_hides_nothing_of_a_later_one() {
+    let shop = Shop::new();
+    let script = "[[step]]\ntask = \"mend it\"\ndo = \"run\"\n\
+         command = \"echo x > x.txt; echo notes/ >> $(git rev-parse --git-common-dir)/info/exclude\"\n\
+         [[step]]\ntask = \"Revis\"\ndo = \"run\"\ncommand = \"mkdir -p notes; echo important > notes/result.txt\"\n";
+    let more = ["--verify", "true", "--approve", "never"];
+    shop.scripted_run(script, &more).run().exits(0);
+    let commit = shop.asked();
+    let revise = ["revise", "--team", "shop", "Write notes/result.txt"];
+    shop.run(&[&revise[..], &["--commit", &commit]].concat())
+        .exits(0);
+    let result = shop.git(&["show", "omc-team/shop/integration:notes/result.txt"]);
+    assert_eq!(result, "important");
 }
 
 #[test]

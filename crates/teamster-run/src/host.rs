@@ -375,6 +375,7 @@ impl<'a> Host<'a> {
     /// Says in the journal that there is a host now, and makes the place where work comes together.
     fn begin(&mut self) -> Result<()> {
         self.end_what_was_under_way();
+        self.keep_rules()?;
         let kind = if self.story.begun.is_some() {
             "run.resumed"
         } else {

@@ -30,9 +30,8 @@ impl CheckTree {
         let path = dir.join(&name);
         let made = repo
             .call()
-            // All of the commit, even where the user's own work tree shows a part of it.
-            .args(["-c", "core.sparseCheckout=false"])
-            .args(["worktree", "add", "--quiet", "--detach", "--"])
+            .args(["worktree", "add", "--quiet", "--detach", "--no-checkout"])
+            .arg("--")
             .arg(&path)
             .arg(commit.as_str())
             .done();
@@ -43,6 +42,13 @@ impl CheckTree {
         }
         let worktree = Worktree::named(repo, team, &name)?.ok_or_else(|| vanished(&path))?;
         let tree = Self { worktree };
+        // By itself, in the tree: settings may hold there and nowhere else.
+        tree.worktree
+            .ruled_call()?
+            // All of the commit, even where the user's own work tree shows a part of it.
+            .args(["-c", "core.sparseCheckout=false"])
+            .args(["reset", "--quiet", "--hard", commit.as_str(), "--"])
+            .done()?;
         if tree.worktree.head()? != *commit {
             return Err(GitError::odd("the commit to check", &path));
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::error::{GitError, GitProblem};
 use super::names::CommitId;
 use super::registered::UNREADABLE;
-use super::replacements::stored_objects;
+use super::replacements::{stored_objects, stored_settings};
 use crate::bounded::{self, Ended};
 use crate::find_program;
 
@@ -100,6 +100,7 @@ impl Git {
             folder: folder.to_owned(),
             args: Vec::new(),
             env: self.env.clone(),
+            settings: Vec::new(),
         }
     }
 }
@@ -117,7 +118,11 @@ pub(crate) struct Call {
     folder: PathBuf,
     args: Vec<OsString>,
     env: Vec<(&'static str, OsString)>,
+    settings: Vec<Setting>,
 }
+
+/// A setting of git's: its name and its value.
+pub(super) type Setting = (OsString, OsString);
 
 impl Call {
     /// With one more argument.
@@ -136,6 +141,12 @@ impl Call {
     /// With a variable.
     pub(crate) fn env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name, value.as_ref().to_owned()));
+        self
+    }
+
+    /// With settings, which count more than those of any file. Unlike with `-c`, a name may contain `=`.
+    pub(super) fn settings(mut self, settings: impl IntoIterator<Item = Setting>) -> Self {
+        self.settings.extend(settings);
         self
     }
 
@@ -277,6 +288,15 @@ impl Call {
             .env_remove("LANGUAGE");
         for (name, value) in &self.env {
             command.env(name, value);
+        }
+        if !self.settings.is_empty() {
+            let settings = stored_settings().chain(self.settings.iter().cloned());
+            for (number, (name, value)) in settings.enumerate() {
+                command
+                    .env(format!("GIT_CONFIG_KEY_{number}"), name)
+                    .env(format!("GIT_CONFIG_VALUE_{number}"), value)
+                    .env("GIT_CONFIG_COUNT", (number + 1).to_string());
+            }
         }
         command
     }

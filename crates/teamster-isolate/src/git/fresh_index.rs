@@ -5,15 +5,18 @@
 //! began.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use teamster_fs::{Dir, Sync, layout};
 
 use super::changes::status;
-use super::command::Call;
+use super::command::{Call, Setting};
 use super::error::{GitError, GitProblem};
 use super::nested::NestedWork;
+use super::restore::CHUNK;
 use super::tracking::{INFO_ATTRIBUTES, TrackingRules};
 use super::worktree::Worktree;
 use crate::is_program;
@@ -35,6 +38,8 @@ const NAMED: usize = 10;
 pub(super) struct FreshIndex {
     worktree: Worktree,
     rules: Arc<TrackingRules>,
+    /// The settings of those rules.
+    ruled: Vec<Setting>,
     options: Vec<String>,
     dir: Dir,
     name: String,
@@ -48,7 +53,8 @@ impl Worktree {
     ) -> Result<T, GitError> {
         let rules = self.rules()?;
         let mut fresh = FreshIndex {
-            options: rules.options(self.call())?,
+            ruled: rules.settings(self.call())?,
+            options: Vec::new(),
             worktree: self.clone(),
             rules,
             dir: self.admin_dir()?,
@@ -71,6 +77,23 @@ impl Worktree {
                 .map(|(letter, path)| (path, letter)),
         );
         Ok(changed)
+    }
+
+    /// Removes new files that git ignores by a rule that an agent has added. Somebody has kept what is in them.
+    pub(super) fn remove_hidden(&self) -> Result<(), GitError> {
+        let hidden = self.with_fresh_index(|fresh| fresh.hidden(fresh.call()))?;
+        let paths: Vec<&[u8]> = hidden
+            .split(|byte| *byte == 0)
+            .filter(|path| !path.is_empty())
+            .collect();
+        for chunk in paths.chunks(CHUNK) {
+            self.call()
+                .env("GIT_LITERAL_PATHSPECS", "1")
+                .args(["clean", "--quiet", "-f", "-d", "-x", "--"])
+                .args(chunk.iter().map(|path| OsStr::from_bytes(path)))
+                .done()?;
+        }
+        Ok(())
     }
 
     /// Replaces an index in which somebody has set flags, so that git updates every file again.
@@ -132,14 +155,14 @@ impl FreshIndex {
     /// A call that uses this index.
     pub(super) fn call(&self) -> Call {
         let call = self.worktree.call().env("GIT_INDEX_FILE", self.path(""));
-        with_options(call, &self.options)
+        with_options(call, &self.options).settings(self.ruled.iter().cloned())
     }
 
     /// A call in a repository in the worktree, with an index of its own and without settings that an agent has made.
     pub(super) fn call_in(&self, folder: &Path, index: &Path) -> Result<Call, GitError> {
         let call = self.worktree.repo.call_in(folder);
-        let options = self.rules.options(call.clone())?;
-        Ok(with_options(call.env("GIT_INDEX_FILE", index), &options))
+        let ruled = self.rules.settings(call.clone())?;
+        Ok(with_options(call.env("GIT_INDEX_FILE", index), &[]).settings(ruled))
     }
 
     /// The patterns of ignored files, as a file.

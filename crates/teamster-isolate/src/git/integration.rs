@@ -128,6 +128,9 @@ impl Integration {
     /// The same as [`Self::recover`] for whoever holds the lock.
     pub(super) fn settle(&self) -> Result<Option<String>, GitError> {
         self.is_still_there()?;
+        self.worktree
+            .rules()?
+            .refuse_changed_attributes(&self.repo)?;
         self.wait_for_others()?;
         self.worktree.remove_stale_index_lock()?;
         let elsewhere = self.leave_other_branch()?;
@@ -143,7 +146,7 @@ impl Integration {
         self.worktree.clear_flags()?;
         // What this overwrites is in the branch's history, or in the salvaged branch.
         self.worktree
-            .call()
+            .ruled_call()?
             .args(["reset", "--quiet", "--hard", "HEAD", "--"])
             .done()?;
         // A repository in the repository is not salvaged; git leaves it alone here too.
@@ -151,6 +154,7 @@ impl Integration {
             .call()
             .args(["clean", "--quiet", "-f", "-d"])
             .done()?;
+        self.worktree.remove_hidden()?;
         match self.worktree.unsaved()? {
             None => Ok(salvaged.or(elsewhere)),
             Some(why) => Err(GitError::refused(
@@ -169,17 +173,17 @@ impl Integration {
         reason: &str,
     ) -> Result<(), GitError> {
         self.refuse_others()?;
+        let follow = self
+            .worktree
+            .ruled_call()?
+            .args(["read-tree", "-m", "-u"])
+            .args([old.as_str(), new.as_str()]);
         self.repo
             .call()
             .args(["update-ref", "-m", reason])
             .arg(head_ref(&self.branch()))
             .args([new.as_str(), old.as_str()])
             .done()?;
-        let follow = self
-            .worktree
-            .call()
-            .args(["read-tree", "-m", "-u"])
-            .args([old.as_str(), new.as_str()]);
         if !follow.run().is_ok_and(|ended| ended.status.success()) {
             // Somebody has written there since it was found clean, or the disk or a filter said no.
             let _ = self.settle();
@@ -237,7 +241,7 @@ impl Integration {
             .arg(head_ref(&self.branch()))
             .done()?;
         self.worktree
-            .call()
+            .ruled_call()?
             .args(["reset", "--quiet", "--hard", "HEAD", "--"])
             .done()?;
         Ok(salvaged)
@@ -273,7 +277,7 @@ impl Integration {
                 .done()?;
             let status = self
                 .worktree
-                .call()
+                .ruled_call()?
                 .env("GIT_INDEX_FILE", index)
                 .args(["status", "--porcelain=v1", "-z", "--no-renames"])
                 .args(["--untracked-files=all", "--ignore-submodules=none"])

@@ -157,7 +157,7 @@ impl Integration {
         }
         let call = self
             .worktree
-            .call()
+            .ruled_call()?
             .args(["merge-tree", "--write-tree", "--name-only"])
             .args(["--no-messages", "-z"])
             .args([head.as_str(), commit.as_str()]);

@@ -108,7 +108,7 @@ fn clear_beginnings(repo: &Repo) -> Result<bool, GitError> {
 /// short name only, which a tag may have, too; so it gets the commit, and HEAD the full name of the branch.
 pub(super) fn add(repo: &Repo, path: &Path, branch: &str) -> Result<(), GitError> {
     let name = head_ref(branch);
-    repo.call()
+    repo.ruled_call()?
         .args(["worktree", "add", "--quiet", "--detach", "--"])
         .arg(path)
         .arg(&name)

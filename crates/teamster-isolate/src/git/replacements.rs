@@ -7,6 +7,7 @@ use std::ffi::OsString;
 
 use teamster_fs::Dir;
 
+use super::command::Setting;
 use super::error::GitError;
 use super::repo::Repo;
 
@@ -17,15 +18,21 @@ const STORED: [(&str, &str); 5] = [
     // A file that cannot be there: an empty one makes git remark on grafts.
     ("GIT_GRAFT_FILE", "/dev/null/grafts"),
     ("GIT_CONFIG_COUNT", "1"),
-    ("GIT_CONFIG_KEY_0", "core.commitGraph"),
-    ("GIT_CONFIG_VALUE_0", "false"),
+    ("GIT_CONFIG_KEY_0", COMMIT_GRAPH.0),
+    ("GIT_CONFIG_VALUE_0", COMMIT_GRAPH.1),
 ];
+const COMMIT_GRAPH: (&str, &str) = ("core.commitGraph", "false");
 
 /// Returns the variables with which git reads objects as they are stored, for every command that judges the work.
 pub fn stored_objects() -> impl Iterator<Item = (OsString, OsString)> {
     STORED
         .iter()
         .map(|(name, value)| ((*name).into(), (*value).into()))
+}
+
+/// Returns the settings among these variables, for a call that has more of them.
+pub(super) fn stored_settings() -> impl Iterator<Item = Setting> {
+    std::iter::once((COMMIT_GRAPH.0.into(), COMMIT_GRAPH.1.into()))
 }
 
 impl Repo {

@@ -1,6 +1,7 @@
 //! The repository that a project lies in.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use teamster_fs::{Dir, UserFile};
@@ -8,6 +9,7 @@ use teamster_fs::{Dir, UserFile};
 use super::command::{Call, Git};
 use super::error::{GitError, GitProblem};
 use super::names::{CommitId, HEADS, head_ref};
+use super::tracking::TrackingRules;
 
 /// The folders that hold the state of a run and not the work.
 const OURS: [&str; 3] = [".omc/", ".bkit/", ".party/"];
@@ -25,6 +27,8 @@ pub struct Repo {
     project: PathBuf,
     root: PathBuf,
     common: PathBuf,
+    /// The rules that held when the run of a team began, for everything that is done for that team.
+    pub(super) rules: Arc<OnceLock<Arc<TrackingRules>>>,
 }
 
 /// A repository as it was found.
@@ -99,6 +103,7 @@ impl Repo {
             common: absolute("--git-common-dir")?,
             project: project.clone(),
             root: root.clone(),
+            rules: Arc::default(),
         };
         let head = repo.resolve("HEAD")?.ok_or_else(|| {
             GitError::new(

@@ -19,7 +19,7 @@ use super::worktree::team_folder;
 use crate::child::say;
 
 /// Paths for one call: the system takes about 2 MB of arguments.
-const CHUNK: usize = 500;
+pub(super) const CHUNK: usize = 500;
 
 /// How a file in a work tree compares with a commit that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -80,7 +80,12 @@ impl Worktree {
                 break;
             }
         }
-        self.record_rules_again()?;
+        let made = setup
+            .linked
+            .iter()
+            .filter_map(|link| plain_names(link.to_str()?));
+        let patterns: Vec<String> = made.map(|names| excluded(self, &names)).collect();
+        self.record_rules_again(&patterns)?;
         Ok(setup)
     }
 
@@ -190,8 +195,7 @@ impl Worktree {
         }
         // `node_modules/` does not match a link of that name, and the link must never be committed.
         if !self.repo.ignores(&folder, link)? {
-            let pattern = format!("/{}", inside(self, &names));
-            self.repo.exclude(&[&pattern])?;
+            self.repo.exclude(&[&excluded(self, &names)])?;
         }
         Ok(true)
     }
@@ -265,6 +269,11 @@ fn stays_below(root: &Path, folder: &Path, target: &Path) -> bool {
         }
         _ => false,
     })
+}
+
+/// The pattern by which git ignores a linked folder.
+fn excluded(worktree: &Worktree, names: &[&str]) -> String {
+    format!("/{}", inside(worktree, names))
 }
 
 fn inside(worktree: &Worktree, names: &[&str]) -> String {

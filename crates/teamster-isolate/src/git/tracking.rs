@@ -1,17 +1,17 @@
 //! The rules by which the files of a worktree count as changed.
 //!
-//! An agent can change them while it works: a line in `info/exclude`, a filter, an attribute. So they are recorded before it
-//! begins, and what it did is judged by those.
+//! An agent can change them while it works: a line in `info/exclude`, a filter, an attribute, a merge driver. So they are
+//! recorded once when a run begins, before any agent does, and its commits, merges and checks go by those.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use teamster_fs::{Dir, Sync, UserFile};
 
-use super::command::Call;
+use super::command::{Call, Setting};
 use super::error::GitError;
 use super::repo::Repo;
 use super::worktree::{Worktree, vanished};
@@ -23,12 +23,24 @@ const ATTRIBUTES: &str = "attributes";
 const SETTINGS: &str = "settings";
 /// In the folder that all worktrees share.
 pub(super) const INFO_ATTRIBUTES: &str = "info/attributes";
-/// Settings of these names decide what a file becomes in a commit, besides those of filters.
-const CONVERTING: [&str; 4] = [
-    "core.attributesfile",
-    "core.autocrlf",
-    "core.eol",
-    "core.checkroundtripencoding",
+const ATTRIBUTES_FILE: &str = "core.attributesfile";
+/// Settings of these names decide what a file becomes in a commit or in a work tree, or how a merge comes out, and what
+/// each is where nobody has set it. Those of filters and merge drivers do so, too.
+const CONVERTING: [(&str, &str); 14] = [
+    (ATTRIBUTES_FILE, ""),
+    ("core.autocrlf", "false"),
+    ("core.checkroundtripencoding", "SHIFT-JIS"),
+    ("core.eol", "native"),
+    ("core.symlinks", "true"),
+    ("diff.renamelimit", "1000"),
+    ("diff.renames", "true"),
+    ("merge.conflictstyle", "merge"),
+    ("merge.default", ""),
+    ("merge.directoryrenames", "conflict"),
+    ("merge.renamelimit", "7000"),
+    ("merge.renames", "true"),
+    ("merge.renormalize", "false"),
+    ("merge.verbosity", "2"),
 ];
 
 /// The rules by which the files of a worktree count as changed, as they were before an agent worked there.
@@ -36,45 +48,102 @@ const CONVERTING: [&str; 4] = [
 pub(super) struct TrackingRules {
     /// Patterns of `core.excludesFile` and `info/exclude`.
     ignored: Vec<u8>,
-    /// Lines of `info/attributes`.
+    /// Lines of `core.attributesFile` and `info/attributes`.
     attributes: Vec<u8>,
-    /// Settings that convert contents, with their values.
-    settings: BTreeMap<String, String>,
+    /// Settings that convert or merge contents, with their values.
+    settings: BTreeMap<OsString, OsString>,
 }
 
 impl TrackingRules {
     /// Reads the rules that hold at this moment.
     pub(super) fn now(repo: &Repo) -> Result<Self, GitError> {
-        let configured = repo
-            .call()
-            .args(["config", "--type=path", "--get", "core.excludesFile"])
-            .run()?;
-        let mut ignored = match configured.stdout.strip_suffix(b"\n") {
-            Some(path) => contents(Path::new(OsStr::from_bytes(path))),
-            None => default_excludes().map_or_else(Vec::new, |path| contents(&path)),
+        let mut ignored = match configured(repo, "core.excludesFile")? {
+            Some(path) => contents(&path),
+            None => default_file("ignore").map_or_else(Vec::new, |path| contents(&path)),
         };
         ignored.push(b'\n');
         ignored.extend(contents(&repo.common().join("info/exclude")));
         let listed = repo.call().args(["config", "--list", "-z"]).bytes()?;
-        Ok(Self {
+        let mut settings = settings(&listed);
+        // As git reads it here: `~` and a path that is not absolute stand for others elsewhere.
+        if let Some(path) = configured(repo, ATTRIBUTES_FILE)? {
+            settings.insert(ATTRIBUTES_FILE.into(), path.into_os_string());
+        }
+        let mut rules = Self {
             ignored,
-            attributes: contents(&repo.common().join(INFO_ATTRIBUTES)),
-            settings: settings(&listed),
-        })
+            attributes: Vec::new(),
+            settings,
+        };
+        rules.attributes = rules.attributes_now(repo);
+        Ok(rules)
     }
 
-    /// The options of calls like `call` by which these settings hold, and none that was added since.
-    pub(super) fn options(&self, call: Call) -> Result<Vec<String>, GitError> {
+    /// What the files of attributes hold that counted when the rules were recorded.
+    fn attributes_now(&self, repo: &Repo) -> Vec<u8> {
+        let path = self.settings.get(OsStr::new(ATTRIBUTES_FILE));
+        let path = path.map(PathBuf::from).or_else(|| default_file(ATTRIBUTES));
+        let mut now = path.map_or_else(Vec::new, |path| contents(&path));
+        now.push(b'\n');
+        now.extend(contents(&repo.common().join(INFO_ATTRIBUTES)));
+        now
+    }
+
+    /// The settings for calls like `call` by which these rules hold, and none that was added since.
+    pub(super) fn settings(&self, call: Call) -> Result<Vec<Setting>, GitError> {
         let listed = call.args(["config", "--list", "-z"]).bytes()?;
-        let added = settings(&listed)
-            .into_keys()
-            .filter(|name| !self.settings.contains_key(name))
-            .map(|name| format!("{name}="));
-        let ours = self
-            .settings
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        Ok(added.chain(ours).collect())
+        let mut ruled = Vec::new();
+        for name in settings(&listed).into_keys() {
+            if !self.settings.contains_key(&name) {
+                let value = self.without(&name)?;
+                ruled.push((name, value));
+            }
+        }
+        let ours = self.settings.iter();
+        ruled.extend(ours.map(|(name, value)| (name.clone(), value.clone())));
+        Ok(ruled)
+    }
+
+    /// The value by which a setting that was added does what git does without it.
+    fn without(&self, name: &OsStr) -> Result<OsString, GitError> {
+        let bytes = name.as_bytes();
+        if bytes == ATTRIBUTES_FILE.as_bytes() {
+            let path = default_file(ATTRIBUTES);
+            return Ok(path.map_or_else(OsString::new, PathBuf::into_os_string));
+        }
+        if let Some((_, usual)) = CONVERTING.iter().find(|(known, _)| *known == name) {
+            return Ok(usual.into());
+        }
+        // git takes a process without a name for one, and runs none of the other commands of the filter.
+        if let Some(filter) = bytes.strip_suffix(b"process")
+            && let mut known = self.settings.keys()
+            && known.any(|known| known.as_bytes().starts_with(filter))
+        {
+            return Err(GitError::refused(
+                format!(
+                    "{} was added to the settings of git since the run began",
+                    name.display()
+                ),
+                "it changes a filter of yours; `git config --show-origin --get NAME` tells where it is, remove it there",
+            ));
+        }
+        // An empty driver would succeed and take one side; this one leaves a conflict.
+        let is_driver = bytes.starts_with(b"merge.") && bytes.ends_with(b".driver");
+        Ok(if is_driver { "false" } else { "" }.into())
+    }
+
+    /// What decides about contents and is not as it was, one text for each.
+    fn changed(&self, repo: &Repo) -> Result<Vec<String>, GitError> {
+        let now = Self::now(repo)?;
+        let names: BTreeSet<&OsString> = self.settings.keys().chain(now.settings.keys()).collect();
+        let mut changed: Vec<String> = names
+            .into_iter()
+            .filter(|name| self.settings.get(*name) != now.settings.get(*name))
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        if self.attributes_changed(repo) {
+            changed.push(format!(".git/{INFO_ATTRIBUTES}"));
+        }
+        Ok(changed)
     }
 
     /// Patterns of files that are ignored.
@@ -84,7 +153,30 @@ impl TrackingRules {
 
     /// Whether somebody has changed `info/attributes` since. No option of git's makes up for that.
     pub(super) fn attributes_changed(&self, repo: &Repo) -> bool {
-        contents(&repo.common().join(INFO_ATTRIBUTES)) != self.attributes
+        self.attributes_now(repo) != self.attributes
+    }
+
+    /// Refuses to go on where somebody has.
+    pub(super) fn refuse_changed_attributes(&self, repo: &Repo) -> Result<(), GitError> {
+        if !self.attributes_changed(repo) {
+            return Ok(());
+        }
+        Err(GitError::refused(
+            format!(
+                "{} was changed since the run began, and decides what is in files",
+                repo.common().join(INFO_ATTRIBUTES).display()
+            ),
+            "make it what it was before, and resume the run",
+        ))
+    }
+
+    /// The same rules and more patterns of ignored files.
+    fn and_ignored(&self, patterns: &[String]) -> Self {
+        let mut rules = self.clone();
+        for pattern in patterns {
+            rules.ignored.extend(format!("\n{pattern}\n").into_bytes());
+        }
+        rules
     }
 
     fn load(admin: &Dir) -> Result<Option<Self>, GitError> {
@@ -108,7 +200,7 @@ impl TrackingRules {
         let dir = admin.child_or_create(FOLDER)?;
         let mut listed = Vec::new();
         for (name, value) in &self.settings {
-            listed.extend(format!("{name}\n{value}\0").into_bytes());
+            listed.extend([name.as_bytes(), b"\n", value.as_bytes(), b"\0"].concat());
         }
         dir.replace(IGNORED, &self.ignored, Sync::Fast)?;
         dir.replace(ATTRIBUTES, &self.attributes, Sync::Fast)?;
@@ -124,39 +216,109 @@ fn contents(path: &Path) -> Vec<u8> {
     was.map(|was| was.bytes).unwrap_or_default()
 }
 
-/// Where git looks for ignored files when no setting names a file.
-fn default_excludes() -> Option<PathBuf> {
+/// The file that a setting names.
+fn configured(repo: &Repo, setting: &str) -> Result<Option<PathBuf>, GitError> {
+    let get = ["config", "--type=path", "--get", setting];
+    let found = repo.call().args(get).run()?.stdout;
+    let path = found.strip_suffix(b"\n").map(OsStr::from_bytes);
+    Ok(path.map(|path| repo.root().join(path)))
+}
+
+/// Where git looks for rules of the user's when no setting names a file.
+fn default_file(name: &str) -> Option<PathBuf> {
     let folder = match std::env::var_os("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty()) {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(std::env::var_os("HOME")?).join(".config"),
     };
-    Some(folder.join("git/ignore"))
+    Some(folder.join("git").join(name))
 }
 
-/// The settings that convert contents, of what `git config --list -z` printed.
-fn settings(listed: &[u8]) -> BTreeMap<String, String> {
-    String::from_utf8_lossy(listed)
-        .split('\0')
+/// The settings that convert or merge contents, of what `git config --list -z` printed.
+fn settings(listed: &[u8]) -> BTreeMap<OsString, OsString> {
+    let entries = listed.split(|byte| *byte == 0);
+    entries
         .filter_map(|entry| {
-            let (name, value) = entry.split_once('\n').unwrap_or((entry, "true"));
-            let counts = name.starts_with("filter.") || CONVERTING.contains(&name);
-            counts.then(|| (name.to_owned(), value.to_owned()))
+            let end = entry.iter().position(|byte| *byte == b'\n');
+            let (name, value) = end.map_or((entry, &b"true"[..]), |end| {
+                (&entry[..end], &entry[end + 1..])
+            });
+            let is_driver = name.starts_with(b"merge.")
+                && [&b".driver"[..], b".recursive"]
+                    .iter()
+                    .any(|end| name.ends_with(end));
+            let is_known = || CONVERTING.iter().any(|(known, _)| known.as_bytes() == name);
+            let counts = name.starts_with(b"filter.") || is_driver || is_known();
+            counts.then(|| {
+                (
+                    OsStr::from_bytes(name).into(),
+                    OsStr::from_bytes(value).into(),
+                )
+            })
         })
         .collect()
 }
 
-impl Worktree {
-    /// Records the rules that hold now, before an agent begins.
-    pub(super) fn record_rules(&self) -> Result<(), GitError> {
-        self.use_rules(Arc::new(TrackingRules::now(&self.repo)?))
+impl Repo {
+    /// Records the rules that hold now for the run of a team that begins, in a folder of the team.
+    pub fn record_rules(&self, team: &Dir) -> Result<(), GitError> {
+        let rules = TrackingRules::now(self)?;
+        rules.save(team)?;
+        self.rules.get_or_init(|| Arc::new(rules));
+        Ok(())
     }
 
-    /// Records the rules again after commands of ours that may have changed them, where they were recorded before.
-    pub(super) fn record_rules_again(&self) -> Result<(), GitError> {
-        if self.rules_in_memory().is_some() {
-            self.record_rules()?;
+    /// Goes by the rules that were recorded when the run of a team began; false when none were.
+    pub fn use_recorded_rules(&self, team: &Dir) -> Result<bool, GitError> {
+        let Some(rules) = TrackingRules::load(team)? else {
+            return Ok(false);
+        };
+        self.rules.get_or_init(|| Arc::new(rules));
+        Ok(true)
+    }
+
+    /// A call in the user's work tree by the rules that held when the run of a team began, if there is one.
+    pub(super) fn ruled_call(&self) -> Result<Call, GitError> {
+        let Some(rules) = self.rules.get() else {
+            return Ok(self.call());
+        };
+        rules.refuse_changed_attributes(self)?;
+        Ok(self.call().settings(rules.settings(self.call())?))
+    }
+
+    /// Returns what decides about contents (filters, attributes, merge drivers) and is not as it was when the run began.
+    pub fn changed_rules(&self) -> Result<Vec<String>, GitError> {
+        match self.rules.get() {
+            Some(rules) => rules.changed(self),
+            None => Ok(Vec::new()),
         }
-        Ok(())
+    }
+}
+
+impl Worktree {
+    /// Records the rules that held when the team's run began, or those that hold now where there is no run.
+    pub(super) fn record_rules(&self) -> Result<(), GitError> {
+        self.use_rules(match self.repo.rules.get() {
+            Some(rules) => Arc::clone(rules),
+            None => Arc::new(TrackingRules::now(&self.repo)?),
+        })
+    }
+
+    /// Records the rules again, where they were recorded before: commands of ours may have changed them where there is no
+    /// run, and the folders that were linked are ignored by these patterns.
+    pub(super) fn record_rules_again(&self, patterns: &[String]) -> Result<(), GitError> {
+        if self.rules_in_memory().is_none() {
+            return Ok(());
+        }
+        self.record_rules()?;
+        let rules = self.rules()?.and_ignored(patterns);
+        self.use_rules(Arc::new(rules))
+    }
+
+    /// A call in it by the rules that were recorded, for what writes files or merges.
+    pub(super) fn ruled_call(&self) -> Result<Call, GitError> {
+        let rules = self.rules()?;
+        rules.refuse_changed_attributes(&self.repo)?;
+        Ok(self.call().settings(rules.settings(self.call())?))
     }
 
     /// Goes on with the rules of a worktree that this one replaces: an agent has worked since they were recorded.
@@ -177,7 +339,10 @@ impl Worktree {
 
     /// The rules in memory, which no agent can change; else those that were recorded; else those that hold now.
     pub(super) fn rules(&self) -> Result<Arc<TrackingRules>, GitError> {
-        if let Some(rules) = self.rules_in_memory() {
+        let known = self
+            .rules_in_memory()
+            .or_else(|| self.repo.rules.get().cloned());
+        if let Some(rules) = known {
             return Ok(rules);
         }
         let recorded = TrackingRules::load(&self.admin_dir()?)?;

@@ -210,7 +210,7 @@ impl Worktree {
         };
         if unkept_commits(&self.repo, &self.team, &[head], safe)? == 0 {
             // Refuses when a file would be overwritten, which a clean worktree has none of.
-            self.call()
+            self.ruled_call()?
                 .args(["reset", "--quiet", "--keep", commit.as_str(), "--"])
                 .done()?;
             return Ok(Moved::To(commit.clone()));
@@ -220,7 +220,7 @@ impl Worktree {
 
     fn merge(&self, commit: &CommitId) -> Result<Moved, GitError> {
         let predicts = self
-            .call()
+            .ruled_call()?
             .args(["merge-tree", "--write-tree", "--no-messages", "HEAD"])
             .arg(commit.as_str())
             .yes()?;
@@ -228,7 +228,7 @@ impl Worktree {
             let why = format!("its own commits conflict with {}", commit.short());
             return Ok(Moved::Kept { why });
         }
-        super::commit::with_identity(self.call(), self, None)?
+        super::commit::with_identity(self.ruled_call()?, self, None)?
             .args(["merge", "--quiet", "--no-edit", "--no-verify", "--no-stat"])
             .arg(commit.as_str())
             .done()?;
@@ -263,7 +263,7 @@ impl Worktree {
         let name = head_ref(&branch);
         match own {
             Some(own) => self
-                .call()
+                .ruled_call()?
                 .args(["switch", "--quiet", "--detach"])
                 .arg(format!("{own}^{{commit}}"))
                 .done()?,

@@ -232,6 +232,14 @@ impl Host<'_> {
             let why = format!("{first} was added during the run, so a person has to look");
             return Ok(Some((exit::UNVERIFIED, why)));
         }
+        let changed = self.changed_rules();
+        if !changed.is_empty() {
+            let why = format!(
+                "{} of git changed during the run, so a person has to look",
+                changed.join(", ")
+            );
+            return Ok(Some((exit::UNVERIFIED, why)));
+        }
         Ok(None)
     }
 

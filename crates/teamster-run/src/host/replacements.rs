@@ -1,9 +1,13 @@
-//! Replaced objects: what appeared in the repository during a run that makes git show something else than what lands.
+//! What appeared in the repository during a run that makes git show something else than what lands: replaced objects,
+//! and settings that convert or merge contents.
 
-use super::Host;
+use teamster_fs::{Dir, layout};
+
+use super::{Host, Result, RunError};
 
 /// The name under which new replacements are shown among the findings.
 const FINDING: &str = "replaced objects";
+const SETTINGS: &str = "changed settings of git";
 
 impl Host<'_> {
     /// Returns the replacements, grafts and shallow boundaries that were not there when the run began. What cannot be
@@ -35,5 +39,59 @@ impl Host<'_> {
             new.join("\n    ")
         );
         Some((FINDING.to_owned(), text))
+    }
+
+    /// Records the rules by which git converts and merges contents when the run begins, before any worker does, and goes by
+    /// those ever after.
+    pub(super) fn keep_rules(&self) -> Result<()> {
+        let (Some(repo), false) = (self.parts.repo, self.order.in_place) else {
+            return Ok(());
+        };
+        let path = self.parts.layout.claude.join(layout::TEAMS);
+        let team = Dir::open_root(&path.join(self.team.as_str()))?.ok_or_else(|| {
+            RunError::refused(
+                format!(
+                    "the folder of team {} is gone from {}",
+                    self.team,
+                    path.display()
+                ),
+                "`teamster team list` shows the teams there are",
+            )
+        })?;
+        // A run of an older version has recorded none.
+        if self.story.begun.is_none() || !repo.use_recorded_rules(&team)? {
+            repo.exclude_ours()?;
+            repo.record_rules(&team)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the settings that convert or merge contents and are not as they were when the run began. What cannot be
+    /// read is told in their place.
+    pub(super) fn changed_rules(&self) -> Vec<String> {
+        let changed = self
+            .parts
+            .repo
+            .map(teamster_isolate::git::Repo::changed_rules);
+        match changed {
+            None => Vec::new(),
+            Some(Ok(changed)) => changed,
+            Some(Err(error)) => vec![error.to_string()],
+        }
+    }
+
+    /// Returns what the gate and the report say about such settings: a name and a text.
+    pub(super) fn changed_rules_finding(&self) -> Option<(String, String)> {
+        let changed = self.changed_rules();
+        if changed.is_empty() {
+            return None;
+        }
+        let text = format!(
+            "These settings of git were added or changed during the run:\n\n    {}\n\nCommits, merges and checks went by \
+             the settings from before the run. Your own git uses these, also when the work lands in your files. \
+             `git config --show-origin --get-all NAME` tells where a setting is, and `git config --unset NAME` removes it.",
+            changed.join("\n    ")
+        );
+        Some((SETTINGS.to_owned(), text))
     }
 }

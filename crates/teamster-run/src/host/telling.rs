@@ -95,6 +95,7 @@ impl Host<'_> {
             input.findings = findings;
         }
         input.findings.extend(self.replacement_finding());
+        input.findings.extend(self.changed_rules_finding());
         input
     }
 

@@ -7,6 +7,7 @@ use teamster_workers::bridge::MakePlace;
 use teamster_workers::record::Wanted;
 use teamster_workers::workplace::{InPlace, InWorktree, NoPlace, Workplace};
 
+use super::wanted::team_folder;
 use crate::context::Context;
 use crate::env_vars;
 use crate::error::{CommandError, Result};
@@ -21,6 +22,11 @@ pub fn plan(context: &Context, wanted: &Wanted, project: &Path) -> Result<MakePl
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let git = Git::find(&path).map_err(no_worktree)?;
     let found = Repo::find(&git, project).map_err(no_worktree)?;
+    let folder = team_folder(context, &wanted.team)?;
+    found
+        .repo
+        .use_recorded_rules(&folder)
+        .map_err(no_worktree)?;
     let team = context.read()?.team(&wanted.team)?;
     let base = team
         .as_object()
