@@ -39,6 +39,8 @@ pub(super) const FINDINGS: [Finding; 22] = [
         &[
             "hostile::merge_train::conflict_resolution_without_a_change_is_not_called_merged",
             "hostile::merge_train::conflict_resolution_with_markers_left_is_not_called_merged",
+            "hostile::merge_train::conflict_resolution_that_brings_in_a_part_is_not_called_merged",
+            "hostile::merge_train::merge_driver_that_a_worker_set_up_decides_no_merge_and_does_not_run",
             "hostile::merge_train::conflict_resolution_that_changes_something_else_is_not_called_merged",
             "hostile::merge_train::task_without_a_commit_is_completed_without_a_change_and_not_merged",
             "hostile::merge_train::commits_that_change_nothing_are_no_change",
@@ -80,6 +82,7 @@ pub(super) const FINDINGS: [Finding; 22] = [
             "hostile::worker_results::work_hidden_by_flags_rules_and_filters_is_in_what_lands",
             "hostile::worker_results::changed_attributes_of_the_repository_fail_the_task_by_name",
             "hostile::worker_results::worktree_with_hidden_work_is_kept_by_gc",
+            "hostile::worker_results::ignore_rule_that_an_earlier_worker_added_hides_nothing_of_a_later_one",
         ],
     ),
     finding(
@@ -118,6 +121,7 @@ pub(super) const FINDINGS: [Finding; 22] = [
             "hostile::landing::branches_that_a_worker_moved_are_told_at_the_gate_and_in_the_report",
             "hostile::landing::users_branch_that_a_worker_moved_is_told_and_what_is_on_it_is_shown",
             "hostile::landing::rollback_says_which_branches_have_the_work",
+            "hostile::landing::users_branch_that_a_worker_moved_is_told_where_the_checks_approve",
         ],
     ),
     finding(
@@ -152,6 +156,7 @@ pub(super) const FINDINGS: [Finding; 22] = [
         &[
             "hostile::merge_train::minutes_that_are_used_up_stop_a_run_whose_merges_wait",
             "hostile::merge_train::minutes_that_are_used_up_stop_a_check",
+            "hostile::merge_train::minutes_that_are_used_up_stop_the_setup_of_a_check",
             "hostile::merge_train::worker_that_dies_while_a_check_runs_is_noticed_at_once",
         ],
     ),
