@@ -119,7 +119,7 @@ impl Repo {
         commit: &CommitId,
     ) -> Result<(Vec<String>, Option<Vec<String>>), GitError> {
         let call = self
-            .call()
+            .ruled_call()?
             .args(["merge-tree", "--write-tree", "--name-only"])
             .args(["--no-messages", "-z"])
             .args([base.as_str(), other.as_str()]);
