@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use teamster_isolate::git::{GitProblem, Removal, Worktree, branch_of};
+use teamster_isolate::git::{Author, GitProblem, Removal, Worktree, branch_of};
 
 use super::{GitProject, put, team, worker};
 
@@ -212,4 +212,25 @@ fn a_worktree_goes_only_when_it_is_clean_and_merged() {
     assert_eq!(worktree.remove_if_safe().unwrap(), Removal::Removed);
     assert!(!worktree.path().exists());
     assert!(!project.has_branch(&worktree.branch()));
+}
+
+#[test]
+fn file_changed_with_its_old_size_and_time_is_seen_at_the_second_look() {
+    let project = GitProject::new();
+    let worktree = project.prepare().worktree;
+    let path = worktree.path().join("README.md");
+    assert!(worktree.is_clean().unwrap());
+    let before = std::fs::read_to_string(&path).unwrap();
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    project.git(&["config", "core.trustctime", "false"]);
+    project.git(&["config", "core.checkStat", "minimal"]);
+    put(worktree.path(), "README.md", &before.to_uppercase());
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(modified).unwrap();
+    assert!(!worktree.is_clean().unwrap(), "the content is another one");
+    let commit = worktree.commit_all("Capitals", &Author::default()).unwrap();
+    let commit = commit.expect("there is something to commit");
+    let committed = project.git(&["show", &format!("{commit}:README.md")]);
+    assert_eq!(committed.trim(), before.to_uppercase().trim());
+    assert!(worktree.is_clean().unwrap());
 }

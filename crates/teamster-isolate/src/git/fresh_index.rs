@@ -3,14 +3,17 @@
 //! Flags (`skip-worktree`, `assume-unchanged`), caches and a sparse checkout make git pass over files. So the files are
 //! compared with the commit through an index that is made fresh from it, and by the rules that held before an agent
 //! began.
+//!
+//! A fresh index knows nothing of the files, so git has to read all of them. What it learned is kept in memory for the
+//! next look at the same worktree: no agent can reach it there, and none can give a changed file its old change time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use teamster_fs::{Dir, Sync, layout};
+use teamster_fs::{Beneath, Dir, Sync, layout, remove_tree};
 
 use super::changes::status;
 use super::command::{Call, Setting};
@@ -23,8 +26,10 @@ use crate::is_program;
 
 /// The index of a worktree, in git's own folder of it.
 const INDEX: &str = "index";
-/// What would let an index or a cache answer for a file.
-const UNCACHED: [&str; 5] = [
+/// Settings by which neither an index nor a cache answers for a file that was changed.
+const UNCACHED: [&str; 7] = [
+    "core.checkStat=default",
+    "core.trustctime=true",
     "core.ignoreStat=false",
     "core.untrackedCache=false",
     "core.splitIndex=false",
@@ -33,6 +38,20 @@ const UNCACHED: [&str; 5] = [
 ];
 /// How many names an error has.
 const NAMED: usize = 10;
+/// A larger file is not compared with what git would check out; git's word that it differs is believed.
+const MOST_COMPARED: u64 = 64 * 1024 * 1024;
+
+/// The index of the last worktree that this process has looked at.
+static LAST_LOOK: Mutex<Option<Look>> = Mutex::new(None);
+
+/// An index as it was after a look at a worktree.
+struct Look {
+    /// git's own folder of the worktree.
+    admin: PathBuf,
+    index: Vec<u8>,
+    /// When the index was written, in nanoseconds since 1970. git reads files again that changed at the same moment.
+    modified: i64,
+}
 
 /// An index that was made fresh from what is checked out in a worktree.
 pub(super) struct FreshIndex {
@@ -43,6 +62,9 @@ pub(super) struct FreshIndex {
     options: Vec<String>,
     dir: Dir,
     name: String,
+    /// Files that git calls changed although nobody has touched them: they are what git itself writes when it checks
+    /// out the commit. Line ends or a filter that the commit does not follow do that.
+    untouched: BTreeSet<Vec<u8>>,
 }
 
 impl Worktree {
@@ -59,8 +81,10 @@ impl Worktree {
             rules,
             dir: self.admin_dir()?,
             name: layout::spare_index(&self.name),
+            untouched: BTreeSet::new(),
         };
         let result = fresh.fill().and_then(|()| with(&fresh));
+        let _ = remove_tree(&fresh.dir, &fresh.checked_out());
         for name in fresh.files() {
             let _ = fresh.dir.remove(&name);
         }
@@ -69,14 +93,16 @@ impl Worktree {
 
     /// Every file that is not as in the commit: how git calls the change, and its path.
     pub(super) fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
-        let mut changed: BTreeMap<Vec<u8>, u8> = self.with_fresh_index(FreshIndex::changed)?;
-        // What git shows by itself is told in its words, and what is only staged is in no file.
-        changed.extend(
-            self.status()?
-                .into_iter()
-                .map(|(letter, path)| (path, letter)),
-        );
-        Ok(changed)
+        self.with_fresh_index(|fresh| {
+            let mut changed = fresh.changed()?;
+            // What git shows by itself is told in its words, and what is only staged is in no file.
+            for (letter, path) in self.status()? {
+                if letter != b'M' || !fresh.untouched.contains(&path) {
+                    changed.insert(path, letter);
+                }
+            }
+            Ok(changed)
+        })
     }
 
     /// Removes new files that git ignores by a rule that an agent has added. Somebody has kept what is in them.
@@ -106,19 +132,13 @@ impl Worktree {
         if !listed.split(|byte| *byte == 0).any(is_flagged) {
             return Ok(());
         }
-        self.with_fresh_index(|fresh| {
-            // Its exit code tells whether a file differs, which is for others to say.
-            fresh
-                .call()
-                .args(["update-index", "-q", "--refresh"])
-                .run()?;
-            fresh.install()
-        })
+        self.with_fresh_index(FreshIndex::install)
     }
 }
 
 impl FreshIndex {
     fn fill(&mut self) -> Result<(), GitError> {
+        self.recall()?;
         // Unlike `read-tree`, this knows which files a sparse checkout leaves out.
         self.call()
             .args(["reset", "--quiet", "--no-refresh", "HEAD", "--", ":/"])
@@ -128,12 +148,98 @@ impl FreshIndex {
         let folds_case = self.dir.join(&self.name.to_uppercase()).exists();
         self.options.push(format!("core.fileMode={has_modes}"));
         self.options.push(format!("core.ignoreCase={folds_case}"));
+        // Reads the files, once. Its exit code tells whether one differs, which is for others to say.
+        self.call()
+            .args(["update-index", "-q", "--refresh"])
+            .run()?;
+        self.remember()?;
+        self.untouched = self.find_untouched()?;
         Ok(())
+    }
+
+    /// Begins with what the last look at this worktree has learned.
+    fn recall(&self) -> Result<(), GitError> {
+        let last = LAST_LOOK.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(look) = last.as_ref().filter(|look| look.admin == self.dir.path()) {
+            self.dir.create_new(&self.name, &look.index, Sync::Fast)?;
+            self.dir.set_modified(&self.name, look.modified)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what this look has learned.
+    fn remember(&self) -> Result<(), GitError> {
+        let read = self.dir.read(&self.name)?;
+        let mut last = LAST_LOOK.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = read.map(|(index, stamp)| Look {
+            admin: self.dir.path().to_owned(),
+            index,
+            modified: stamp.modified,
+        });
+        Ok(())
+    }
+
+    /// Compares files that git calls modified with what it would check out.
+    fn find_untouched(&self) -> Result<BTreeSet<Vec<u8>>, GitError> {
+        let is_small = |path: &Vec<u8>| {
+            let path = self.worktree.path.join(OsStr::from_bytes(path));
+            path.symlink_metadata()
+                .is_ok_and(|about| about.is_file() && about.len() <= MOST_COMPARED)
+        };
+        let listed = self
+            .call()
+            .args(["diff-files", "--raw", "-z", "--no-abbrev"]);
+        let listed = listed
+            .args(["--diff-filter=M", "--no-ext-diff", "--no-renames"])
+            .arg("--ignore-submodules=all")
+            .bytes()?;
+        let mut fields = listed.split(|byte| *byte == 0);
+        let mut paths = Vec::new();
+        while let (Some(change), Some(path)) = (fields.next(), fields.next()) {
+            // `:OLD-MODE NEW-MODE OLD-ID NEW-ID LETTER`: a file that became a program was touched.
+            let is_same_mode = change.get(1..7) == change.get(8..14);
+            let path = path.to_vec();
+            if is_same_mode && is_small(&path) {
+                paths.push(path);
+            }
+        }
+        if paths.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let folder = self.dir.child_or_create(&self.checked_out())?;
+        let mut prefix = folder.path().as_os_str().to_owned();
+        prefix.push("/");
+        for chunk in paths.chunks(CHUNK) {
+            // What cannot be written is not the same as what is there.
+            self.call()
+                .args(["checkout-index", "--quiet", "--force", "--prefix"])
+                .arg(&prefix)
+                .arg("--")
+                .args(chunk.iter().map(|path| OsStr::from_bytes(path)))
+                .run()?;
+        }
+        let (Some(there), Some(written)) = (
+            Beneath::open(&self.worktree.path)?,
+            Beneath::open(folder.path())?,
+        ) else {
+            return Ok(BTreeSet::new());
+        };
+        paths.retain(|path| {
+            let path = Path::new(OsStr::from_bytes(path));
+            let written = written.read(path).ok().flatten();
+            written.is_some() && there.read(path).ok().flatten() == written
+        });
+        Ok(paths.into_iter().collect())
     }
 
     fn files(&self) -> [String; 6] {
         ["", ".lock", ".ignored", ".paths", ".nested", ".nested.lock"]
             .map(|end| format!("{}{end}", self.name))
+    }
+
+    /// The folder for what git would check out.
+    fn checked_out(&self) -> String {
+        format!("{}.checked-out", self.name)
     }
 
     /// The worktree that it describes.
@@ -187,11 +293,11 @@ impl FreshIndex {
             .filter(|path| !path.is_empty());
         let mut changed: BTreeMap<Vec<u8>, u8> = hidden.map(|path| (path.to_vec(), b'?')).collect();
         // Nothing was taken into it, so only the second letter says something.
-        changed.extend(
-            status(self.call())?
-                .into_iter()
-                .map(|file| (file.path, file.work)),
-        );
+        for file in status(self.call())? {
+            if !self.untouched.contains(&file.path) {
+                changed.insert(file.path, file.work);
+            }
+        }
         if self.rules.attributes_changed(&self.worktree.repo) {
             changed.insert(format!(".git/{INFO_ATTRIBUTES}").into(), b'M');
         }
@@ -203,27 +309,33 @@ impl FreshIndex {
         add(self.call().args(["add", "--all"]))?;
         let hidden = self.hidden(self.call())?;
         if !hidden.is_empty() {
-            let [_, _, _, name, ..] = self.files();
-            self.dir.replace(&name, &hidden, Sync::Fast)?;
-            let from = self.dir.join(&name);
-            let call = self.call().env("GIT_LITERAL_PATHSPECS", "1");
-            add(call
-                .args([
-                    "add",
-                    "--force",
-                    "--pathspec-file-nul",
-                    "--pathspec-from-file",
-                ])
-                .arg(from))?;
+            add(self.call_for(&hidden, &["add", "--force"])?)?;
+        }
+        if !self.untouched.is_empty() {
+            let paths: Vec<&[u8]> = self.untouched.iter().map(Vec::as_slice).collect();
+            let reset = ["reset", "--quiet", "--no-refresh"];
+            self.call_for(&paths.join(&0), &reset)?.done()?;
         }
         self.call().arg("write-tree").text()
+    }
+
+    /// A call for paths, each of which ends with a zero byte but the last.
+    fn call_for(&self, paths: &[u8], command: &[&str]) -> Result<Call, GitError> {
+        let [_, _, _, name, ..] = self.files();
+        self.dir.replace(&name, paths, Sync::Fast)?;
+        Ok(self
+            .call()
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .args(command)
+            .args(["--pathspec-file-nul", "--pathspec-from-file"])
+            .arg(self.dir.join(&name)))
     }
 
     /// Refuses when a file in the worktree is not in the index after [`Self::take`].
     pub(super) fn refuse_left(&self) -> Result<(), GitError> {
         let mut left: BTreeSet<String> = BTreeSet::new();
         for file in status(self.call())? {
-            if file.work != b' ' {
+            if file.work != b' ' && !self.untouched.contains(&file.path) {
                 left.insert(String::from_utf8_lossy(&file.path).into_owned());
             }
         }

@@ -1,13 +1,11 @@
 //! A worker's own work tree: made, brought up to date, and removed only when nothing in it could be lost.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use teamster_fs::{Beneath, Dir, FileKind, Lock, Waited, layout};
+use teamster_fs::{Dir, FileKind, Lock, Waited, layout};
 use teamster_types::{TeamName, WorkerName};
 
 use super::aside;
@@ -21,8 +19,6 @@ use super::tracking::TrackingRules;
 
 /// How long somebody else who works on the same worktree is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Files that differ from their commit without being touched are looked for one by one up to this many.
-const MOST_AS_CHECKED_OUT: usize = 200;
 /// What git keeps in a worktree's own folder while something is unfinished, and what that is.
 const UNFINISHED: [(&str, &str); 6] = [
     ("rebase-merge", "a rebase"),
@@ -339,12 +335,7 @@ impl Worktree {
         if let Some(what) = self.unfinished()? {
             return Ok(Some(format!("{what} is not finished in it")));
         }
-        let changed = self.changed()?;
-        let changed = if self.is_as_checked_out(&changed)? {
-            0
-        } else {
-            changed.len()
-        };
+        let changed = self.changed()?.len();
         if changed == 0 {
             let nested = self.with_fresh_index(FreshIndex::nested_work)?;
             return Ok(nested.first().map(|(path, held)| format!("{held}: {path}")));
@@ -355,31 +346,6 @@ impl Worktree {
             why.push_str(", at which git was told not to look");
         }
         Ok(Some(why))
-    }
-
-    /// Whether files that git calls changed are what git itself writes when it checks them out: line ends or a filter
-    /// that the commit does not follow make git say so of files that nobody has touched.
-    fn is_as_checked_out(&self, changed: &BTreeMap<Vec<u8>, u8>) -> Result<bool, GitError> {
-        if changed.is_empty() || changed.len() > MOST_AS_CHECKED_OUT {
-            return Ok(changed.is_empty());
-        }
-        // By the rules from before: a filter that an agent has set up could make its work look untouched.
-        let (Some(beneath), Ok(call)) = (Beneath::open(&self.path)?, self.ruled_call()) else {
-            return Ok(false);
-        };
-        for (path, letter) in changed {
-            let path = OsStr::from_bytes(path);
-            let mut name = OsString::from("HEAD:");
-            name.push(path);
-            let written = call.clone().args(["cat-file", "--filters"]);
-            let written = written.arg(name).run()?;
-            let there = beneath.read(Path::new(path)).ok().flatten();
-            let is_same = written.status.success() && there.as_ref() == Some(&written.stdout);
-            if *letter != b'M' || !is_same {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// What is checked out, and the end of its branch, which may be another commit.
