@@ -215,10 +215,10 @@ fn a_host_may_be_killed_at_any_moment() {
 #[test]
 fn what_a_killed_host_was_waiting_for_does_not_outlive_its_successor() {
     let shop = Shop::in_use();
-    // Says that it has begun, and then waits for ever, with a child; unless it was let go before.
+    // Waits for ever, with a child, and says so once the child is there; unless it was let go before.
     let wait = |name: &str| {
         let at = shop.aside().join(name).display().to_string();
-        format!("test -e {at}.go || {{ echo > {at}; sleep 600 & sleep 600; }}")
+        format!("test -e {at}.go || {{ sleep 600 & echo > {at}; sleep 600; }}")
     };
     let script =
         shop.script("[[step]]\ndo = \"edit\"\npath = \"went.txt\"\ncontent = \"went\\n\"\n");

@@ -406,12 +406,18 @@ impl<'a> Host<'a> {
                         "look at the team's config.json",
                     )
                 })?;
-                let ready = Integration::prepare(repo, &self.team, &base)?;
+                let team = self.team.clone();
+                // A large repository takes long to be checked out.
+                let (ready, swept) = self.beside(|_| {
+                    let ready = Integration::prepare(repo, &team, &base);
+                    (ready, CheckTree::sweep(repo, &team))
+                })?;
+                let ready = ready?;
                 if let Some(branch) = ready.salvaged {
                     let text = format!("work that was found in no commit is kept in {branch}");
                     self.parts.desk.say(&text);
                 }
-                if let Err(error) = CheckTree::sweep(repo, &self.team) {
+                if let Err(error) = swept {
                     let text =
                         format!("the tree of an earlier check could not be removed: {error}");
                     self.parts.desk.say(&text);

@@ -1,6 +1,7 @@
 //! The end: what is merged is cleared away, what is not is kept and named, and the story is written down.
 
-use teamster_isolate::git::{self, Integration, Removal};
+use teamster_isolate::git::{self, Integration, Listed, Removal, Repo};
+use teamster_types::TeamName;
 use teamster_types::event::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 
@@ -13,7 +14,7 @@ impl Host<'_> {
     /// The work is taken.
     pub(super) fn complete(&mut self, why: &str) -> Result<Next> {
         let missing = self.missing_at_the_end()?;
-        self.clear_away();
+        self.clear_away()?;
         let failed = hopeless(&self.tasks()?).len();
         let (word, code, why) = if !missing.is_empty() {
             let why = format!("{why}; but {}", missing.join("; "));
@@ -75,26 +76,30 @@ impl Host<'_> {
     }
 
     /// Removes worktrees and branches whose work is in a branch of the user's. What is not stays, and is named in the
-    /// report; so nothing here can fail the run.
-    pub(super) fn clear_away(&mut self) {
+    /// report.
+    pub(super) fn clear_away(&mut self) -> Result<()> {
         let Some(repo) = self.parts.repo.filter(|_| !self.order.in_place) else {
-            return;
+            return Ok(());
         };
-        match git::list(repo, &self.team) {
-            Ok(listed) => {
-                for listed in listed {
-                    let removed = listed.remove_if_safe(repo);
-                    if let Ok(Removal::Kept { why }) = &removed {
-                        self.parts
-                            .desk
-                            .say(&format!("{} is kept: {why}", listed.name));
-                    }
-                    if let Err(error) = removed {
-                        self.parts.desk.say(&error.to_string());
-                    }
-                }
-            }
-            Err(error) => self.parts.desk.say(&error.to_string()),
+        let team = self.team.clone();
+        let said = self.beside(|_| remove_what_is_safe(repo, &team))?;
+        for sentence in said {
+            self.parts.desk.say(&sentence);
         }
+        Ok(())
     }
+}
+
+/// Removes the team's worktrees and branches whose work is in a branch of the user's; a sentence for each that stays.
+fn remove_what_is_safe(repo: &Repo, team: &TeamName) -> Vec<String> {
+    let listed = match git::list(repo, team) {
+        Ok(listed) => listed,
+        Err(error) => return vec![error.to_string()],
+    };
+    let kept = |listed: Listed| match listed.remove_if_safe(repo) {
+        Ok(Removal::Removed) => None,
+        Ok(Removal::Kept { why }) => Some(format!("{} is kept: {why}", listed.name)),
+        Err(error) => Some(error.to_string()),
+    };
+    listed.into_iter().filter_map(kept).collect()
 }

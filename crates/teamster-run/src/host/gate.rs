@@ -333,12 +333,13 @@ impl Host<'_> {
             return Ok(Next::GoOn);
         }
         // A host that was killed meanwhile has not opened what is to be taken back, and takes it back all the same.
+        let team = self.team.clone();
         if let Some(repo) = self.parts.repo
             && !self.order.in_place
-            && let Some(name) = Integration::roll_back(repo, &self.team)?
+            && let Some(name) = self.beside(|_| Integration::roll_back(repo, &team))??
         {
             // All that workers had is in there; what is not, is kept.
-            self.clear_away();
+            self.clear_away()?;
             self.integration = None;
             let on = match repo.resolve(&name)? {
                 Some(commit) => repo.branches_with(&commit)?,
