@@ -17,6 +17,8 @@ use crate::story::HOST;
 
 /// A conflict is resolved at most so often; the next one ends the task.
 const MOST_CONFLICTS: usize = 2;
+/// Files that a reason names, at most.
+const MOST_NAMED: usize = 5;
 
 impl Host<'_> {
     /// Merges everything that is ready; whether there was anything to do.
@@ -241,11 +243,11 @@ impl Host<'_> {
         self.give_up(task.id(), &format!("it resolved no conflict: {why}"))?;
         let kept = source.map_or_else(|| commit.to_owned(), |source| kept_as(source, commit));
         let why = format!(
-            "its conflict in {} was not resolved (task {}: {why}); its work is NOT merged and is kept as {kept}",
-            files.join(", "),
+            "its conflict in {} was not resolved (task {}: {why})",
+            named(&files),
             task.id(),
         );
-        self.give_up(&root, &why)
+        self.give_up(&root, &not_merged(&kept, &why))
     }
 
     /// Both sides have changed the same: whoever brought the later one resolves it, twice at most.
@@ -276,11 +278,10 @@ impl Host<'_> {
             self.tell_conflict(&root, &conflict, None)?;
         }
         let why = format!(
-            "its work conflicts with that of others for the third time, in {}; it is NOT merged and is kept as {}",
-            files.join(", "),
-            kept_as(task, commit),
+            "it conflicts with that of others for the third time, in {}",
+            named(files),
         );
-        self.give_up(&root, &why)
+        self.give_up(&root, &not_merged(&kept_as(task, commit), &why))
     }
 
     /// Tells every conflict that somebody is to resolve and nobody has told; whether there was one.
@@ -374,11 +375,8 @@ impl Host<'_> {
             };
             let is_superseded = settled::is_superseded(task, tasks);
             if task.is_failed() && !is_superseded && !whole.is_failed() && whole.is_unmerged() {
-                let why = format!(
-                    "its conflict was not resolved: task {} failed; its work is NOT merged and is kept as {}",
-                    task.id(),
-                    kept_as(whole, "its commit")
-                );
+                let why = format!("its conflict was not resolved: task {} failed", task.id());
+                let why = not_merged(&kept_as(whole, "its commit"), &why);
                 self.give_up(whole.id(), &why)?;
                 any = true;
             } else if whole.is_failed() && task.is_done() && task.is_unmerged() {
@@ -394,6 +392,20 @@ impl Host<'_> {
         self.parts.store.give_up(&self.team, HOST, id, why)?;
         self.read()
     }
+}
+
+/// Says that work is missing and where it is, before anything that may be long: a screen cuts the end.
+fn not_merged(kept: &str, why: &str) -> String {
+    format!("its work is NOT merged and is kept as {kept}: {why}")
+}
+
+/// Names files, the first few of many.
+fn named(files: &[String]) -> String {
+    if files.len() <= MOST_NAMED {
+        return files.join(", ");
+    }
+    let first = files[..MOST_NAMED].join(", ");
+    format!("{first} and {} more", files.len() - MOST_NAMED)
 }
 
 /// The reference that keeps the work of a task.
@@ -431,13 +443,10 @@ fn no_resolution(
     };
     match repo.left_out(&base, &other, commit)? {
         (clean, _) if !clean.is_empty() => {
-            return Ok(Some(format!("it left out {}", clean.join(", "))));
+            return Ok(Some(format!("it left out {}", named(&clean))));
         }
         (_, Some(conflicting)) => {
-            return Ok(Some(format!(
-                "it left {} as it was",
-                conflicting.join(", ")
-            )));
+            return Ok(Some(format!("it left {} as it was", named(&conflicting))));
         }
         _ => {}
     }
@@ -445,7 +454,7 @@ fn no_resolution(
     if !marked.is_empty() {
         return Ok(Some(format!(
             "it left conflict markers in {}",
-            marked.join(", ")
+            named(&marked)
         )));
     }
     Ok(None)
