@@ -25,6 +25,7 @@ mod hostile;
 mod isolate;
 mod kit;
 mod party;
+mod releases;
 mod run;
 mod store;
 mod studio;

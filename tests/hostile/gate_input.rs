@@ -11,7 +11,7 @@ use teamster_fs::layout::{RUN_LOCK, TEAM_LOCK};
 use teamster_fs::{Dir, Lock, Waited};
 use teamster_run::host::ProjectSeat;
 use teamster_store::Store as _;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 
 use crate::kit::{Call, TestProject};
 use crate::run::shop::Shop;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use teamster_store::{Kind, Outgoing, Read, Reader, Store};
-use teamster_types::event::LINE_LIMIT;
+use teamster_journal::LINE_LIMIT;
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Status};
 

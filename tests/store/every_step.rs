@@ -14,7 +14,7 @@ use teamster_store::{
 };
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::graph::{self, Standing, State};
 use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use teamster_store::Store;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 
 use super::Studio;
 use crate::kit::{TestProject, gone, living};

@@ -112,7 +112,7 @@ fn a_client_that_does_not_read_is_cut_off_and_misses_nothing() {
     for _ in 0..6_000 {
         use teamster_store::Store;
         let event =
-            teamster_types::event::NewEvent::new("agent.event", "worker-1").with("text", &text);
+            teamster_journal::NewEvent::new("agent.event", "worker-1").with("text", &text);
         last = store.record(&team, event).unwrap();
     }
     let mut seen = Vec::new();

@@ -1,7 +1,7 @@
 //! A team of ours goes only when its run has finished and nothing is left to do.
 
 use teamster_store::Store;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 
 use super::{DAY, evidence, is_gone, listed, scanned, touch};
 use crate::kit::{TestProject, gone, living};

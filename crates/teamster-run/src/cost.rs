@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use teamster_agents::Usage;
 use teamster_types::TaskId;
-use teamster_types::event::Event;
-use teamster_types::used::Used;
+use teamster_journal::Event;
+use teamster_journal::Used;
 
 pub use budget::{Budget, Exceeded, Limit};
 

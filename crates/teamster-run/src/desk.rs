@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use teamster_store::PlannedTask;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
 

@@ -41,7 +41,7 @@ use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
 use teamster_store::{Store, StoreError};
 use teamster_types::TeamName;
-use teamster_types::event::{Event, NewEvent};
+use teamster_journal::{Event, NewEvent};
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::health::Limits;
 use teamster_types::heartbeat::Heartbeat;

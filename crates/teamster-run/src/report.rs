@@ -21,7 +21,7 @@ mod words;
 use std::time::Duration;
 
 use teamster_fs::{Dir, FsError, Sync, layout};
-use teamster_types::gate::Shown;
+use teamster_journal::gate::Shown;
 use teamster_types::{TeamName, Time};
 
 use crate::cost::{Budget, Cost};

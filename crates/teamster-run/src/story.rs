@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use teamster_isolate::git::Refs;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::{TaskId, Time};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use teamster_types::TaskId;
-use teamster_types::event::{Event, apply};
+use teamster_journal::{Event, apply};
 use teamster_types::json::Object;
 use teamster_types::redact::redact_json;
 use teamster_types::task::Task;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use teamster_types::event::{Event, NewEvent};
+use teamster_journal::{Event, NewEvent};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;

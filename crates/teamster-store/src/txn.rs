@@ -1,6 +1,6 @@
 //! What a back end provides: one change of one team, made whole or not at all.
 
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};

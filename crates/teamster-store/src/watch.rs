@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::{TaskId, WorkerName};
 
 use crate::error::Result;

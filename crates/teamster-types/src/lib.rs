@@ -14,10 +14,8 @@
 //! at any level, keeps its place, its order and its digits when we write the record back.
 
 pub mod denied;
-pub mod event;
 pub mod failure;
 pub mod flow;
-pub mod gate;
 pub mod graph;
 pub mod health;
 pub mod heartbeat;
@@ -35,7 +33,6 @@ pub mod steps;
 pub mod task;
 pub mod team;
 pub mod time;
-pub mod used;
 
 pub use ids::{NameError, TaskId, TeamName, WorkerName};
 pub use time::Time;

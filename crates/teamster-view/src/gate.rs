@@ -2,7 +2,7 @@
 
 use teamster_store::{Read, Result};
 use teamster_types::TeamName;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 
 /// What is at the gate stands among the last events: nobody works while it is open.
 const LAST: usize = 200;

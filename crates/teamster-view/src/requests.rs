@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use teamster_store::{Read, Result};
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::{TaskId, TeamName, Time};
 
 /// A request is denied after minutes without an answer, and in that time no team records more events than this.

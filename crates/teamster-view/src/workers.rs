@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use teamster_store::{Damaged, Read, Result};
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::health::{Limits, Verdict, assess};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;

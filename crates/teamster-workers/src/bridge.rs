@@ -29,7 +29,7 @@ use teamster_fs::proc::Machine;
 use teamster_isolate::child::Said;
 use teamster_isolate::tree;
 use teamster_store::{Kind, Outgoing, Recipient, Signal, Store, StoreError};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::json::Object;
 use teamster_types::message::Message;

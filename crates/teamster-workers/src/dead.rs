@@ -8,7 +8,7 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::tree::{StillThere, Tree};
 use teamster_store::{Kind, Store, StoreError};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};

@@ -11,7 +11,7 @@ use teamster_fs::proc::Machine;
 use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
 use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::process::{Life, ProcessId};

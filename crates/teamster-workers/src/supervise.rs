@@ -8,7 +8,7 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::tree::Tree;
 use teamster_store::{Store, StoreError};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::{TeamName, Time, WorkerName};

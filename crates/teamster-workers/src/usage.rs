@@ -1,7 +1,7 @@
 //! What an agent has used, as the journal tells it.
 
 use teamster_agents::Spent;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 
 /// The event that tells what `actor` has used. What is unknown is `null`, never 0.
 pub fn used(actor: &str, provider: &str, model: Option<&str>, spent: &Spent) -> NewEvent {

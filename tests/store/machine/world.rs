@@ -12,7 +12,7 @@ use teamster_store::{
     rebuild,
 };
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::process::ProcessId;
 use teamster_types::task::Task;
 use teamster_types::team::{NewMember, NewTeam};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use teamster_store::{FileStore, Store};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::steps::Edit;
 
 use super::commands::beat_all;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use teamster_fs::{Sync, layout};
 use teamster_store::{FileStore, Store};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 
 use super::commands::beat_all;
 use super::table::{Limit, Row};

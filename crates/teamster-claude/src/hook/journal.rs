@@ -6,7 +6,7 @@ use std::time::Duration;
 use teamster_fs::Sync;
 use teamster_store::{FileStore, Read as _, Settings, Store as _, StoreError, SystemClock};
 use teamster_types::TeamName;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::team::Kind;
 
 use super::World;

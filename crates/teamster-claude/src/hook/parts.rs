@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use teamster_fs::proc::Machine;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 
 use super::alert::Ended;
 use super::events::Hook;

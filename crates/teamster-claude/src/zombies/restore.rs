@@ -3,7 +3,7 @@
 use serde::Serialize;
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_store::{Result, StoreError};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 
 use super::look::{Look, Scene};
 use super::told;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
-use teamster_types::event::{Event, LINE_LIMIT, NewEvent};
+use teamster_journal::{Event, LINE_LIMIT, NewEvent};
 use teamster_types::json::{self, Object};
 use teamster_types::{TeamName, Time};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 
 use super::{Host, Next, Result};

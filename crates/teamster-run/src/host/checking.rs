@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use teamster_isolate::git::{CheckTree, CommitId};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::json::Object;
 use teamster_types::quote::quoted;

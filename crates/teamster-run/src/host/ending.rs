@@ -2,7 +2,7 @@
 
 use teamster_isolate::git::{self, Integration, Listed, Removal, Repo};
 use teamster_types::TeamName;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 
 use super::settled::hopeless;

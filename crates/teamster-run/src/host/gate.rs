@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use teamster_isolate::git::Integration;
 use teamster_party::{Decision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::flow::{MAX_REVISIONS, Outcome, Stage};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};

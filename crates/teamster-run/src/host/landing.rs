@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use teamster_isolate::git::{CommitId, Integration, Landed, Merged};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::flow::Stage;
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, Repo, UNFETCHABLE};
 use teamster_store::{Kind, Merge, PlannedTask};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::json::Object;
 use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};

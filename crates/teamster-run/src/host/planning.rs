@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_store::PlannedTask;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::flow::{Outcome, Stage};
 use teamster_types::task::Task;
 

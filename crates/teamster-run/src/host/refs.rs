@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use teamster_isolate::git::Refs;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 
 use super::{Host, Result};
 use crate::story::HOST;

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use teamster_isolate::git::{self, CommitId, Count, Listing, State};
 use teamster_party::Party;
-use teamster_types::event::Event;
-use teamster_types::gate::{FileChange, MOST_FILES, Outside, Shown};
+use teamster_journal::Event;
+use teamster_journal::gate::{FileChange, MOST_FILES, Outside, Shown};
 use teamster_types::task::Task;
 
 use super::Host;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::{TaskId, Time};
 
 use super::Conflict;

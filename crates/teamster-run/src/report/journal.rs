@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use teamster_isolate::git::pin_ref;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::json::Object;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};

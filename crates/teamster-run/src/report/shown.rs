@@ -1,6 +1,6 @@
 //! What is shown at the gate, made from all that is known when it opens.
 
-use teamster_types::gate::{Finding, GivenUp, LONGEST_FINDING, Shown, Unverified};
+use teamster_journal::gate::{Finding, GivenUp, LONGEST_FINDING, Shown, Unverified};
 use teamster_types::redact::redact;
 
 use super::{CheckRun, ReportInput, TaskState};

@@ -1,6 +1,6 @@
 //! What the journal keeps of a check. The report reads it back.
 
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 
 use super::{Check, Checked, Place, Verdict};
 

@@ -1,7 +1,7 @@
 //! The journal: one line for each change, in order, without secrets.
 
 use serde_json::json;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::message::CONTENT_LIMIT;
 use teamster_types::task::DESCRIPTION_LIMIT;
 

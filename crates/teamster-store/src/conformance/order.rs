@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};

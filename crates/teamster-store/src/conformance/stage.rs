@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use teamster_types::event::{Event, NewEvent};
+use teamster_journal::{Event, NewEvent};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::message::Message;

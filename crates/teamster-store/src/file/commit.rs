@@ -1,7 +1,7 @@
 //! The commit: how a change ends, well or not.
 
 use teamster_fs::{Sync, layout};
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::task::Task;
 
 use super::index::Index;

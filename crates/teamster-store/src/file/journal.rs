@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use teamster_fs::{Dir, FileKind, Sync, layout};
-use teamster_types::event::{Event, LINE_LIMIT};
+use teamster_journal::{Event, LINE_LIMIT};
 use teamster_types::json::{self, Object};
 
 use super::pages::Files;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memchr::memmem::{Finder, FinderRev};
 use teamster_fs::Dir;
-use teamster_types::event::{Event, LINE_LIMIT};
+use teamster_journal::{Event, LINE_LIMIT};
 
 use super::journal::{inflate, position};
 use super::pages::{Files, Places};

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use teamster_fs::{Dir, FileKind, Sync, layout};
 use teamster_types::WorkerName;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::message::{Mailbox, Message};
 
 use super::held::Held;

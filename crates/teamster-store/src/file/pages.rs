@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use teamster_fs::{Dir, Stamp, layout};
-use teamster_types::event::{Event, LINE_LIMIT};
+use teamster_journal::{Event, LINE_LIMIT};
 
 use super::journal::{self, LinesBackwards};
 use crate::error::Result;

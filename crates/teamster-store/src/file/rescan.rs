@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use teamster_fs::{Stamp, layout};
 use teamster_types::TaskId;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::task::{Status, Task};
 
 use super::FileStore;

@@ -2,7 +2,7 @@
 
 use teamster_fs::{Dir, Sync, layout};
 use teamster_types::Time;
-use teamster_types::event::{Event, NewEvent};
+use teamster_journal::{Event, NewEvent};
 use teamster_types::redact::redact_json;
 
 use super::FileStore;

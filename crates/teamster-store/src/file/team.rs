@@ -4,7 +4,7 @@ use std::path::Path;
 
 use teamster_fs::{Dir, Sync, layout, remove_tree};
 use teamster_types::TeamName;
-use teamster_types::event::{Event, NewEvent};
+use teamster_journal::{Event, NewEvent};
 use teamster_types::json;
 use teamster_types::process::ProcessId;
 use teamster_types::team::{Kind, NewTeam, TeamConfig};

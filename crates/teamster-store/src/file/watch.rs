@@ -281,7 +281,7 @@ mod tests {
 
     use teamster_fs::layout::Layout;
     use teamster_fs::{Sync, random_hex};
-    use teamster_types::event::NewEvent;
+    use teamster_journal::NewEvent;
     use teamster_types::team::NewTeam;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;

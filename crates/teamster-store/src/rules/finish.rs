@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use teamster_types::TaskId;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::steps;
 use teamster_types::task::{Task, Token};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use teamster_types::WorkerName;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::message::{CONTENT_LIMIT, Mailbox, Message};
 use teamster_types::team::{Kind as TeamKind, TeamConfig};
 

@@ -12,7 +12,7 @@ pub(crate) use teams::{created, refuse_held};
 use std::time::Duration;
 
 use serde_json::Value;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::failure::Failure;
 use teamster_types::message::Message;
 use teamster_types::steps::Edit;

@@ -1,7 +1,7 @@
 //! Making, changing and removing tasks, with the mirrors that follow.
 
 use serde_json::{Value, json};
-use teamster_types::event::{NewEvent, changes};
+use teamster_journal::{NewEvent, changes};
 use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
 use teamster_types::steps::{self, Edit, Refusal};

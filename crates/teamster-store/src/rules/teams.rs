@@ -1,7 +1,7 @@
 //! Members and signals.
 
 use serde_json::Value;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::steps::HEARTBEAT_FRESH;

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::{TaskId, Time};
 use teamster_view::model::{Message, Spent, TaskRow};
 use teamster_view::status::Problem;

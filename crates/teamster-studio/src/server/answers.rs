@@ -7,7 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
 use teamster_view::model::{MergeState, Sessions, TeamView, Timeline, message};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use teamster_store::{
     Change, Damaged, JournalPage, Kind as ErrorKind, Read, Result, StoreError, TeamEntry,
 };
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::graph::critical_path;
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use teamster_store::clock::ManualClock;
 use teamster_store::{Change, ClaimRequest, MemStore, Outgoing, Read, Recipient, Store};
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_types::health::Limits;
 use teamster_types::json::Object;
 use teamster_types::process::{Life, ProcessId};

@@ -2,7 +2,7 @@
 
 use teamster_store::{Read, Result};
 use teamster_types::TeamName;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 
 /// Where a run stands now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

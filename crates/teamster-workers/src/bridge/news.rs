@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use teamster_store::{Reader, Signal};
-use teamster_types::event::Event as Recorded;
+use teamster_journal::Event as Recorded;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::message::Message;
 

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use teamster_store::{Change, Damaged, Read};
 use teamster_types::TeamName;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 
 use crate::cli::TeamArg;
 use crate::context::Context;

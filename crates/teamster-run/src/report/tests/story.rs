@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use teamster_store::clock::ManualClock;
 use teamster_store::{ClaimRequest, MemStore, Read as _, Store as _};
-use teamster_types::event::{Event, NewEvent};
+use teamster_journal::{Event, NewEvent};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::team::{NewMember, NewTeam};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::health::Verdict;
 use teamster_types::{TaskId, Time};
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 use teamster_store::{Read, Result, rebuild};
-use teamster_types::event::Event;
+use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName, Time};
 

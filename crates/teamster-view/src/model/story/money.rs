@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use teamster_types::TaskId;
-use teamster_types::event::Event;
-use teamster_types::used::Used;
+use teamster_journal::Event;
+use teamster_journal::Used;
 
 use super::text;
 use crate::model::cost::{Cost, CostPoint, Exhausted, Spent, TaskCost};

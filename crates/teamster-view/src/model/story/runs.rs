@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use teamster_types::TaskId;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 
 use super::{number, text, texts};
 use crate::model::cost::Budget;

@@ -12,7 +12,7 @@ use teamster_run::order::Order;
 use teamster_run::story::{Answer, Gate, Story};
 use teamster_store::Read;
 use teamster_types::TeamName;
-use teamster_types::event::{Event, NewEvent};
+use teamster_journal::{Event, NewEvent};
 use teamster_types::flow::Stage;
 
 use super::run;

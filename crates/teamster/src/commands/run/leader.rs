@@ -12,7 +12,7 @@ use teamster_run::leader::{LeaderJob, Overview, lead};
 use teamster_run::order::Order;
 use teamster_run::plan::Plan;
 use teamster_types::TeamName;
-use teamster_types::event::NewEvent;
+use teamster_journal::NewEvent;
 use teamster_workers::launch::own_program;
 use teamster_workers::usage::used;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use teamster_types::TaskId;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 
 use crate::shown::viewed_line;
 

@@ -40,7 +40,7 @@ impl Show {
         let record = named.record()?;
         let events = read.last_events(&named.team, LOOKED_THROUGH)?.events;
         let name = named.worker.as_str();
-        let of_worker = |event: &&teamster_types::event::Event| {
+        let of_worker = |event: &&teamster_journal::Event| {
             event.actor == name
                 || event.data.get("worker").and_then(|who| who.as_str()) == Some(name)
         };

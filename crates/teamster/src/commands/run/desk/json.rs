@@ -3,7 +3,7 @@
 use serde_json::json;
 use teamster_run::desk::{Desk, Look, Said, Wish};
 use teamster_store::PlannedTask;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 
 use super::Screen;
 use crate::output::Output;

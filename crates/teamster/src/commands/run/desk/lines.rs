@@ -2,7 +2,7 @@
 
 use teamster_run::desk::{Desk, Look, Said, Wish};
 use teamster_store::PlannedTask;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 
 use super::signals::words;
 use super::{Screen, plan_text};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use teamster_run::desk::{Desk, Said};
 use teamster_store::PlannedTask;
-use teamster_types::event::Event;
+use teamster_journal::Event;
 
 use crate::context::Context;
 use crate::notify::{Kind, notify};

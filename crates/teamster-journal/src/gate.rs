@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::TaskId;
+use teamster_types::TaskId;
 
 /// Files that are named at most.
 pub const MOST_FILES: usize = 200;

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::json::{Object, apply_patch, merge_patch};
-use crate::task::{Status, Task};
-use crate::{TaskId, Time};
+use teamster_types::json::{Object, apply_patch, merge_patch};
+use teamster_types::task::{Status, Task};
+use teamster_types::{TaskId, Time};
 
 /// The longest line, in bytes; longer texts go to blobs beside the journal.
 pub const LINE_LIMIT: usize = 8 * 1024;

@@ -1,0 +1,99 @@
+//! Journals that earlier versions have written: what people see of them stays the same.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use teamster_store::rebuild;
+use teamster_types::TeamName;
+use teamster_journal::Event;
+
+use crate::kit::TestProject;
+
+/// Recorded runs of a version, one folder for each.
+fn recorded(version: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/releases");
+    let entries = std::fs::read_dir(folder.join(version)).unwrap();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("events.jsonl").exists())
+        .collect();
+    found.sort();
+    found
+}
+
+fn events(folder: &Path) -> Vec<Event> {
+    let text = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
+    let parse = |line| serde_json::from_str(line).unwrap();
+    text.lines().map(parse).collect()
+}
+
+/// Compares `text` with the file `name` beside the journal.
+fn compare(folder: &Path, name: &str, text: &str) {
+    insta::with_settings!({
+        snapshot_path => folder,
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+fn pretty(json: &str) -> String {
+    let value: Value = serde_json::from_str(json).unwrap();
+    serde_json::to_string_pretty(&value).unwrap()
+}
+
+#[test]
+fn journals_of_0_1_replay_to_the_same_views() {
+    let project = TestProject::new();
+    for folder in recorded("0.1") {
+        let journal = folder.join("events.jsonl").display().to_string();
+        let last = events(&folder).last().unwrap().seq;
+        for quarter in 1..=4 {
+            let at = (last * quarter / 4).max(1).to_string();
+            let shown = project.run(["replay", &journal, "--to", &at, "--json"]);
+            let shown = pretty(&shown.exits(0).stdout);
+            compare(&folder, &format!("view-at-{at}"), &shown);
+        }
+        let shown = project.run(["replay", &journal, "--to", &last.to_string()]);
+        compare(&folder, "replay", &shown.exits(0).stdout);
+    }
+}
+
+#[test]
+fn journals_of_0_1_make_the_same_reports() {
+    for folder in recorded("0.1") {
+        let events = events(&folder);
+        let team: TeamName = events[0].team.parse().unwrap();
+        let mut tasks = rebuild::Tasks::default();
+        for event in &events {
+            tasks.apply(event);
+        }
+        let input = teamster_run::report::input_from(&team, &events, &tasks.rest());
+        compare(&folder, "report", &teamster_run::report::page(&input));
+        compare(&folder, "gate", &teamster_run::report::gate_text(&input));
+    }
+}
+
+#[test]
+fn teams_of_0_1_have_the_same_status() {
+    for folder in recorded("0.1") {
+        let project = TestProject::new();
+        copy(&folder.join("store"), &project.claude(""));
+        let status = project.run(["status", "--all", "--json"]).exits(0).stdout;
+        compare(&folder, "status", &pretty(&status));
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
