@@ -9,9 +9,10 @@ use std::time::Duration;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use teamster_fs::layout::{RUN_LOCK, TEAM_LOCK};
 use teamster_fs::{Dir, Lock, Waited};
+use teamster_journal::payload::{GateAnswer, GateDecided};
+use teamster_journal::{EventKind, NewEvent};
 use teamster_run::host::ProjectSeat;
 use teamster_store::Store as _;
-use teamster_journal::NewEvent;
 
 use crate::kit::{Call, TestProject};
 use crate::run::shop::Shop;
@@ -432,11 +433,8 @@ fn rejection_that_lost_to_an_approval_while_it_waited_for_the_seat_is_a_conflict
             .filter_map(|file| file.path().read_link().ok());
         paths.find(|path| path.ends_with(RUN_LOCK))
     });
-    let approved = NewEvent::new("approval.given", "user")
-        .with("gate", &gate)
-        .with("commit", &commit)
-        .with("via", "terminal")
-        .with("answer", "approve");
+    let approved = GateDecided::new(&gate, &commit, "terminal", None, &GateAnswer::Approve);
+    let approved = NewEvent::new("user", EventKind::ApprovalGiven(approved));
     let store = shop.project.store(Duration::ZERO);
     store.record(&"shop".parse().unwrap(), approved).unwrap();
     drop(seat);

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use teamster_journal::Event;
 use teamster_store::rebuild;
 use teamster_types::TeamName;
-use teamster_journal::Event;
 
 use crate::kit::TestProject;
 

@@ -9,7 +9,7 @@ use teamster_agents::{AgentEvent, Codex, Command, Driver, Scripted, Spent};
 use teamster_fs::proc::Machine;
 use teamster_fs::processes;
 use teamster_isolate::detached::Detached;
-use teamster_run::cast::CastMember;
+use teamster_journal::payload::Member;
 use teamster_run::leader::{LeaderError, LeaderJob, Led, Overview, Problem, lead};
 use teamster_workers::rules::Rules;
 
@@ -90,7 +90,7 @@ impl Desk {
         stop: &dyn Fn() -> bool,
         hear: &mut dyn FnMut(&AgentEvent),
     ) -> Result<Led, LeaderError> {
-        let member = |name: &str| CastMember {
+        let member = |name: &str| Member {
             name: name.parse().unwrap(),
             provider: "claude".to_owned(),
             role: Some("executor".to_owned()),

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_run::verify::{Check, Checked, Place, Verdict, Verifier, charge};
+use teamster_journal::payload::{Check, CheckVerdict, Checked};
+use teamster_run::verify::{Place, Verifier, charge};
 
 use crate::kit::TestProject;
 
@@ -158,7 +159,7 @@ fn a_check_that_passes_is_run_once_and_its_output_is_there_three_times() {
     let site = Site::new();
     let told = site.check("pwd; echo once >>count; echo oops >&2; echo last");
     let checked = told.checked();
-    assert_eq!(checked.verdict, Verdict::Passed);
+    assert_eq!(checked.verdict, CheckVerdict::Passed);
     assert_eq!((checked.exit_code, checked.signal), (Some(0), None));
     assert_eq!(checked.log, ".omc/logs/fix-auth/verify/integration-0-1.log");
     assert_eq!(checked.remarks, Vec::<String>::new());
@@ -181,14 +182,14 @@ fn a_check_that_fails_twice_has_failed() {
     let checked = site
         .check("echo run >>count; wc -l <count; exit 3")
         .checked();
-    assert_eq!(checked.verdict, Verdict::Failed);
+    assert_eq!(checked.verdict, CheckVerdict::Failed);
     assert_eq!(checked.exit_code, Some(3));
     assert_eq!(checked.last.trim(), "2", "of the last run");
     let log = std::fs::read_to_string(site.project.folder().join(&checked.log)).unwrap();
     let log: Vec<&str> = log.lines().map(str::trim).collect();
     assert_eq!(log, ["1", "[it failed and is run again]", "2"]);
     let killed = Site::new().check("kill -9 $$").checked();
-    assert_eq!(killed.verdict, Verdict::Failed);
+    assert_eq!(killed.verdict, CheckVerdict::Failed);
     assert_eq!((killed.exit_code, killed.signal), (None, Some(9)));
 }
 
@@ -198,7 +199,7 @@ fn a_check_that_passes_the_second_time_is_flaky() {
     let checked = site
         .check("echo run >>count; wc -l <count; test $(wc -l <count) -ge 2")
         .checked();
-    assert_eq!(checked.verdict, Verdict::Flaky);
+    assert_eq!(checked.verdict, CheckVerdict::Flaky);
     assert_eq!(checked.exit_code, Some(1));
     assert_eq!(checked.last.trim(), "1", "what the failed run said");
 }
@@ -239,7 +240,7 @@ fn a_check_that_takes_too_long_is_ended_with_everyone_who_does_not_want_to_go() 
     let began = Instant::now();
     let told = site.told(site.start(command, Duration::from_secs(5), &[]));
     let checked = told.checked();
-    assert_eq!(checked.verdict, Verdict::TimedOut);
+    assert_eq!(checked.verdict, CheckVerdict::TimedOut);
     assert!(began.elapsed() < Duration::from_secs(60));
     assert!(checked.seconds >= 5.0, "{}", checked.seconds);
     let mut lines = told.lines();
@@ -253,7 +254,7 @@ fn what_a_check_leaves_behind_is_ended_and_told() {
     let checked = site
         .check("setsid sh -c 'touch apart; exec sleep 600' & while ! test -e apart; do sleep 0.05; done")
         .checked();
-    assert_eq!(checked.verdict, Verdict::Passed);
+    assert_eq!(checked.verdict, CheckVerdict::Passed);
     assert_eq!(
         checked.remarks,
         ["it left a process behind, which was ended"]
@@ -268,7 +269,7 @@ fn a_check_is_stopped_from_outside() {
     assert!(!site.alive().is_empty(), "the mark is seen");
     site.project.write("stop", "");
     let checked = site.told(host).checked();
-    assert_eq!(checked.verdict, Verdict::Stopped);
+    assert_eq!(checked.verdict, CheckVerdict::Stopped);
     assert_eq!(checked.signal, Some(15));
 }
 
@@ -280,7 +281,7 @@ fn a_hundred_megabytes_take_little_memory_and_little_disk() {
         "echo first; yes {line} | head -n 1000000; echo final"
     ));
     let checked = told.checked();
-    assert_eq!(checked.verdict, Verdict::Passed);
+    assert_eq!(checked.verdict, CheckVerdict::Passed);
     assert_eq!(told.0["count"], 1_000_002, "every line is shown");
     let times = told.0["times"].as_u64().unwrap();
     assert!(times < 100_000, "and many at a time: {times}");
@@ -299,7 +300,7 @@ fn output_that_is_no_text_and_never_ends_its_line_is_kept_as_far_as_it_goes() {
     let told =
         site.check(r"printf '\377\376 caf\351\n'; head -c 20000000 /dev/zero | tr '\0' '\200'");
     let checked = told.checked();
-    assert_eq!(checked.verdict, Verdict::Passed);
+    assert_eq!(checked.verdict, CheckVerdict::Passed);
     assert_eq!(told.lines()[0], "\u{fffd}\u{fffd} caf\u{fffd}");
     let log = std::fs::metadata(site.project.folder().join(&checked.log)).unwrap();
     assert!(log.len() < 8 * 1024 * 1024, "{}", log.len());
@@ -335,7 +336,7 @@ fn a_check_gets_no_credentials_of_agents_and_nothing_about_a_team() {
     let told = site.told(site.start(command, LONG, &planted));
     // Its launch's number is the only variable of ours.
     assert_eq!(told.lines(), ["0", "1 ed", "1"]);
-    assert_eq!(told.checked().verdict, Verdict::Passed);
+    assert_eq!(told.checked().verdict, CheckVerdict::Passed);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Files that others wrote, tore or lost.
 
 use serde_json::{Value, json};
-use teamster_store::{Kind, Outgoing, Read, Reader, Store};
 use teamster_journal::LINE_LIMIT;
+use teamster_store::{Kind, Outgoing, Read, Reader, Store};
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Status};
 

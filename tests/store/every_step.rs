@@ -12,9 +12,9 @@ use teamster_store::{
     Backend, ClaimRequest, Clock, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient,
     Result, Signal, Store, Txn, rebuild,
 };
+use teamster_testkit::events::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;
-use teamster_journal::NewEvent;
 use teamster_types::graph::{self, Standing, State};
 use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};
@@ -427,11 +427,15 @@ impl Killing {
         let died = fail::revive();
         if let Some(mender) = mender {
             fail::die_after(mender);
-            let _ = scene.store.record(&team(), NewEvent::new("usage", "test"));
+            let _ = scene
+                .store
+                .record(&team(), recorded("usage", "test", &serde_json::json!({})));
             fail::revive();
         }
         let at = format!("{name}, killed at {step}, its mender at {mender:?}");
-        let next = scene.store.record(&team(), NewEvent::new("usage", "test"));
+        let next = scene
+            .store
+            .record(&team(), recorded("usage", "test", &serde_json::json!({})));
         assert!(next.is_ok(), "{at}: the next change: {next:?}");
         let left = leftovers(&scene.scratch.layout().claude);
         assert!(left.is_empty(), "{at}: left lying about: {left:?}");

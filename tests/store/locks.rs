@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use teamster_store::{Backend, Kind, Read, Store};
+use teamster_testkit::events::recorded;
 use teamster_testkit::scratch::gone;
-use teamster_journal::NewEvent;
 use teamster_types::process::ProcessId;
 use teamster_types::task::NewTask;
 
@@ -207,7 +207,7 @@ fn a_claim_whose_lock_was_taken_away_is_not_made() {
             }
             let task = tx.open(&id(1))?.unwrap();
             tx.put(task);
-            tx.event(NewEvent::new("task.claimed", "ada").task(&id(1)));
+            tx.event(recorded("task.claimed", "ada", &serde_json::json!({})).task(&id(1)));
             Ok(())
         });
         let error = made.unwrap_err();
@@ -346,18 +346,23 @@ fn a_team_lock_that_is_removed_while_others_wait_lets_nobody_in_twice() {
                 let _ = entered.send(());
                 // Only the first time: it may have to begin again.
                 let _ = may_go_on.recv_timeout(Duration::from_secs(5));
-                tx.event(NewEvent::new("worker.started", "holder"));
+                tx.event(recorded("worker.started", "holder", &serde_json::json!({})));
                 Ok(())
             })
         });
         inside.recv().unwrap();
-        let waiting =
-            scope.spawn(move || waiter.record(team, NewEvent::new("worker.started", "waiter")));
+        let waiting = scope.spawn(move || {
+            waiter.record(
+                team,
+                recorded("worker.started", "waiter", &serde_json::json!({})),
+            )
+        });
         std::fs::remove_file(&lock).unwrap();
         // A third one makes a new lock and gets in while the first still thinks it is alone.
-        let third = crew
-            .store
-            .record(team, NewEvent::new("worker.started", "third"));
+        let third = crew.store.record(
+            team,
+            recorded("worker.started", "third", &serde_json::json!({})),
+        );
         third.unwrap();
         drop(go_on);
         held.join().unwrap().unwrap();

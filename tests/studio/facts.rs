@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use teamster_store::Store;
 use teamster_journal::NewEvent;
+use teamster_store::Store;
+use teamster_testkit::events::recorded;
 
 use super::Studio;
 use crate::kit::{TestProject, gone, living};
@@ -39,70 +40,45 @@ fn record_run(project: &TestProject) {
     let record = |event: NewEvent| store.record(&team, event).unwrap();
     let members =
         json!([{ "name": "worker-1", "provider": "codex", "role": "executor", "model": "m-1" }]);
-    record(
-        NewEvent::new("run.started", "host")
-            .with("task", "Fix the login")
-            .with("agents", "2:executor")
-            .with("members", members)
-            .with("base", json!({ "commit": "abc", "branch": "main" }))
-            .with(
-                "verify",
-                json!([{ "command": "make test", "source": "detected" }]),
-            )
-            .with("approve", "ask")
-            .with("maxFix", 3)
-            .with(
-                "budget",
-                json!({ "tokens": 100_000, "usd": null, "minutes": 30 }),
-            ),
-    );
+    record(recorded(
+        "run.started",
+        "host",
+        &json!({
+            "task": "Fix the login", "agents": "2:executor", "members": members,
+            "base": { "commit": "abc", "branch": "main" },
+            "verify": [{ "command": "make test", "source": "detected" }],
+            "approve": "ask", "maxFix": 3,
+            "budget": { "tokens": 100_000, "usd": null, "minutes": 30 },
+        }),
+    ));
     for (stage, reason) in [("plan", "begin"), ("execute", "planned")] {
-        let event = NewEvent::new("run.stage", "host");
-        record(
-            event
-                .with("to", stage)
-                .with("reason", reason)
-                .with("round", 0),
-        );
+        let data = json!({ "to": stage, "reason": reason, "round": 0 });
+        record(recorded("run.stage", "host", &data));
     }
     let task = "1".parse().unwrap();
     record(
-        NewEvent::new("usage", "worker-1")
-            .task(&task)
-            .with("provider", "codex")
-            .with("model", "m-1")
-            .with("tokensIn", 1_000)
-            .with("tokensOut", 250)
-            .with("cachedIn", 500)
-            .with("cacheWrite", 0)
-            .with("usd", 0.5)
-            .with("atLeast", false),
+        recorded(
+            "usage",
+            "worker-1",
+            &json!({
+                "provider": "codex", "model": "m-1", "tokensIn": 1_000, "tokensOut": 250,
+                "cachedIn": 500, "cacheWrite": 0, "usd": 0.5, "atLeast": false,
+            }),
+        )
+        .task(&task),
     );
-    let failed = NewEvent::new("verify.failed", "host")
-        .with("on", "base")
-        .with("commit", "abc")
-        .with("command", "make test")
-        .with("exitCode", 2)
-        .with("seconds", 1.5)
-        .with("last", ["one", "two"])
-        .with("charged", false);
-    record(failed);
-    let conflict = NewEvent::new("merge.conflict", "host").task(&task);
-    record(
-        conflict
-            .with("commit", "def")
-            .with("files", ["a.rs"])
-            .with("times", 1)
-            .with("final", false),
-    );
-    let gate = NewEvent::new("approval.requested", "host");
-    record(
-        gate.with("gate", "g-1")
-            .with("commit", "def")
-            .with("base", json!({ "commit": "abc", "branch": "main" }))
-            .with("verified", false)
-            .with("words", "not verified"),
-    );
+    let failed = json!({
+        "on": "base", "commit": "abc", "command": "make test", "exitCode": 2, "seconds": 1.5,
+        "last": ["one", "two"], "charged": false,
+    });
+    record(recorded("verify.failed", "host", &failed));
+    let conflict = json!({ "commit": "def", "files": ["a.rs"], "times": 1, "final": false });
+    record(recorded("merge.conflict", "host", &conflict).task(&task));
+    let gate = json!({
+        "gate": "g-1", "commit": "def", "base": { "commit": "abc", "branch": "main" },
+        "verified": false, "words": "not verified",
+    });
+    record(recorded("approval.requested", "host", &gate));
 }
 
 #[test]
@@ -231,9 +207,8 @@ fn a_run_is_told_as_its_events_tell_it() {
     let store = project.store(Duration::ZERO);
     let team = "fix-auth".parse().unwrap();
     let answer = |kind: &'static str| {
-        let event = NewEvent::new(kind, "user")
-            .with("gate", "g-1")
-            .with("answer", "approve");
+        let data = json!({ "gate": "g-1", "commit": "def", "answer": "approve" });
+        let event = recorded(kind, "user", &data);
         store.record(&team, event).unwrap();
         let top = project.run(["top", "--once", "--json"]).succeeds().json();
         top["teams"][0]["approval"].clone()

@@ -1,6 +1,7 @@
 //! Changes as they happen: each once, in order, over a restart of the server too.
 
 use std::time::Duration;
+use teamster_testkit::events::recorded;
 
 use serde_json::Value;
 
@@ -111,8 +112,11 @@ fn a_client_that_does_not_read_is_cut_off_and_misses_nothing() {
     let mut last = 0;
     for _ in 0..6_000 {
         use teamster_store::Store;
-        let event =
-            teamster_journal::NewEvent::new("agent.event", "worker-1").with("text", &text);
+        let event = recorded(
+            "agent.event",
+            "worker-1",
+            &serde_json::json!({ "text": text }),
+        );
         last = store.record(&team, event).unwrap();
     }
     let mut seen = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use teamster_store::{Read as _, Store as _};
-use teamster_journal::NewEvent;
+use teamster_testkit::events::recorded;
 use teamster_types::process::ProcessId;
 
 use super::{DAY, evidence, scanned};
@@ -192,7 +192,10 @@ fn a_worker_whose_run_lost_its_host_is_ended_and_the_journal_tells() {
     let team = "fix-auth".parse().unwrap();
     let store = project.store(Duration::ZERO);
     store
-        .record(&team, NewEvent::new("run.started", "host"))
+        .record(
+            &team,
+            recorded("run.started", "host", &serde_json::json!({})),
+        )
         .unwrap();
     let events = |kind: &str| {
         let events = store.last_events(&team, 100).unwrap().events;

@@ -1,7 +1,7 @@
 //! A team of ours goes only when its run has finished and nothing is left to do.
 
 use teamster_store::Store;
-use teamster_journal::NewEvent;
+use teamster_testkit::events::recorded;
 
 use super::{DAY, evidence, is_gone, listed, scanned, touch};
 use crate::kit::{TestProject, gone, living};
@@ -12,7 +12,10 @@ fn aged(events: &[&'static str]) -> TestProject {
     let store = project.store(3 * DAY);
     for kind in events {
         store
-            .record(&"fix-auth".parse().unwrap(), NewEvent::new(kind, "host"))
+            .record(
+                &"fix-auth".parse().unwrap(),
+                recorded(kind, "host", &serde_json::json!({})),
+            )
             .unwrap();
     }
     let path = project.claude("teams/fix-auth/config.json");
@@ -129,7 +132,7 @@ fn a_run_whose_host_is_gone_is_listed_at_any_age() {
         .store(std::time::Duration::ZERO)
         .record(
             &"fix-auth".parse().unwrap(),
-            NewEvent::new("run.started", "host"),
+            recorded("run.started", "host", &serde_json::json!({})),
         )
         .unwrap();
     let found = listed(&project, "fix-auth");

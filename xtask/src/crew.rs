@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use teamster_fs::Sync;
-use teamster_store::{FileStore, Read};
 use teamster_journal::Event;
+use teamster_store::{FileStore, Read};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 
 use crate::kit;

@@ -1,14 +1,36 @@
-//! The journal's lines, and how a task is rebuilt from them.
+//! The lines of the journal.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use teamster_types::json::{Object, apply_patch, merge_patch};
-use teamster_types::task::{Status, Task};
+use teamster_types::json::Object;
+use teamster_types::process::ProcessId;
+use teamster_types::redact::redact_json;
 use teamster_types::{TaskId, Time};
+
+use crate::kind::{EventKind, Kind};
 
 /// The longest line, in bytes; longer texts go to blobs beside the journal.
 pub const LINE_LIMIT: usize = 8 * 1024;
+
+/// How the names of related kinds begin, for searches in a journal.
+pub mod family {
+    /// The kinds that change tasks.
+    pub const TASK: &str = "task.";
+    /// The kinds about merges.
+    pub const MERGE: &str = "merge.";
+    /// The kinds about a run and its stages.
+    pub const RUN: &str = "run.";
+    /// The kinds about checks.
+    pub const VERIFY: &str = "verify.";
+    /// The kinds about the gate.
+    pub const APPROVAL: &str = "approval.";
+    /// The kinds about messages.
+    pub const MESSAGE: &str = "message.";
+    /// The kinds about workers.
+    pub const WORKER: &str = "worker.";
+}
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -39,122 +61,103 @@ pub struct Event {
     pub data: Object,
 }
 
+impl Event {
+    /// Returns its kind, or `None` when this version does not know it.
+    pub fn known_kind(&self) -> Option<Kind> {
+        Kind::parse(&self.kind)
+    }
+
+    /// Returns whether it is of this kind.
+    pub fn is(&self, kind: Kind) -> bool {
+        self.kind == kind.name()
+    }
+
+    /// Returns whether it may change tasks: an unknown kind of a newer version counts, too.
+    pub fn is_about_tasks(&self) -> bool {
+        self.kind.starts_with(family::TASK) || self.kind.starts_with(family::MERGE)
+    }
+
+    /// Reads what happened, with everything that is told about it.
+    pub fn payload(&self) -> EventKind {
+        EventKind::parse(&self.kind, &self.data)
+    }
+}
+
 /// An event that has no place in the journal yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
-    /// What happened.
-    pub kind: &'static str,
-    /// Who did it.
-    pub actor: String,
-    /// To which task.
-    pub task_id: Option<TaskId>,
-    /// What changed.
-    pub data: Object,
+    kind: Cow<'static, str>,
+    actor: String,
+    task_id: Option<TaskId>,
+    data: Object,
 }
 
 impl NewEvent {
-    /// Something `actor` did.
-    pub fn new(kind: &'static str, actor: impl Into<String>) -> Self {
+    /// Returns an event about something that `actor` did.
+    pub fn new(actor: impl Into<String>, what: EventKind) -> Self {
+        let (kind, data) = what.write();
         Self {
             kind,
             actor: actor.into(),
             task_id: None,
-            data: Object::new(),
+            data,
         }
     }
 
-    /// About this task.
+    /// Returns the event for this task.
     #[must_use]
     pub fn task(mut self, id: &TaskId) -> Self {
         self.task_id = Some(id.clone());
         self
     }
 
-    /// With this detail.
+    /// Returns the event with the process that hosts the run.
     #[must_use]
-    pub fn with(mut self, key: &str, value: impl Serialize) -> Self {
-        self.data.insert(key.to_owned(), json!(value));
+    pub fn hosted_by(mut self, host: &ProcessId) -> Self {
+        self.data.insert("host".to_owned(), json!(host));
         self
     }
 
-    /// With the fields that changed.
-    #[must_use]
-    pub fn changed(mut self, before: Option<&Task>, after: Option<&Task>) -> Self {
-        self.data.extend(changes(before, after));
-        self
+    /// Returns the name of its kind.
+    pub fn kind(&self) -> &str {
+        &self.kind
     }
-}
 
-/// Fields of a task that stand in `data` under their own name; others stand under `other`.
-const FIELDS: [&str; 7] = [
-    "subject",
-    "description",
-    "activeForm",
-    "owner",
-    "blocks",
-    "blockedBy",
-    "metadata",
-];
+    /// Returns who did it.
+    pub fn actor(&self) -> &str {
+        &self.actor
+    }
 
-/// What changed from `before` to `after`: changed fields, `from` and `to` for the status, never a token.
-pub fn changes(before: Option<&Task>, after: Option<&Task>) -> Object {
-    let (old, new) = (public(before), public(after));
-    let mut data = Object::new();
-    if before.map(Task::status) != after.map(Task::status) {
-        data.insert("from".into(), json!(before.map(Task::status)));
-        data.insert("to".into(), json!(after.map(Task::status)));
+    /// Returns the task that it is about.
+    pub fn task_id(&self) -> Option<&TaskId> {
+        self.task_id.as_ref()
     }
-    if after.is_none() {
-        return data;
+
+    /// Returns what is written as `data`.
+    pub fn data(&self) -> &Object {
+        &self.data
     }
-    let mut other = Object::new();
-    for (key, change) in merge_patch(&old, &new).unwrap_or_default() {
-        match key.as_str() {
-            "id" | "status" => {}
-            known if FIELDS.contains(&known) => {
-                data.insert(key, change);
-            }
-            _ => {
-                other.insert(key, change);
-            }
+
+    /// Gives it a place in a journal. Secrets are redacted before anybody can write them down.
+    pub fn placed(self, seq: u64, id: String, ts: Time, team: String) -> Event {
+        let mut data = Value::Object(self.data);
+        redact_json(&mut data);
+        Event {
+            seq,
+            id,
+            ts,
+            team,
+            kind: self.kind.into_owned(),
+            actor: self.actor,
+            task_id: self.task_id,
+            more: false,
+            data: match data {
+                Value::Object(data) => data,
+                // Redaction keeps an object an object.
+                _ => Object::new(),
+            },
         }
     }
-    if !other.is_empty() {
-        data.insert("other".into(), Value::Object(other));
-    }
-    data
-}
-
-fn public(task: Option<&Task>) -> Object {
-    task.map(Task::public).unwrap_or_default()
-}
-
-/// Rebuilds a task by applying the changes of one event. `None`: it does not exist.
-pub fn apply(task: Option<Task>, id: &TaskId, data: &Object) -> Result<Option<Task>, String> {
-    let status = match data.get("to") {
-        Some(Value::Null) => return Ok(None),
-        Some(Value::String(word)) => {
-            Status::parse(word).ok_or(format!("unknown status \"{word}\""))?
-        }
-        _ => match &task {
-            Some(task) => task.status(),
-            None => return Err(format!("task {id} changes before it was created")),
-        },
-    };
-    let mut raw = task.map_or_else(Object::new, |task| task.as_object().clone());
-    raw.insert("id".into(), json!(id));
-    raw.insert("status".into(), json!(status));
-    let mut patch = Object::new();
-    for key in FIELDS {
-        if let Some(change) = data.get(key) {
-            patch.insert(key.to_owned(), change.clone());
-        }
-    }
-    apply_patch(&mut raw, &patch);
-    if let Some(Value::Object(other)) = data.get("other") {
-        apply_patch(&mut raw, other);
-    }
-    Task::from_object(id, raw).map(Some)
 }
 
 /// The largest position: JSON of other languages has no larger whole numbers. No team gets there.
@@ -167,72 +170,4 @@ fn position<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> 
         return Err(serde::de::Error::custom(error));
     }
     Ok(seq)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn task(text: &str) -> Task {
-        Task::parse(&"1".parse().unwrap(), text.as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn changes_name_what_changed_and_never_the_token() {
-        let before = task(r#"{"id":"1","subject":"s","status":"pending"}"#);
-        let after = task(
-            r#"{"id":"1","subject":"s","status":"in_progress","owner":"w","x":1,
-                "metadata":{"teamster":{"claim":{"worker":"w","token":"secret"}}}}"#,
-        );
-        let data = changes(Some(&before), Some(&after));
-        assert_eq!(
-            serde_json::to_string(&data).unwrap(),
-            r#"{"from":"pending","to":"in_progress","owner":"w","metadata":{"teamster":{"claim":{"worker":"w"}}},"other":{"x":1}}"#
-        );
-    }
-
-    #[test]
-    fn a_removed_task_is_gone_after_its_event() {
-        let before = task(r#"{"id":"1","subject":"s","status":"pending"}"#);
-        let data = changes(Some(&before), None);
-        assert_eq!(apply(Some(before), &"1".parse().unwrap(), &data), Ok(None));
-    }
-
-    /// Small task files that share keys, so that a patch adds, changes and removes.
-    fn any_task() -> impl Strategy<Value = Task> {
-        let status = prop_oneof![Just("pending"), Just("in_progress"), Just("completed")];
-        let owner = prop::option::of("[a-c]");
-        let extra = prop::collection::btree_map("[k-n]", 0..3_u8, 0..3);
-        let meta = prop::collection::btree_map(
-            "[k-n]",
-            prop::collection::btree_map("[p-r]", 0..3_u8, 0..3),
-            0..3,
-        );
-        (status, owner, extra, meta, "[s-u]{1,3}").prop_map(
-            |(status, owner, extra, meta, subject)| {
-                let mut raw = Object::new();
-                raw.insert("id".into(), json!("1"));
-                raw.insert("subject".into(), json!(subject));
-                raw.insert("status".into(), json!(status));
-                if let Some(owner) = owner {
-                    raw.insert("owner".into(), json!(owner));
-                }
-                raw.insert("metadata".into(), json!(meta));
-                for (key, value) in extra {
-                    raw.insert(key, json!(value));
-                }
-                Task::from_object(&"1".parse().unwrap(), raw).unwrap()
-            },
-        )
-    }
-
-    proptest! {
-        #[test]
-        fn applying_the_changes_gives_the_task_again(before in prop::option::of(any_task()), after in any_task()) {
-            let data = changes(before.as_ref(), Some(&after));
-            let rebuilt = apply(before, after.id(), &data).unwrap().unwrap();
-            prop_assert_eq!(Value::Object(rebuilt.as_object().clone()), Value::Object(after.as_object().clone()));
-        }
-    }
 }

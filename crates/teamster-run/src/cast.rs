@@ -8,6 +8,7 @@
 //! proposed, and a person says yes or no. What can be started is handed in, so nothing is looked for here.
 
 use teamster_agents::{ProviderError, Providers};
+use teamster_journal::payload::Member;
 use teamster_types::WorkerName;
 
 use crate::preset::{
@@ -74,7 +75,7 @@ pub struct Cast {
     /// The preset it was made from, or whose flow and commands it takes.
     pub preset: Option<String>,
     /// Who works; never empty.
-    pub members: Vec<CastMember>,
+    pub members: Vec<Member>,
     /// Commands of the preset that verify the result.
     pub verify: Vec<String>,
     /// The flow of the preset.
@@ -85,25 +86,6 @@ pub struct Cast {
     pub leader_prompt: String,
     /// Why this team, in words.
     pub how: String,
-}
-
-/// A worker of a team.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CastMember {
-    /// Its name.
-    pub name: WorkerName,
-    /// What `worker start --provider` takes.
-    pub provider: String,
-    /// What it is in the team.
-    pub role: Option<String>,
-    /// Which model, instead of the provider's.
-    pub model: Option<String>,
-    /// What it can do, instead of what its provider can.
-    pub capabilities: Option<Vec<String>>,
-    /// What it can do, all in all: tasks are routed by it.
-    pub can: Vec<String>,
-    /// What the preset tells it; empty when that is nothing.
-    pub prompt: String,
 }
 
 /// Who plans.
@@ -252,7 +234,7 @@ fn of_crew(
             .role
             .or_else(|| known.is_role(&member.agent).then(|| member.agent.clone()));
         let word = role.as_deref().unwrap_or(&member.agent).to_owned();
-        members.push(CastMember {
+        members.push(Member {
             prompt: told(casting, preset.map(|one| &one.prompts), &member.name, &word),
             name: member.name,
             provider: resolved.provider,
@@ -272,7 +254,7 @@ fn of_preset(
     how: String,
 ) -> Result<Cast, CastError> {
     let mut reasons = Reasons::new(how);
-    let (mut members, mut groups): (Vec<CastMember>, Vec<Group>) = (Vec::new(), Vec::new());
+    let (mut members, mut groups): (Vec<Member>, Vec<Group>) = (Vec::new(), Vec::new());
     for member in &preset.members {
         let word = member.provider.as_ref().unwrap_or(&member.agent);
         let Resolved {
@@ -283,7 +265,7 @@ fn of_preset(
         } = known.resolve(word)?;
         reasons.add(word, why);
         let own = (!member.capabilities.is_empty()).then(|| member.capabilities.clone());
-        members.push(CastMember {
+        members.push(Member {
             name: member.name.clone(),
             provider,
             role: Some(member.role.clone()),
@@ -307,7 +289,7 @@ fn finished(
     known: &Known<'_>,
     crew: &Crew,
     preset: Option<&Preset>,
-    members: Vec<CastMember>,
+    members: Vec<Member>,
     reasons: Reasons,
 ) -> Result<Cast, CastError> {
     let leader = match preset.and_then(|preset| preset.leader.as_ref()) {
@@ -352,19 +334,17 @@ fn told(casting: &Casting<'_>, prompts: Option<&Prompts>, name: &WorkerName, rol
     })
 }
 
+/// Returns a member for a test.
 #[cfg(test)]
-impl CastMember {
-    /// One for a test.
-    pub(crate) fn example(name: &str, role: Option<&str>, can: &[&str]) -> Self {
-        Self {
-            name: name.parse().unwrap(),
-            provider: "claude".to_owned(),
-            role: role.map(str::to_owned),
-            model: None,
-            capabilities: None,
-            can: can.iter().map(|word| (*word).to_owned()).collect(),
-            prompt: String::new(),
-        }
+pub(crate) fn example(name: &str, role: Option<&str>, can: &[&str]) -> Member {
+    Member {
+        name: name.parse().unwrap(),
+        provider: "claude".to_owned(),
+        role: role.map(str::to_owned),
+        model: None,
+        capabilities: None,
+        can: can.iter().map(|word| (*word).to_owned()).collect(),
+        prompt: String::new(),
     }
 }
 

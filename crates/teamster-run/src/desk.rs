@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use teamster_journal::payload::GateAnswer;
+use teamster_journal::{Event, RunState};
 use teamster_store::PlannedTask;
-use teamster_journal::Event;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
-
-use crate::story::{Answer, Story};
 
 /// How urgently a run is to stop. Each says more than the one before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +26,7 @@ pub enum Wish {
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
     /// What has happened.
-    pub story: &'a Story,
+    pub story: &'a RunState,
     /// The tasks.
     pub tasks: &'a [Task],
     /// Who lives.
@@ -74,7 +73,7 @@ pub trait Desk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// What.
-    pub answer: Answer,
+    pub answer: GateAnswer,
     /// How they said so: `terminal`, `studio`, `flag`.
     pub via: &'static str,
     /// The opening of the gate that they looked at, where it is not the one that is shown here.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! It keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is, it
-//! reads there ([`Story`]); what it does can be done twice without harm. So a host that was killed at any moment can be
+//! reads there ([`RunState`]); what it does can be done twice without harm. So a host that was killed at any moment can be
 //! followed by another that goes on where it was.
 
 mod background;
@@ -39,10 +39,11 @@ use teamster_isolate::GRACE;
 use teamster_isolate::git::{CheckTree, GitError, Integration, Repo};
 use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
+use teamster_journal::payload::{Check, GateAnswer, RunEnd, RunSpec, RunStarted, StageEntered};
+use teamster_journal::{Event, EventKind, Finished, HOST, NewEvent, RunState};
 use teamster_store::{Store, StoreError};
 use teamster_types::TeamName;
-use teamster_journal::{Event, NewEvent};
-use teamster_types::flow::{Outcome, Stage};
+use teamster_types::flow::Stage;
 use teamster_types::health::Limits;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
@@ -51,10 +52,7 @@ use teamster_workers::supervise::Supervisor;
 use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
 use crate::desk::{Desk, Look, Wish};
-use crate::order::Order;
 use crate::plan::Plan;
-use crate::story::{Answer, Finished, HOST, Story};
-use crate::verify::Check;
 use projecting::Projector;
 pub use seat::{ProjectSeat, Seat};
 
@@ -74,7 +72,7 @@ pub trait Plans {
     /// ended at the moment `until`.
     fn plan(
         &mut self,
-        order: &Order,
+        order: &RunSpec,
         folder: &Path,
         launch: &str,
         until: Option<Instant>,
@@ -89,7 +87,7 @@ pub trait ProjectTrust {
     fn worktree_setup(&self) -> Result<WorktreeSetup, NotTrusted>;
 
     /// Refuses to start the workers of an order when they need something that the user does not accept at this moment.
-    fn workers(&self, order: &Order) -> Result<(), NotTrusted>;
+    fn workers(&self, order: &RunSpec) -> Result<(), NotTrusted>;
 
     /// Refuses a check of the project's that the user does not accept at this moment.
     fn check(&self, check: &Check) -> Result<(), NotTrusted>;
@@ -215,8 +213,8 @@ type Known<T> = (u64, Instant, Rc<Vec<T>>);
 pub struct Host<'a> {
     parts: Parts<'a>,
     team: TeamName,
-    order: Order,
-    story: Story,
+    order: RunSpec,
+    story: RunState,
     /// The last event that was read,
     seen: u64,
     /// the last one that may have changed a task,
@@ -255,7 +253,7 @@ pub struct Host<'a> {
 
 impl<'a> Host<'a> {
     /// A host for the run of a team. It must have the [`Seat`].
-    pub fn new(parts: Parts<'a>, team: TeamName, order: Order) -> Self {
+    pub fn new(parts: Parts<'a>, team: TeamName, order: RunSpec) -> Self {
         let supervisor = Supervisor::new(
             parts.store,
             parts.machine,
@@ -268,7 +266,7 @@ impl<'a> Host<'a> {
             parts,
             team,
             order,
-            story: Story::default(),
+            story: RunState::default(),
             seen: 0,
             tasks_changed: 0,
             crew_changed: 0,
@@ -376,20 +374,19 @@ impl<'a> Host<'a> {
     fn begin(&mut self) -> Result<()> {
         self.end_what_was_under_way();
         self.keep_rules()?;
-        let kind = if self.story.begun.is_some() {
-            "run.resumed"
-        } else {
-            "run.started"
-        };
-        if self.story.order.as_ref() != Some(&self.order) || kind == "run.resumed" {
-            let order = serde_json::json!(self.order);
-            let mut event = ordered(kind, &order);
-            if let (Some(repo), "run.started") = (self.parts.repo, kind) {
-                event = event.with("replacements", repo.replacements()?);
-            }
-            self.parts
-                .store
-                .host_team(&self.team, Some(&order), event)?;
+        let is_new = self.story.begun.is_none();
+        if !is_new || self.story.spec.as_ref() != Some(&self.order) {
+            let replacements = match self.parts.repo.filter(|_| is_new) {
+                Some(repo) => Some(repo.replacements()?),
+                None => None,
+            };
+            self.host_team(replacements, |started| {
+                if is_new {
+                    EventKind::RunStarted(started)
+                } else {
+                    EventKind::RunResumed(started)
+                }
+            })?;
         }
         if let (Some(repo), Some(base), false) =
             (self.parts.repo, &self.order.base, self.order.in_place)
@@ -397,7 +394,7 @@ impl<'a> Host<'a> {
             repo.exclude_ours()?;
             let is_rolled_back = matches!(
                 &self.story.decision,
-                Some(decision) if matches!(decision.answer, Answer::Reject { rollback: true, .. })
+                Some(decision) if matches!(decision.answer, GateAnswer::Reject { rollback: true, .. })
             );
             if !is_rolled_back {
                 let base = base.commit.parse().map_err(|_| {
@@ -523,28 +520,43 @@ impl<'a> Host<'a> {
         self.read()
     }
 
+    /// Records something that the host did.
+    fn journal(&mut self, what: EventKind) -> Result<()> {
+        self.record(NewEvent::new(HOST, what))
+    }
+
     fn enter(&mut self, stage: Stage, reason: &str) -> Result<()> {
         self.crew_is_up = false;
         self.alone_since = None;
         self.checked_here.clear();
         let from = self.story.stage.map(Stage::as_str);
-        let event = NewEvent::new("run.stage", HOST)
-            .with("from", from)
-            .with("to", stage.as_str())
-            .with("stage", stage.as_str())
-            .with("round", self.story.round)
-            .with("reason", reason);
-        self.record(event)
+        self.journal(EventKind::RunStage(StageEntered {
+            from: from.map(str::to_owned),
+            to: stage.as_str().to_owned(),
+            stage: stage.as_str().to_owned(),
+            round: self.story.round,
+            reason: reason.to_owned(),
+        }))
     }
 
     /// Notes that the order is another one now.
     fn reorder(&mut self) -> Result<()> {
-        let order = serde_json::json!(self.order);
-        let event = ordered("run.ordered", &order);
-        self.parts
-            .store
-            .host_team(&self.team, Some(&order), event)?;
+        self.host_team(None, EventKind::RunOrdered)?;
         self.read()
+    }
+
+    /// Registers this process as the host of the run, with what the run is to do.
+    fn host_team(
+        &self,
+        replacements: Option<Vec<String>>,
+        what: impl FnOnce(RunStarted) -> EventKind,
+    ) -> Result<()> {
+        let spec = self.order.clone();
+        let order = serde_json::json!(spec);
+        let event = NewEvent::new(HOST, what(RunStarted { spec, replacements }));
+        let store = self.parts.store;
+        store.host_team(&self.team, Some(&order), event)?;
+        Ok(())
     }
 
     /// The tasks, as they were at the last event, or a moment ago.
@@ -600,22 +612,8 @@ impl<'a> Host<'a> {
             }));
         }
         self.stop_crew("the run is cancelled")?;
-        self.finish(
-            Outcome::Cancelled,
-            "cancelled",
-            crate::exit::CANCELLED,
-            "a person stopped it",
-        )?;
+        self.finish(RunEnd::Cancelled, "a person stopped it")?;
         let finished = self.story.finished.clone();
         Ok(finished.map(Left::Over))
     }
-}
-
-/// An event that tells the whole order.
-fn ordered(kind: &'static str, order: &serde_json::Value) -> NewEvent {
-    let mut event = NewEvent::new(kind, HOST);
-    if let serde_json::Value::Object(fields) = order {
-        event.data.extend(fields.clone());
-    }
-    event
 }

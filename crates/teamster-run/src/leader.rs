@@ -15,11 +15,11 @@ use std::fmt;
 use std::path::Path;
 
 use teamster_agents::{AgentEvent, Driver, Permissions, Rule, Spent, Stopped, Verdict};
+use teamster_journal::payload::Member;
 use teamster_types::redact::redact;
 use teamster_workers::ask::{Ask, Asked, NotStarted, ask};
 use teamster_workers::rules::Rules;
 
-use crate::cast::CastMember;
 use crate::document::Fault;
 use crate::plan::Plan;
 
@@ -51,7 +51,7 @@ pub struct LeaderJob<'a> {
     /// Which team it plans for.
     pub team: &'a str,
     /// Who will do it.
-    pub members: &'a [CastMember],
+    pub members: &'a [Member],
     /// What the preset tells it; empty when that is nothing.
     pub told: &'a str,
     /// What the repository looks like.

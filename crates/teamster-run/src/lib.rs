@@ -4,12 +4,10 @@
 //! who is in it ([`cast`]), and which tasks it comes to ([`plan`], [`leader`]). Plans and presets are files that people
 //! write, so everything that is wrong with one is found at once and named by file and line ([`document`]).
 //!
-//! Then one [`host`] owns the run to its end. What was wanted is its [`order`]; where it is, its journal tells
-//! ([`story`]). Whether the work holds is for [`verify`], what it has cost for [`cost`], what it came to, in words, for
-//! [`report`]. Whoever sits before it has a [`desk`].
+//! Then one [`host`] owns the run to its end. Where it is, its journal tells ([`teamster_journal::RunState`]). Whether the
+//! work holds is for [`verify`], what it came to, in words, for [`report`]. Whoever sits before it has a [`desk`].
 
 pub mod cast;
-pub mod cost;
 pub mod desk;
 pub mod document;
 pub mod exit;
@@ -21,5 +19,4 @@ pub mod preset;
 pub mod preview;
 pub mod report;
 pub mod request;
-pub mod story;
 pub mod verify;

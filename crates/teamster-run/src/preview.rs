@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use teamster_journal::payload::Check;
 use teamster_types::paths::Reservations;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
@@ -10,7 +11,6 @@ use teamster_workers::prompt::prompt;
 
 use crate::cast::{Cast, misfits};
 use crate::plan::Plan;
-use crate::verify::Check;
 
 mod columns;
 mod first;

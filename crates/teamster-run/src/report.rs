@@ -21,11 +21,11 @@ mod words;
 use std::time::Duration;
 
 use teamster_fs::{Dir, FsError, Sync, layout};
-use teamster_journal::gate::Shown;
+use teamster_journal::cost::Cost;
+use teamster_journal::payload::Base;
+use teamster_journal::payload::Shown;
+use teamster_journal::payload::{Budget, Check, CheckVerdict, Checked};
 use teamster_types::{TeamName, Time};
-
-use crate::cost::{Budget, Cost};
-use crate::verify::{Check, Checked, Verdict};
 
 pub use gate::gate_text;
 pub use journal::input_from;
@@ -106,15 +106,6 @@ pub struct Outcome {
     pub reason: String,
     /// The commit with the work.
     pub commit: Option<String>,
-}
-
-/// What the work began from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Base {
-    /// The commit.
-    pub commit: String,
-    /// The user's branch; `None` when none was checked out.
-    pub branch: Option<String>,
 }
 
 /// Where a task stands.
@@ -290,7 +281,7 @@ impl ReportInput {
             return format!("Not verified: the checks looked at another commit, {commit}.");
         }
         let count = |is: &dyn Fn(&CheckRun) -> bool| checks.iter().filter(|run| is(run)).count();
-        let passed = count(&|run| run.checked.verdict == Verdict::Passed);
+        let passed = count(&|run| run.checked.verdict == CheckVerdict::Passed);
         let not_run = self
             .wanted
             .iter()
@@ -314,11 +305,11 @@ impl ReportInput {
                 "failed as before the work began",
             ),
             (
-                count(&|run| run.checked.verdict == Verdict::Flaky),
+                count(&|run| run.checked.verdict == CheckVerdict::Flaky),
                 "flaky, which is not passed",
             ),
             (
-                count(&|run| run.checked.verdict == Verdict::Stopped),
+                count(&|run| run.checked.verdict == CheckVerdict::Stopped),
                 "not run to the end",
             ),
             (not_run, "not run"),

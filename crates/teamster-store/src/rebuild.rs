@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use teamster_types::TaskId;
 use teamster_journal::{Event, apply};
+use teamster_types::TaskId;
 use teamster_types::json::Object;
 use teamster_types::redact::redact_json;
 use teamster_types::task::Task;
@@ -21,7 +21,7 @@ impl Tasks {
     /// Takes one event further. Events that are not about tasks change nothing.
     pub fn apply(&mut self, event: &Event) {
         if let Some(id) = &event.task_id
-            && (event.kind.starts_with("task.") || event.kind.starts_with("merge."))
+            && event.is_about_tasks()
         {
             self.highest = self.highest.take().max(Some(id.clone()));
             if event.data.get("whole") == Some(&Value::Bool(true)) {

@@ -5,6 +5,7 @@
 //!   none moved outside its own interval, that a sequential model would have answered in the same way?
 //! - [`claims`]: that model for one task: claim, renew, complete, fail, release, retry.
 //! - [`history`]: what clients did, when they began and when they had their answer; and its parts, task by task.
+//! - [`events`]: events as somebody wrote them into a journal, complete or not.
 //! - [`drive`]: clients that make such histories on a real store.
 //!
 //! Nothing here ships. It knows the store only through its public face.
@@ -17,6 +18,7 @@
 
 pub mod claims;
 pub mod drive;
+pub mod events;
 pub mod history;
 pub mod linear;
 pub mod scratch;

@@ -33,6 +33,7 @@ pub mod steps;
 pub mod task;
 pub mod team;
 pub mod time;
+pub mod usage;
 
 pub use ids::{NameError, TaskId, TeamName, WorkerName};
 pub use time::Time;

@@ -1,8 +1,8 @@
 //! Whether a team's run waits for a person, by the last events of its journal.
 
+use teamster_journal::{EventKind, RunState};
 use teamster_store::{Read, Result};
 use teamster_types::TeamName;
-use teamster_journal::Event;
 
 /// What is at the gate stands among the last events: nobody works while it is open.
 const LAST: usize = 200;
@@ -26,33 +26,17 @@ impl OpenGate {
     }
 }
 
-/// The gate of a team's run, if it is open.
+/// Returns the gate of a team's run, if it waits for a decision.
 pub fn open_gate(read: &dyn Read, team: &TeamName) -> Result<Option<OpenGate>> {
-    let events = read.last_events(team, LAST)?.events;
-    let last = events.iter().rfind(|event| is_about_gate(event));
-    Ok(last
-        .filter(|event| event.kind == "approval.requested")
-        .map(|event| OpenGate {
-            commit: text(event, "commit"),
-            words: text(event, "words"),
-        }))
-}
-
-/// Opens it or closes it.
-fn is_about_gate(event: &Event) -> bool {
-    matches!(
-        event.kind.as_str(),
-        "approval.requested"
-            | "approval.given"
-            | "approval.refused"
-            | "approval.revised"
-            | "run.stage"
-            | "run.finished"
-    )
-}
-
-fn text(event: &Event, key: &str) -> String {
-    let value = event.data.get(key);
-    let text = value.and_then(serde_json::Value::as_str);
-    text.unwrap_or_default().to_owned()
+    let mut state = RunState::default();
+    let mut words = String::new();
+    for event in read.last_events(team, LAST)?.events {
+        let what = event.payload();
+        if let EventKind::ApprovalRequested(opened) = &what {
+            words.clone_from(&opened.words);
+        }
+        state.apply_kind(&event, &what);
+    }
+    let gate = state.open_gate().map(|gate| gate.commit.clone());
+    Ok(gate.map(|commit| OpenGate { commit, words }))
 }

@@ -1,8 +1,9 @@
 //! What agents want to do and a person has to decide.
 
 use serde::Serialize;
+use teamster_journal::payload::AgentEventRecorded;
+use teamster_journal::{Event, EventKind};
 use teamster_store::{Read, Result};
-use teamster_journal::Event;
 use teamster_types::{TaskId, TeamName, Time};
 
 /// A request is denied after minutes without an answer, and in that time no team records more events than this.
@@ -33,28 +34,47 @@ pub fn waiting(read: &dyn Read, team: &TeamName, worker: &str) -> Result<Vec<Req
 fn still_open(events: &[Event], worker: &str) -> Vec<Request> {
     let mut open: Vec<Request> = Vec::new();
     for event in events {
-        let text = |key: &str| event.data.get(key).and_then(|value| value.as_str());
         let is_own = event.actor == worker;
-        match (event.kind.as_str(), text("what"), text("request")) {
-            ("agent.event", Some("asked"), Some(request)) if is_own => open.push(Request {
-                request: request.to_owned(),
-                what: text("text").unwrap_or_default().to_owned(),
-                task_id: event.task_id.clone(),
-                asked_at: event.ts,
-            }),
-            ("agent.event", Some("answered"), Some(request)) if is_own => {
-                open.retain(|waiting| waiting.request != request);
-            }
+        match event.payload() {
+            EventKind::AgentEvent(agent) if is_own => Request::follow(&mut open, event, &agent),
             // Another run of the agent, or none any more.
-            ("worker.spawned" | "worker.started" | "worker.stopped", ..) if is_own => open.clear(),
-            ("task.completed" | "task.failed" | "task.released" | "task.requeued", ..) => {
+            EventKind::WorkerSpawned(_)
+            | EventKind::WorkerStarted(_)
+            | EventKind::WorkerStopped(_)
+                if is_own =>
+            {
+                open.clear();
+            }
+            EventKind::TaskCompleted(_)
+            | EventKind::TaskFailed(_)
+            | EventKind::TaskReleased(_)
+            | EventKind::TaskRequeued(_) => {
                 open.retain(|waiting| waiting.task_id != event.task_id);
             }
-            ("worker.dead", ..) if text("worker") == Some(worker) => open.clear(),
+            EventKind::WorkerDead(dead) if dead.worker.as_deref() == Some(worker) => open.clear(),
             _ => {}
         }
     }
     open
+}
+
+impl Request {
+    /// Takes a request of an agent into `open`, or out of it when it was answered.
+    pub(crate) fn follow(open: &mut Vec<Self>, event: &Event, agent: &AgentEventRecorded) {
+        let Some(request) = &agent.request else {
+            return;
+        };
+        match agent.what.as_str() {
+            "asked" => open.push(Self {
+                request: request.clone(),
+                what: agent.text.clone(),
+                task_id: event.task_id.clone(),
+                asked_at: event.ts,
+            }),
+            "answered" => open.retain(|waiting| waiting.request != *request),
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde::Serialize;
+use teamster_journal::{Event, EventKind, family};
 use teamster_store::{Damaged, Read, Result};
-use teamster_journal::Event;
 use teamster_types::health::{Limits, Verdict, assess};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
@@ -109,18 +109,19 @@ struct Ends(HashMap<String, Event>);
 impl Ends {
     fn of(read: &dyn Read, team: &TeamName) -> Result<Self> {
         let events = read.last_events(team, ENDS_WITHIN)?.events.into_iter();
-        let steps = events.filter(|event| event.kind.starts_with("worker."));
+        let steps = events.filter(|event| event.kind.starts_with(family::WORKER));
         Ok(Self(
             steps.map(|event| (event.actor.clone(), event)).collect(),
         ))
     }
 
     fn of_worker(&self, name: &str) -> Option<String> {
-        let event = self.0.get(name)?;
-        let reason = event.data.get("reason").and_then(|reason| reason.as_str());
-        (event.kind == "worker.stopped").then(|| match reason {
-            Some(reason) if !reason.is_empty() => format!("it ended in order: {reason}"),
-            _ => "it ended in order".to_owned(),
+        let EventKind::WorkerStopped(stopped) = self.0.get(name)?.payload() else {
+            return None;
+        };
+        Some(match stopped.reason.as_str() {
+            "" => "it ended in order".to_owned(),
+            reason => format!("it ended in order: {reason}"),
         })
     }
 }

@@ -28,8 +28,9 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::child::Said;
 use teamster_isolate::tree;
+use teamster_journal::payload::{WorkerSpawned, WorkerStopped};
+use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Kind, Outgoing, Recipient, Signal, Store, StoreError};
-use teamster_journal::NewEvent;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
@@ -239,10 +240,11 @@ impl Bridge {
         };
         bridge.listen_to_the_system();
         let me = bridge.machine.me().clone();
-        let event = bridge.event("worker.spawned").with("process", me);
-        let event = event
-            .with("launch", &bridge.who.launch)
-            .with("provider", &bridge.who.provider);
+        let event = bridge.event(EventKind::WorkerSpawned(WorkerSpawned {
+            process: Some(me),
+            launch: bridge.who.launch.clone(),
+            provider: bridge.who.provider.clone(),
+        }));
         bridge.store.record(&bridge.who.team, event)?;
         bridge.send("ready", "", Object::new());
         Ok(bridge)
@@ -345,7 +347,10 @@ impl Bridge {
                 self.send(kind, "", extra);
             }
             let reason = stop.as_ref().map_or("", |stop| stop.reason.as_str());
-            let event = self.event("worker.stopped").with("reason", reason);
+            let event = self.event(EventKind::WorkerStopped(WorkerStopped {
+                reason: reason.to_owned(),
+                ..WorkerStopped::default()
+            }));
             self.store.record(&self.who.team, event)?;
         }
         let Self {
@@ -366,8 +371,18 @@ impl Bridge {
         Ok(ended?)
     }
 
-    fn event(&self, kind: &'static str) -> NewEvent {
-        NewEvent::new(kind, self.who.name.as_str())
+    /// Returns an event of this worker.
+    fn event(&self, what: EventKind) -> NewEvent {
+        NewEvent::new(self.who.name.as_str(), what)
+    }
+
+    /// Returns an event of this worker about the task that it holds, if it holds one.
+    fn event_of_task(&self, what: EventKind) -> NewEvent {
+        let event = self.event(what);
+        match &self.holding {
+            Some(task) => event.task(task),
+            None => event,
+        }
     }
 
     /// Records an event. That it cannot be recorded must not stop the work.

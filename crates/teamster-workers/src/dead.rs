@@ -7,8 +7,9 @@ use std::time::Duration;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::tree::{StillThere, Tree};
+use teamster_journal::payload::WorkerVerdict;
+use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Kind, Store, StoreError};
-use teamster_journal::NewEvent;
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
@@ -30,6 +31,20 @@ pub struct Buried {
     pub ended: usize,
     /// Processes that could not be ended.
     pub left: Option<StillThere>,
+}
+
+impl Buried {
+    /// Returns what the journal tells about a worker that was found dead.
+    fn verdict(&self, worker: &WorkerName, evidence: &[String]) -> WorkerVerdict {
+        WorkerVerdict {
+            worker: Some(worker.to_string()),
+            verdict: Verdict::Dead.as_str().to_owned(),
+            evidence: evidence.to_vec(),
+            tasks: Some(self.tasks.clone()),
+            ended_processes: Some(self.ended),
+            reason: None,
+        }
+    }
 }
 
 /// Judges a worker by its heartbeat, or by the record of its launch when there is none.
@@ -96,13 +111,8 @@ pub fn bury_all(
         let launch = beat.launch.as_deref();
         let buried = bury(store, machine, team, &beat.worker_name, launch, actor)?;
         if buried.ended > 0 || !buried.tasks.is_empty() {
-            let event = NewEvent::new("worker.dead", actor)
-                .with("worker", &beat.worker_name)
-                .with("verdict", Verdict::Dead.as_str())
-                .with("evidence", &assessment.evidence)
-                .with("tasks", &buried.tasks)
-                .with("endedProcesses", buried.ended);
-            store.record(team, event)?;
+            let dead = buried.verdict(&beat.worker_name, &assessment.evidence);
+            store.record(team, NewEvent::new(actor, EventKind::WorkerDead(dead)))?;
             found.push(beat.worker_name);
         }
     }
@@ -148,12 +158,8 @@ pub fn succeed(
     }
     buried.tasks = give_back(store, team, worker, &processes)?;
     if buried.ended > 0 || !buried.tasks.is_empty() {
-        let event = NewEvent::new("worker.dead", worker.as_str())
-            .with("worker", worker)
-            .with("verdict", Verdict::Dead.as_str())
-            .with("evidence", ["another process has its seat"])
-            .with("tasks", &buried.tasks)
-            .with("endedProcesses", buried.ended);
+        let dead = buried.verdict(worker, &["another process has its seat".to_owned()]);
+        let event = NewEvent::new(worker.as_str(), EventKind::WorkerDead(dead));
         store.record(team, event)?;
     }
     Ok(buried)

@@ -10,8 +10,9 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
+use teamster_journal::payload::WorkerStopped;
+use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
-use teamster_journal::NewEvent;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::process::{Life, ProcessId};
@@ -292,17 +293,18 @@ impl Shutdown<'_> {
         let page = self.store.events(&wish.team, *read, 1_000)?;
         for event in &page.events {
             *read = event.seq + 1;
-            let is_answer = event.kind == "message.sent";
+            let EventKind::MessageSent(sent) = event.payload() else {
+                continue;
+            };
             if let Some(known) = living
                 .iter_mut()
-                .find(|known| is_answer && event.actor == known.worker.as_str())
+                .find(|known| event.actor == known.worker.as_str())
             {
-                let kind = event.data.get("messageType").and_then(Value::as_str);
-                let extra = |key: &str| event.data.get("extra").and_then(|extra| extra.get(key));
+                let extra = |key: &str| sent.extra.get(key);
                 let request = extra("requestId")
                     .and_then(Value::as_str)
                     .unwrap_or_default();
-                if matches!(kind, Some("shutdown_ack" | "drain_ack"))
+                if matches!(sent.message_type.as_str(), "shutdown_ack" | "drain_ack")
                     && (request.is_empty() || known.asked.contains(request))
                 {
                     let approve = extra("approve").and_then(Value::as_bool);
@@ -341,10 +343,12 @@ impl Shutdown<'_> {
                     .release(&wish.team, &wish.actor, task.id(), None)?;
             }
         }
-        let event = NewEvent::new("worker.stopped", &wish.actor)
-            .with("worker", &known.worker)
-            .with("how", How::Killed.as_str())
-            .with("reason", &wish.reason);
+        let stopped = WorkerStopped {
+            worker: Some(known.worker.to_string()),
+            how: Some(How::Killed.as_str().to_owned()),
+            reason: wish.reason.clone(),
+        };
+        let event = NewEvent::new(&wish.actor, EventKind::WorkerStopped(stopped));
         self.store.record(&wish.team, event)?;
         let note = if wish.force {
             ""

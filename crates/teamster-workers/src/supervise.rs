@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::tree::Tree;
+use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
+use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
-use teamster_journal::NewEvent;
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::{TeamName, Time, WorkerName};
@@ -156,11 +157,14 @@ impl<'a> Supervisor<'a> {
             }
             if state.told != Some(verdict) {
                 state.told = Some(verdict);
-                if let Some(kind) = kind(verdict) {
-                    let event = NewEvent::new(kind, "system")
-                        .with("worker", &worker)
-                        .with("verdict", verdict.as_str())
-                        .with("evidence", &assessment.evidence);
+                let told = WorkerVerdict {
+                    worker: Some(worker.to_string()),
+                    verdict: verdict.as_str().to_owned(),
+                    evidence: assessment.evidence.clone(),
+                    ..WorkerVerdict::default()
+                };
+                if let Some(what) = event_of(verdict, told) {
+                    let event = NewEvent::new("system", what);
                     self.store.record(&self.team, event)?;
                     found.push(Found::Verdict(worker.clone(), verdict, why));
                 }
@@ -232,9 +236,11 @@ impl<'a> Supervisor<'a> {
         let restarts = state.restarts;
         match self.launcher.start(&record.wanted, restarts) {
             Ok(_) => {
-                let event = NewEvent::new("worker.restarted", "system")
-                    .with("worker", worker)
-                    .with("times", restarts);
+                let restarted = WorkerRestarted {
+                    worker: worker.to_string(),
+                    times: restarts,
+                };
+                let event = NewEvent::new("system", EventKind::WorkerRestarted(restarted));
                 self.store.record(&self.team, event)?;
                 Ok(Some(Found::Restarted(worker.clone(), restarts)))
             }
@@ -245,11 +251,11 @@ impl<'a> Supervisor<'a> {
 }
 
 /// The event that tells of a verdict, if it is one to tell of.
-fn kind(verdict: Verdict) -> Option<&'static str> {
+fn event_of(verdict: Verdict, told: WorkerVerdict) -> Option<EventKind> {
     match verdict {
-        Verdict::Dead => Some("worker.dead"),
-        Verdict::Hung => Some("worker.hung"),
-        Verdict::Silent => Some("worker.silent"),
+        Verdict::Dead => Some(EventKind::WorkerDead(told)),
+        Verdict::Hung => Some(EventKind::WorkerHung(told)),
+        Verdict::Silent => Some(EventKind::WorkerSilent(told)),
         Verdict::AtRisk | Verdict::Quarantined | Verdict::Healthy | Verdict::Unknown => None,
     }
 }

@@ -11,8 +11,8 @@ use teamster_store::{
     Backend, ClaimRequest, Clock, FileStore, Outgoing, Read, Reader, Recipient, Result, Store,
     rebuild,
 };
+use teamster_testkit::events::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
-use teamster_journal::NewEvent;
 use teamster_types::process::ProcessId;
 use teamster_types::task::Task;
 use teamster_types::team::{NewMember, NewTeam};
@@ -192,7 +192,7 @@ impl World {
 
     /// Any change at all: whoever takes the lock makes the team whole.
     pub fn touch(&self) -> Result<()> {
-        let event = NewEvent::new("worker.started", "test");
+        let event = recorded("worker.started", "test", &serde_json::json!({}));
         self.store.record(&self.team, event).map(drop)
     }
 

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use teamster_journal::payload::AgentEventRecorded;
+use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{FileStore, Store};
-use teamster_journal::NewEvent;
 use teamster_types::steps::Edit;
 
 use super::commands::beat_all;
@@ -157,8 +158,12 @@ fn events(page: &mut Page, store: &FileStore, changes: usize) -> Result<Row> {
         "wish": "watch", "view": format!("#/team/{TEAM}/team"), "press": "Activity", "selector": "[data-event]",
     }))?;
     let took = page.times(changes, |text| {
-        let event = NewEvent::new("agent.event", "w1").with("what", "tool");
-        store.record(&team, event.with("text", text))?;
+        let event = AgentEventRecorded {
+            what: "tool".to_owned(),
+            text: text.to_owned(),
+            ..AgentEventRecorded::default()
+        };
+        store.record(&team, NewEvent::new("w1", EventKind::AgentEvent(event)))?;
         Ok(())
     })?;
     Ok(latency(ROWS[3], &took))

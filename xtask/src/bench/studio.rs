@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use teamster_fs::{Sync, layout};
+use teamster_journal::payload::AgentEventRecorded;
+use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{FileStore, Store};
-use teamster_journal::NewEvent;
 
 use super::commands::beat_all;
 use super::table::{Limit, Row};
@@ -158,8 +159,13 @@ fn events(server: &Server, store: &FileStore, size: Size) -> Result<[Row; 2]> {
     let workers = size.workers.max(1) as u64;
     let sent = paced(size.studio_changes, |number| {
         let worker = format!("w{}", number % workers + 1);
-        let event = NewEvent::new("agent.event", worker).with("what", "tool");
-        Ok(store.record(&team, event.with("text", CONTENT))?)
+        let event = AgentEventRecorded {
+            what: "tool".to_owned(),
+            text: CONTENT.to_owned(),
+            ..AgentEventRecorded::default()
+        };
+        let event = NewEvent::new(worker, EventKind::AgentEvent(event));
+        Ok(store.record(&team, event)?)
     })?;
     let one = taken(&sent, &journal, true)?;
     let other = taken(&sent, &patches, false)?;

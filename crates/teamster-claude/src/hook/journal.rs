@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use teamster_fs::Sync;
+use teamster_journal::NewEvent;
 use teamster_store::{FileStore, Read as _, Settings, Store as _, StoreError, SystemClock};
 use teamster_types::TeamName;
-use teamster_journal::NewEvent;
 use teamster_types::team::Kind;
 
 use super::World;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use teamster_fs::proc::Machine;
-use teamster_journal::NewEvent;
+use teamster_journal::payload::HookReceived;
+use teamster_journal::{EventKind, NewEvent};
 
 use super::alert::Ended;
 use super::events::Hook;
@@ -219,14 +220,14 @@ impl Hook<'_> {
             Some(worker) => line(worker, LONGEST_TEXT),
             None => self.actor().name.clone(),
         };
-        let mut event = NewEvent::new("hook.received", actor.clone())
-            .with("event", line(self.event, LONGEST_TEXT))
-            .with("session", line(session, LONGEST_TEXT))
-            .with("name", actor);
-        if let Some((name, why)) = hidden {
-            let name = line(name, LONGEST_TEXT);
-            event = event.with("notShown", name).with("why", why);
-        }
+        let received = HookReceived {
+            event: line(self.event, LONGEST_TEXT),
+            session: line(session, LONGEST_TEXT),
+            name: actor.clone(),
+            not_shown: hidden.map(|(name, _)| line(name, LONGEST_TEXT)),
+            why: hidden.map(|(_, why)| why.to_owned()),
+        };
+        let event = NewEvent::new(actor, EventKind::HookReceived(received));
         if let Err(error) = journal::record(self.world, &team, self.left(), event) {
             self.note(format!("the journal was not written: {error}"));
         }

@@ -229,7 +229,7 @@ pub(super) fn run_of(scene: &Scene<'_>, team: &TeamFolder) -> Run {
     if page
         .events
         .last()
-        .is_some_and(|event| event.kind == "team.deleted")
+        .is_some_and(|event| event.is(teamster_journal::Kind::TeamDeleted))
     {
         return Run::Deleted;
     }

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_journal::payload::Nothing;
+use teamster_journal::{EventKind, Kind, NewEvent};
 use teamster_store::{Result, StoreError};
-use teamster_journal::NewEvent;
 
 use super::look::{Look, Scene};
 use super::told;
@@ -78,9 +79,9 @@ fn prepare(scene: &Scene<'_>, entry: &Entry) -> Result<()> {
     )?;
     if let Some(registry) = entry.dir.child(layout::TEAMS)? {
         // Whoever finds a journal that ends with the team's end would remove the team again.
-        let event = NewEvent::new("team.restored", "user");
+        let event = NewEvent::new("user", EventKind::TeamRestored(Nothing {}));
         told::append(&registry, scene.look.now, event, |last| {
-            last.kind == "team.deleted"
+            last.is(Kind::TeamDeleted)
         })?;
         let now = scene.look.now.to_string();
         registry.replace(layout::RESTORED, now.as_bytes(), Sync::Fast)?;

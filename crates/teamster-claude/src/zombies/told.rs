@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_journal::payload::ZombieSeen;
+use teamster_journal::{Event, EventKind, LINE_LIMIT, NewEvent};
 use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
-use teamster_journal::{Event, LINE_LIMIT, NewEvent};
-use teamster_types::json::{self, Object};
+use teamster_types::json;
 use teamster_types::{TeamName, Time};
 
 use crate::words::{LONGEST_TEXT, line};
@@ -17,8 +18,6 @@ use super::Zombie;
 use super::folder::{self, Found};
 use super::look::Scene;
 
-const FOUND: &str = "zombie.found";
-const REAPED: &str = "zombie.reaped";
 /// How far back the same finding is looked for.
 const LAST_EVENTS: usize = 200;
 
@@ -26,7 +25,7 @@ const LAST_EVENTS: usize = 200;
 pub(super) fn reaped(scene: &Scene<'_>, zombie: &Zombie) {
     if let Some((store, team)) = journal_of(scene, zombie) {
         // What was removed is gone either way; a journal that cannot be written is for `doctor` to tell.
-        let _ = store.record(&team, event(scene, REAPED, zombie));
+        let _ = store.record(&team, event(scene, EventKind::ZombieReaped, zombie));
     }
 }
 
@@ -37,26 +36,21 @@ pub(super) fn found(scene: &Scene<'_>, zombie: &Zombie) {
     };
     let last = store.last_events(&team, LAST_EVENTS);
     let events = last.map(|page| page.events).unwrap_or_default();
-    let same = |event: &&Event| {
-        let is = |key: &str, value: &str| {
-            let told = event.data.get(key).and_then(serde_json::Value::as_str);
-            told == Some(value)
-        };
-        is("kind", zombie.kind.as_str()) && is("name", &line(&zombie.name, LONGEST_TEXT))
-    };
-    let last = events
-        .iter()
-        .rev()
-        .filter(|event| event.kind.starts_with("zombie."))
-        .find(same);
-    if last.is_none_or(|event| event.kind != FOUND) {
-        let _ = store.record(&team, event(scene, FOUND, zombie));
+    let name = line(&zombie.name, LONGEST_TEXT);
+    let is_same = |seen: &ZombieSeen| seen.kind == zombie.kind.as_str() && seen.name == name;
+    let told = events.iter().rev().find_map(|event| match event.payload() {
+        EventKind::ZombieFound(seen) if is_same(&seen) => Some(true),
+        EventKind::ZombieReaped(seen) if is_same(&seen) => Some(false),
+        _ => None,
+    });
+    if told != Some(true) {
+        let _ = store.record(&team, event(scene, EventKind::ZombieFound, zombie));
     }
 }
 
 /// A whole team is in the trash: its journal there ends with why.
 pub(super) fn reaped_team(scene: &Scene<'_>, registry: &Dir, zombie: &Zombie) {
-    let event = event(scene, REAPED, zombie);
+    let event = event(scene, EventKind::ZombieReaped, zombie);
     let _ = append(registry, scene.look.now, event, |_| true);
 }
 
@@ -75,7 +69,7 @@ fn journal_of(scene: &Scene<'_>, zombie: &Zombie) -> Option<(FileStore, TeamName
     Some((store, team))
 }
 
-fn event(scene: &Scene<'_>, kind: &'static str, zombie: &Zombie) -> NewEvent {
+fn event(scene: &Scene<'_>, what: fn(ZombieSeen) -> EventKind, zombie: &Zombie) -> NewEvent {
     let evidence: Vec<String> = zombie
         .evidence
         .iter()
@@ -86,10 +80,12 @@ fn event(scene: &Scene<'_>, kind: &'static str, zombie: &Zombie) -> NewEvent {
     } else {
         "system"
     };
-    NewEvent::new(kind, actor)
-        .with("kind", zombie.kind)
-        .with("name", line(&zombie.name, LONGEST_TEXT))
-        .with("evidence", evidence)
+    let seen = ZombieSeen {
+        kind: zombie.kind.as_str().to_owned(),
+        name: line(&zombie.name, LONGEST_TEXT),
+        evidence,
+    };
+    NewEvent::new(actor, what(seen))
 }
 
 /// Appends an event to the journal in a folder that nobody else can reach, if its last event `fits`. A line that was
@@ -121,18 +117,7 @@ pub(super) fn append(
     if end < bytes.len() {
         registry.truncate(layout::JOURNAL, from + end as u64)?;
     }
-    let data: Object = new.data;
-    let event = Event {
-        seq: last.seq + 1,
-        id: teamster_fs::random_hex(),
-        ts: now,
-        kind: new.kind.to_owned(),
-        actor: new.actor,
-        task_id: new.task_id,
-        more: false,
-        data,
-        ..last
-    };
+    let event = new.placed(last.seq + 1, teamster_fs::random_hex(), now, last.team);
     registry.append(layout::JOURNAL, &json::to_line(&event), Sync::Durable)?;
     Ok(())
 }

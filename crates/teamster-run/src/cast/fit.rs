@@ -2,12 +2,12 @@
 
 use teamster_types::routing::fitness;
 
-use super::CastMember;
 use crate::document::Fault;
 use crate::plan::Plan;
+use teamster_journal::payload::Member;
 
 /// Tasks that would wait for ever: their owner is not in the team, or nobody in it can do any of what they need.
-pub fn misfits(plan: &Plan, members: &[CastMember]) -> Vec<Fault> {
+pub fn misfits(plan: &Plan, members: &[Member]) -> Vec<Fault> {
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     let mut faults = Vec::new();
     for ((planned, label), line) in plan.tasks.iter().zip(&plan.labels).zip(&plan.lines) {

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use teamster_journal::NewEvent;
-use teamster_types::flow::{Outcome, Stage};
+use teamster_journal::EventKind;
+use teamster_journal::cost::Exceeded;
+use teamster_journal::payload::RunEnd;
+use teamster_types::flow::Stage;
 
 use super::{Host, Next, Result};
-use crate::cost::Exceeded;
-use crate::exit;
-use crate::story::HOST;
 
 impl Host<'_> {
     /// Whether the minutes of the run are used up, where somebody works or a check runs. Nobody works at the gate.
@@ -59,15 +58,10 @@ impl Host<'_> {
 
     /// Running agents are interrupted; what they have is committed on their branches.
     pub(super) fn out_of_budget(&mut self, exceeded: &Exceeded) -> Result<Next> {
-        self.record(
-            NewEvent::new("budget.exhausted", HOST)
-                .with("what", exceeded.what.as_str())
-                .with("limit", exceeded.limit)
-                .with("used", exceeded.used),
-        )?;
+        self.journal(EventKind::BudgetExhausted(exceeded.event()))?;
         self.stop_crew("the budget is used up")?;
         let why = format!("the budget is used up: {}", exceeded.words());
-        self.finish(Outcome::Failed, "budget_exhausted", exit::BUDGET, &why)?;
+        self.finish(RunEnd::BudgetExhausted, &why)?;
         Ok(Next::GoOn)
     }
 }

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use teamster_isolate::git::{CheckTree, CommitId};
-use teamster_journal::NewEvent;
-use teamster_types::flow::{Outcome, Stage};
+use teamster_journal::payload::{Check, CheckResult, CheckStarted, Checked, RunEnd};
+use teamster_journal::{EventKind, ON_BASE};
+use teamster_types::flow::Stage;
 use teamster_types::json::Object;
 use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT};
@@ -11,14 +12,11 @@ use teamster_workers::workplace::make_usable;
 
 use super::merging::short;
 use super::{Host, Next, Result, RunError};
-use crate::exit;
-use crate::story::{HOST, ROUNDS};
-use crate::verify::{Check, Checked, Place, Verdict, Verifier, charge};
+use crate::verify::{Place, Verifier, charge};
 
 /// So much of what a check printed goes into the task that is to mend it.
 const SHOWN: usize = 7_000;
 /// The checks before anybody works: what fails there is nobody's fault.
-const BASE: &str = "base";
 
 impl Host<'_> {
     /// Runs the checks where the work begins, once; whether that is done.
@@ -32,7 +30,7 @@ impl Host<'_> {
             if self.story.base.iter().any(known) {
                 continue;
             }
-            if !self.check(BASE, &commit, number, check)? {
+            if !self.check(ON_BASE, &commit, number, check)? {
                 return Ok(false);
             }
         }
@@ -88,10 +86,10 @@ impl Host<'_> {
         if self.story.round >= self.order.max_fix {
             self.stop_crew("verification failed")?;
             let why = format!(
-                "verification still fails after {} {ROUNDS}: {names}",
+                "verification still fails after {} rounds of fixing: {names}",
                 self.story.round
             );
-            self.finish(Outcome::Failed, "failed", exit::UNVERIFIED, &why)?;
+            self.finish(RunEnd::FixRoundsUsedUp, &why)?;
             return Ok(Next::GoOn);
         }
         self.make_fixes(&charged, &commit)?;
@@ -164,14 +162,13 @@ impl Host<'_> {
         }
         let round = self.story.round;
         let launch = teamster_fs::random_hex();
-        self.record(
-            NewEvent::new("verify.started", HOST)
-                .with("on", on)
-                .with("commit", commit)
-                .with("command", &check.command)
-                .with("launch", &launch)
-                .with("round", round),
-        )?;
+        self.journal(EventKind::VerifyStarted(CheckStarted {
+            on: on.to_owned(),
+            commit: commit.to_owned(),
+            command: check.command.clone(),
+            launch: launch.clone(),
+            round,
+        }))?;
         self.project();
         let folder = match &tree {
             Some(tree) => tree.work_folder(),
@@ -208,39 +205,14 @@ impl Host<'_> {
         for remark in &checked.remarks {
             self.parts.desk.say(remark);
         }
-        let kind = match checked.verdict {
-            Verdict::Stopped => return Ok(false),
-            Verdict::Passed => "verify.passed",
-            Verdict::Flaky => "verify.flaky",
-            Verdict::Failed | Verdict::TimedOut => "verify.failed",
-        };
         let one = [checked];
-        let charged = on != BASE && !charge(&self.story.base, &one).charged.is_empty();
+        let charged = on != ON_BASE && !charge(&self.story.base, &one).charged.is_empty();
         let [checked] = &one;
-        let event = told(kind, on, commit, round, checked)
-            .with("timedOut", checked.verdict == Verdict::TimedOut)
-            .with("charged", charged);
-        self.record(event)?;
-        Ok(true)
+        match CheckResult::new(on, commit, round, checked, charged).event() {
+            Some(what) => self.journal(what).map(|()| true),
+            None => Ok(false),
+        }
     }
-}
-
-/// The event that tells what a check said.
-fn told(kind: &'static str, on: &str, commit: &str, round: u32, checked: &Checked) -> NewEvent {
-    let mut event = NewEvent::new(kind, HOST)
-        .with("on", on)
-        .with("commit", commit)
-        .with("round", round);
-    if let Value::Object(fields) = json!(checked) {
-        event.data.extend(fields);
-    }
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "no check takes centuries"
-    )]
-    let millis = (checked.seconds * 1000.0).max(0.0) as u64;
-    event.with("durationMs", millis)
 }
 
 fn fixing(checked: &Checked, fix: Value) -> NewTask {

@@ -1,14 +1,12 @@
 //! The end: what is merged is cleared away, what is not is kept and named, and the story is written down.
 
 use teamster_isolate::git::{self, Integration, Listed, Removal, Repo};
+use teamster_journal::EventKind;
+use teamster_journal::payload::{RunEnd, RunFinished};
 use teamster_types::TeamName;
-use teamster_journal::NewEvent;
-use teamster_types::flow::{Outcome, Stage};
 
 use super::settled::hopeless;
 use super::{Host, Next, Result};
-use crate::exit;
-use crate::story::HOST;
 
 impl Host<'_> {
     /// The work is taken.
@@ -16,16 +14,16 @@ impl Host<'_> {
         let missing = self.missing_at_the_end()?;
         self.clear_away()?;
         let failed = hopeless(&self.tasks()?).len();
-        let (word, code, why) = if !missing.is_empty() {
+        let (end, why) = if !missing.is_empty() {
             let why = format!("{why}; but {}", missing.join("; "));
-            ("tasks_failed", exit::TASKS_FAILED, why)
+            (RunEnd::CompleteInPart, why)
         } else if failed > 0 {
             let why = format!("{why}; {failed} tasks failed for good or wait for one that did");
-            ("tasks_failed", exit::TASKS_FAILED, why)
+            (RunEnd::CompleteInPart, why)
         } else {
-            ("complete", exit::COMPLETE, why.to_owned())
+            (RunEnd::Complete, why.to_owned())
         };
-        self.finish(Outcome::Complete, word, code, &why)?;
+        self.finish(end, &why)?;
         Ok(Next::GoOn)
     }
 
@@ -48,26 +46,15 @@ impl Host<'_> {
     }
 
     /// Ends the run. Everybody was stopped before.
-    pub(super) fn finish(
-        &mut self,
-        outcome: Outcome,
-        word: &str,
-        code: u8,
-        reason: &str,
-    ) -> Result<()> {
+    pub(super) fn finish(&mut self, end: RunEnd, reason: &str) -> Result<()> {
         let head = |integration: &Integration| integration.head().ok().map(|head| head.to_string());
         let commit = match &self.story.gate {
             Some(gate) => Some(gate.commit.clone()),
             None => self.integration.as_ref().and_then(head),
         };
-        let event = NewEvent::new("run.finished", HOST)
-            .with("from", self.story.stage.map(Stage::as_str))
-            .with("to", Stage::End(outcome).as_str())
-            .with("outcome", word)
-            .with("exitCode", code)
-            .with("reason", reason);
         let landed = commit.clone();
-        self.record(event.with("commit", commit))?;
+        let finished = RunFinished::new(self.story.stage, end, reason, commit);
+        self.journal(EventKind::RunFinished(finished))?;
         for sentence in self.changed_refs(landed.as_deref()) {
             self.parts.desk.say(&sentence);
         }

@@ -2,12 +2,15 @@
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use teamster_isolate::git::Integration;
+use teamster_journal::payload::{
+    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd,
+};
+use teamster_journal::{EventKind, Gate, GateDecision, NewEvent};
 use teamster_party::{Decision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
-use teamster_journal::NewEvent;
-use teamster_types::flow::{MAX_REVISIONS, Outcome, Stage};
+use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 
@@ -15,8 +18,6 @@ use super::merging::short;
 use super::settled::{hopeless, needs_review, open};
 use super::{Host, LOOK_AGAIN, Left, Next, Result};
 use crate::exit;
-use crate::order::Approve;
-use crate::story::{Answer, Answered, Gate, HOST};
 use crate::verify::charge;
 
 impl Host<'_> {
@@ -101,7 +102,7 @@ impl Host<'_> {
         Ok(match self.order.approve {
             Approve::Auto => match not_auto {
                 None => {
-                    let answered = answer(&gate, Answer::Approve, "flag");
+                    let answered = answer(&gate, GateAnswer::Approve, "flag");
                     self.decide(&answered)?;
                     Next::GoOn
                 }
@@ -133,12 +134,12 @@ impl Host<'_> {
             return Ok(());
         }
         let files = repo.changed_files(&known, &head)?;
-        self.record(
-            NewEvent::new("merge.adopted", "user")
-                .with("commit", head.as_str())
-                .with("merge", head.as_str())
-                .with("files", files),
-        )
+        let adopted = MergeAdopted {
+            commit: head.to_string(),
+            merge: Some(head.to_string()),
+            files,
+        };
+        self.record(NewEvent::new("user", EventKind::MergeAdopted(adopted)))
     }
 
     /// There is nothing to ask about; but what was to pass must pass.
@@ -148,7 +149,7 @@ impl Host<'_> {
             return self.complete("nothing was changed");
         }
         let why = "nothing was changed, and not every check passes";
-        self.finish(Outcome::Failed, "failed", exit::UNVERIFIED, why)?;
+        self.finish(RunEnd::Unverified, why)?;
         Ok(Next::GoOn)
     }
 
@@ -163,20 +164,19 @@ impl Host<'_> {
         };
         let id = teamster_fs::random_hex();
         // First what the decision rests on, so that nobody sees a question without it.
-        let mut shown = NewEvent::new("approval.shown", HOST).with("gate", &id);
-        if let Value::Object(fields) = json!(self.to_show(commit)) {
-            shown.data.extend(fields);
-        }
-        self.record(shown)?;
-        self.record(
-            NewEvent::new("approval.requested", HOST)
-                .with("gate", &id)
-                .with("commit", commit)
-                .with("base", &self.order.base)
-                .with("verified", verified)
-                .with("words", words)
-                .with("refused", refused),
-        )?;
+        let shown = GateShown {
+            gate: id.clone(),
+            shown: self.to_show(commit),
+        };
+        self.journal(EventKind::ApprovalShown(shown))?;
+        self.journal(EventKind::ApprovalRequested(GateOpened {
+            gate: id.clone(),
+            commit: commit.to_owned(),
+            base: self.order.base.clone(),
+            verified,
+            words: words.to_owned(),
+            refused: refused.map(str::to_owned),
+        }))?;
         Ok(Gate {
             id,
             commit: commit.to_owned(),
@@ -186,7 +186,7 @@ impl Host<'_> {
 
     /// What somebody wants: whoever sits before the run, or a command that was given elsewhere. An answer to anything
     /// but this opening of the gate, for this commit, is none.
-    fn heard(&mut self, gate: &Gate) -> Option<Answered> {
+    fn heard(&mut self, gate: &Gate) -> Option<GateDecision> {
         if let Some(said) = self.parts.desk.answer() {
             let mut answered = answer(gate, said.answer, said.via);
             if let Some(of) = said.gate {
@@ -194,7 +194,7 @@ impl Host<'_> {
             }
             return Some(answered);
         }
-        let fits = |given: &Answered| given.gate == gate.id && given.commit == gate.commit;
+        let fits = |given: &GateDecision| given.gate == gate.id && given.commit == gate.commit;
         let found = self.story.answers.iter().find(|given| fits(given)).cloned();
         self.story.answers.clear();
         found
@@ -243,27 +243,34 @@ impl Host<'_> {
         Ok(None)
     }
 
-    fn decide(&mut self, answered: &Answered) -> Result<()> {
-        let (kind, decision, text) = match &answered.answer {
-            Answer::Approve => ("approval.given", Decision::Approved, ""),
-            Answer::Reject { text, .. } => ("approval.refused", Decision::Rejected, text.as_str()),
-            Answer::Revise { text } => ("approval.revised", Decision::Revision, text.as_str()),
+    fn decide(&mut self, answered: &GateDecision) -> Result<()> {
+        let GateDecision {
+            gate,
+            commit,
+            answer,
+            via,
+        } = answered;
+        let decided = GateDecided::new(gate, commit, via, Some(by(via)), answer);
+        let (what, decision, text) = match answer {
+            GateAnswer::Approve => (EventKind::ApprovalGiven(decided), Decision::Approved, ""),
+            GateAnswer::Reject { text, .. } => (
+                EventKind::ApprovalRefused(decided),
+                Decision::Rejected,
+                text.as_str(),
+            ),
+            GateAnswer::Revise { text } => (
+                EventKind::ApprovalRevised(decided),
+                Decision::Revision,
+                text.as_str(),
+            ),
         };
-        let mut event = NewEvent::new(kind, "user")
-            .with("gate", &answered.gate)
-            .with("commit", &answered.commit)
-            .with("via", &answered.via)
-            .with("by", by(&answered.via));
-        if let Value::Object(fields) = json!(answered.answer) {
-            event.data.extend(fields);
-        }
-        self.record(event)?;
+        self.record(NewEvent::new("user", what))?;
         self.tell_decision(decision, text, answered);
         Ok(())
     }
 
     /// The record beside the session, and a message to the leader. Nothing reads them back, so nothing depends on them.
-    fn tell_decision(&mut self, decision: Decision, text: &str, answered: &Answered) {
+    fn tell_decision(&mut self, decision: Decision, text: &str, answered: &GateDecision) {
         let now = self.parts.store.now();
         let base = self.order.base.as_ref().map(|base| base.commit.clone());
         let recorded = Party::make(self.parts.project).and_then(|party| {
@@ -313,23 +320,23 @@ impl Host<'_> {
         }
     }
 
-    fn carry_out(&mut self, decision: &Answered) -> Result<Next> {
+    fn carry_out(&mut self, decision: &GateDecision) -> Result<Next> {
         match &decision.answer {
-            Answer::Approve => self.land(&decision.commit),
-            Answer::Reject { rollback, text } => {
+            GateAnswer::Approve => self.land(&decision.commit),
+            GateAnswer::Reject { rollback, text } => {
                 let why = match text.as_str() {
                     "" => "a person rejected it",
                     text => text,
                 };
                 self.reject(*rollback, why)
             }
-            Answer::Revise { text } => self.revise(&decision.gate, text),
+            GateAnswer::Revise { text } => self.revise(&decision.gate, text),
         }
     }
 
     fn reject(&mut self, rollback: bool, why: &str) -> Result<Next> {
         if !rollback {
-            self.finish(Outcome::Rejected, "rejected", exit::REJECTED, why)?;
+            self.finish(RunEnd::Rejected, why)?;
             return Ok(Next::GoOn);
         }
         // A host that was killed meanwhile has not opened what is to be taken back, and takes it back all the same.
@@ -354,14 +361,14 @@ impl Host<'_> {
                 )
             });
         }
-        self.finish(Outcome::RolledBack, "rolled_back", exit::REJECTED, why)?;
+        self.finish(RunEnd::RolledBack, why)?;
         Ok(Next::GoOn)
     }
 
     fn revise(&mut self, gate: &str, text: &str) -> Result<Next> {
         if self.story.revisions >= MAX_REVISIONS {
             let why = format!("a person asked for more than {MAX_REVISIONS} revisions");
-            self.finish(Outcome::Failed, "failed", exit::UNVERIFIED, &why)?;
+            self.finish(RunEnd::Unverified, &why)?;
             return Ok(Next::GoOn);
         }
         let is_made = |task: &Task| task.ours("revision") == Some(&json!(gate));
@@ -383,8 +390,8 @@ fn by(via: &str) -> &'static str {
     }
 }
 
-fn answer(gate: &Gate, answer: Answer, via: &str) -> Answered {
-    Answered {
+fn answer(gate: &Gate, answer: GateAnswer, via: &str) -> GateDecision {
+    GateDecision {
         gate: gate.id.clone(),
         commit: gate.commit.clone(),
         answer,

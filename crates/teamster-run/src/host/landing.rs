@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use teamster_isolate::git::{CommitId, Integration, Landed, Merged};
-use teamster_journal::NewEvent;
+use teamster_journal::EventKind;
+use teamster_journal::payload::CaughtUp;
 use teamster_types::flow::Stage;
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
@@ -10,7 +11,6 @@ use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
 use super::merging::short;
 use super::{Host, Left, Next, Result, RunError};
 use crate::exit;
-use crate::story::HOST;
 
 impl Host<'_> {
     pub(super) fn land(&mut self, commit: &str) -> Result<Next> {
@@ -157,11 +157,10 @@ impl Host<'_> {
                     // A host that was killed had brought it up to date and could not say so any more.
                     _ => Some(integration.head()?.to_string()),
                 };
-                self.record(
-                    NewEvent::new("merge.caught_up", HOST)
-                        .with("commit", tip.as_str())
-                        .with("merge", made),
-                )?;
+                self.journal(EventKind::MergeCaughtUp(CaughtUp {
+                    commit: tip.to_string(),
+                    merge: made,
+                }))?;
                 let reason = format!("{branch} has moved; it is verified and asked about again");
                 self.enter(Stage::Verify, &reason)?;
             }

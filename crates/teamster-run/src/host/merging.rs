@@ -4,8 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, Repo, UNFETCHABLE};
+use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
+use teamster_journal::{EventKind, HOST, NewEvent};
 use teamster_store::{Kind, Merge, PlannedTask};
-use teamster_journal::NewEvent;
 use teamster_types::json::Object;
 use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
@@ -13,7 +14,6 @@ use teamster_types::{TaskId, denied};
 
 use super::settled::{self, commit_of, resolves, root, to_merge, waits_for_merge};
 use super::{Host, Result};
-use crate::story::HOST;
 
 /// A conflict is resolved at most so often; the next one ends the task.
 const MOST_CONFLICTS: usize = 2;
@@ -106,12 +106,11 @@ impl Host<'_> {
             return self.brought_nothing(task, tasks);
         }
         let predicted = self.beside(|_| integration.predict_on(&head, &id))??;
-        self.record(
-            NewEvent::new("merge.predicted", HOST)
-                .task(task.id())
-                .with("commit", commit)
-                .with("result", word(&predicted)),
-        )?;
+        let told = MergePredicted {
+            commit: commit.to_owned(),
+            result: Some(prediction(&predicted)),
+        };
+        self.record(NewEvent::new(HOST, EventKind::MergePredicted(told)).task(task.id()))?;
         let worker = task.owner().unwrap_or("worker").parse();
         let Ok(worker) = worker else {
             let why = format!("its owner {:?} is no worker", task.owner());
@@ -307,16 +306,19 @@ impl Host<'_> {
         conflict: &Value,
         fix_task: Option<&TaskId>,
     ) -> Result<()> {
-        let files = &conflict["files"];
-        let event = NewEvent::new("merge.conflict", HOST)
-            .task(root)
-            .with("commit", &conflict["commit"])
-            .with("files", files)
-            .with("conflicts", files.as_array().map_or(0, Vec::len))
-            .with("times", &conflict["times"])
-            .with("final", fix_task.is_none())
-            .with("fixTask", fix_task);
-        self.record(event)
+        let files = conflict["files"].as_array().into_iter().flatten();
+        let files: Vec<String> = files
+            .filter_map(|file| file.as_str().map(str::to_owned))
+            .collect();
+        let conflict = MergeConflict {
+            commit: conflict["commit"].as_str().map(str::to_owned),
+            conflicts: files.len(),
+            files,
+            times: conflict["times"].as_u64().unwrap_or(1),
+            is_final: fix_task.is_none(),
+            fix_task: fix_task.cloned(),
+        };
+        self.record(NewEvent::new(HOST, EventKind::MergeConflict(conflict)).task(root))
     }
 
     fn resolving(
@@ -460,12 +462,12 @@ fn no_resolution(
     Ok(None)
 }
 
-fn word(predicted: &Predicted) -> &'static str {
+fn prediction(predicted: &Predicted) -> Prediction {
     match predicted {
-        Predicted::Already => "already",
-        Predicted::Clean { .. } => "clean",
-        Predicted::Conflict { .. } => "conflict",
-        Predicted::Unrelated => "unrelated",
+        Predicted::Already => Prediction::Already,
+        Predicted::Clean { .. } => Prediction::Clean,
+        Predicted::Conflict { .. } => Prediction::Conflict,
+        Predicted::Unrelated => Prediction::Unrelated,
     }
 }
 

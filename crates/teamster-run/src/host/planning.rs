@@ -5,16 +5,15 @@ use std::time::Instant;
 
 use serde_json::json;
 use teamster_fs::Dir;
+use teamster_journal::payload::{Check, LeaderAsked, PlanMade, RunEnd};
+use teamster_journal::{EventKind, HOST};
 use teamster_store::PlannedTask;
-use teamster_journal::NewEvent;
-use teamster_types::flow::{Outcome, Stage};
+use teamster_types::flow::Stage;
 use teamster_types::task::Task;
 
 use super::{Host, Next, Result};
-use crate::exit;
+use crate::order::nobody_can;
 use crate::plan::Plan;
-use crate::story::HOST;
-use crate::verify::Check;
 
 impl Host<'_> {
     pub(super) fn plan(&mut self) -> Result<Next> {
@@ -36,7 +35,7 @@ impl Host<'_> {
                 }
                 Err(why) => return self.cannot_plan(&why),
             };
-            if let Some(why) = self.order.nobody_can(&plan) {
+            if let Some(why) = nobody_can(&self.order, &plan) {
                 return self.cannot_plan(&why);
             }
             if self.order.approve_plan {
@@ -49,8 +48,7 @@ impl Host<'_> {
                     }
                     Some(true) => self.ends_waiting(),
                     Some(false) => {
-                        let (outcome, word) = (Outcome::Cancelled, "cancelled");
-                        self.finish(outcome, word, exit::CANCELLED, "the plan was not accepted")?;
+                        self.finish(RunEnd::Cancelled, "the plan was not accepted")?;
                         return Ok(Next::GoOn);
                     }
                 }
@@ -69,7 +67,7 @@ impl Host<'_> {
     }
 
     fn cannot_plan(&mut self, why: &str) -> Result<Next> {
-        self.finish(Outcome::Failed, "failed", exit::FAILED, why)?;
+        self.finish(RunEnd::Failed, why)?;
         Ok(Next::GoOn)
     }
 
@@ -100,10 +98,11 @@ impl Host<'_> {
                     None => self.parts.folder.to_owned(),
                 };
                 let launch = teamster_fs::random_hex();
-                let asked = NewEvent::new("run.asked", HOST)
-                    .with("leader", &self.order.leader)
-                    .with("launch", &launch);
-                self.record(asked).map_err(|error| error.to_string())?;
+                let asked = EventKind::RunAsked(LeaderAsked {
+                    leader: self.order.leader.clone(),
+                    launch: launch.clone(),
+                });
+                self.journal(asked).map_err(|error| error.to_string())?;
                 let until = self
                     .time_left()
                     .and_then(|left| Instant::now().checked_add(left));
@@ -156,23 +155,24 @@ impl Host<'_> {
     }
 
     fn tell_plan(&mut self, tasks: &[Task], source: &str) -> Result<()> {
-        let list: Vec<_> = tasks
+        let tasks = tasks
             .iter()
-            .map(|task| {
-                json!({
-                    "id": task.id(),
-                    "label": task.ours("label"),
-                    "subject": task.subject(),
-                    "owner": task.owner(),
-                    "blockedBy": task.blocked_by(),
-                })
-            })
-            .collect();
-        let event = NewEvent::new("run.plan", HOST)
-            .with("source", source)
-            .with("path", &self.order.plan)
-            .with("tasks", list);
-        self.record(event)
+            .map(|task| teamster_journal::payload::PlannedTask {
+                id: Some(task.id().clone()),
+                label: task
+                    .ours("label")
+                    .and_then(serde_json::Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned(),
+                subject: task.subject().to_owned(),
+                owner: task.owner().map(str::to_owned),
+                blocked_by: task.blocked_by().iter().map(ToString::to_string).collect(),
+            });
+        self.journal(EventKind::RunPlan(PlanMade {
+            source: source.to_owned(),
+            path: self.order.plan.clone(),
+            tasks: tasks.collect(),
+        }))
     }
 
     /// Puts one more task before the team.

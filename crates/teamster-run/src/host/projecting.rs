@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_claude::state::{Begin, Change, Model, Op, Pattern, Phase, Row, States, Status};
 use teamster_fs::{Sync, layout};
+use teamster_journal::{HOST, RunState};
 use teamster_party::{NewSession, Party, PartyError};
 use teamster_types::flow::{Flow, Outcome, Stage};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
@@ -17,7 +18,6 @@ use teamster_types::redact::{redact, redact_json};
 use teamster_types::task::Task;
 
 use super::Host;
-use crate::story::{HOST, Story};
 
 /// How long others who write `agent-state.json` are waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -335,8 +335,8 @@ fn way(flow: &Flow, from: &str, to: &str) -> Option<Vec<String>> {
     None
 }
 
-fn team_state(story: &Story, stage: Stage, tasks: &[Task]) -> Value {
-    let order = story.order.as_ref();
+fn team_state(story: &RunState, stage: Stage, tasks: &[Task]) -> Value {
+    let order = story.spec.as_ref();
     let history: Vec<Value> = story
         .stages
         .iter()
@@ -371,15 +371,15 @@ fn team_state(story: &Story, stage: Stage, tasks: &[Task]) -> Value {
         }),
         "progress": Progress::of(tasks),
         "awaitingApproval": stage == Stage::Approval,
-        "outcome": story.finished.as_ref().map(|finished| finished.word.as_str()),
+        "outcome": story.finished.as_ref().map(|finished| finished.end.word()),
         "startedAt": story.begun,
         "completedAt": ended.filter(|_| stage != Stage::End(Outcome::Cancelled)),
     })
 }
 
 /// What a phase found, written by the engine.
-fn finding(phase: &str, story: &Story, tasks: &[Task]) -> String {
-    let order = story.order.as_ref();
+fn finding(phase: &str, story: &RunState, tasks: &[Task]) -> String {
+    let order = story.spec.as_ref();
     let mut text = match phase {
         "ANALYZING" => format!(
             "# What is asked for\n\n{}\n",

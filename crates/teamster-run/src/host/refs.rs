@@ -1,12 +1,11 @@
 //! Whether somebody has changed the user's branches while the run was at work. Agents can do so with plain git; nobody but
 //! the user should, and nobody should learn of it later.
 
-use serde_json::json;
 use teamster_isolate::git::Refs;
-use teamster_journal::NewEvent;
+use teamster_journal::EventKind;
+use teamster_journal::payload::RefsRecorded;
 
 use super::{Host, Result};
-use crate::story::HOST;
 
 /// References that are named at most.
 const NAMED: usize = 20;
@@ -18,7 +17,7 @@ impl Host<'_> {
             return Ok(());
         };
         let refs = repo.refs()?;
-        self.record(NewEvent::new("run.refs", HOST).with("refs", json!(refs)))
+        self.journal(EventKind::RunRefs(RefsRecorded { refs }))
     }
 
     /// What has become of the references of the user's since the run began, one sentence each. `landed` is what the run

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 use teamster_isolate::git::{self, CommitId, Count, Listing, State};
-use teamster_party::Party;
 use teamster_journal::Event;
-use teamster_journal::gate::{FileChange, MOST_FILES, Outside, Shown};
+use teamster_journal::Gate;
+use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown};
+use teamster_party::Party;
 use teamster_types::task::Task;
 
 use super::Host;
 use super::settled::needs_review;
 use crate::report::{Left, ReportInput, gate_text, input_from, keep, page};
-use crate::story::Gate;
 
 /// Events that are read at once.
 const PAGE: usize = 1_000;

@@ -96,7 +96,7 @@ impl Host<'_> {
             };
             self.parts
                 .store
-                .merge_lost(&self.team, crate::story::HOST, &lost.task, &found)?;
+                .merge_lost(&self.team, teamster_journal::HOST, &lost.task, &found)?;
         }
         self.read()?;
         Ok(!missing.is_empty())

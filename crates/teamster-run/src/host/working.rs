@@ -3,8 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use teamster_journal::HOST;
+use teamster_journal::payload::{Member, RunEnd};
 use teamster_types::TaskId;
-use teamster_types::flow::{Outcome, Stage};
+use teamster_types::flow::Stage;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::{Status, Task};
@@ -16,9 +18,6 @@ use teamster_workers::supervise::Found;
 use super::settled::{self, open};
 use super::{Host, Next, Result, RunError};
 use crate::desk::Wish;
-use crate::exit;
-use crate::order::Hand;
-use crate::story::HOST;
 
 /// The dead are looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -35,7 +34,7 @@ impl Host<'_> {
     pub(super) fn work(&mut self) -> Result<Next> {
         if let Some(why) = self.too_many_tasks() {
             self.stop_crew("too many tasks were added")?;
-            self.finish(Outcome::Failed, "tasks_failed", exit::TASKS_FAILED, &why)?;
+            self.finish(RunEnd::TasksFailed, &why)?;
             return Ok(Next::GoOn);
         }
         let tasks = self.tasks()?;
@@ -60,7 +59,7 @@ impl Host<'_> {
         self.look_after_if_due()?;
         if let Some(why) = self.nobody_left(&still)? {
             self.stop_crew("nobody is left who could work")?;
-            self.finish(Outcome::Failed, "tasks_failed", exit::TASKS_FAILED, &why)?;
+            self.finish(RunEnd::TasksFailed, &why)?;
             return Ok(Next::GoOn);
         }
         Ok(Next::Wait)
@@ -90,7 +89,7 @@ impl Host<'_> {
         if done == 0 {
             self.stop_crew("no task could be done")?;
             let why = format!("none of {} tasks could be done", tasks.len());
-            self.finish(Outcome::Failed, "tasks_failed", exit::TASKS_FAILED, &why)?;
+            self.finish(RunEnd::TasksFailed, &why)?;
             return Ok(Next::GoOn);
         }
         let reason = match hopeless.len() {
@@ -136,12 +135,12 @@ impl Host<'_> {
         self.crew_since = Some(Instant::now());
         if there == 0 {
             let why = why_not.join("; ");
-            self.finish(Outcome::Failed, "failed", exit::FAILED, &why)?;
+            self.finish(RunEnd::Failed, &why)?;
         }
         Ok(())
     }
 
-    fn wanted(&self, hand: &Hand) -> Wanted {
+    fn wanted(&self, hand: &Member) -> Wanted {
         Wanted {
             team: self.team.clone(),
             worker: hand.name.clone(),

@@ -1,10 +1,11 @@
 //! From what a leader said to a plan.
 
 use std::path::Path;
+use teamster_journal::payload::Member;
 
 use serde_json::Value;
 
-use crate::cast::{CastMember, misfits};
+use crate::cast::misfits;
 use crate::document::Fault;
 use crate::plan::Plan;
 
@@ -25,7 +26,7 @@ pub(super) struct Usable {
 }
 
 /// The plan in an answer, and its text.
-pub(super) fn read(said: &str, members: &[CastMember]) -> Result<(Usable, String), Vec<Fault>> {
+pub(super) fn read(said: &str, members: &[Member]) -> Result<(Usable, String), Vec<Fault>> {
     let Some(text) = object(said) else {
         let message = "there is no JSON object in the answer";
         return Err(vec![Fault::new(1, message)]);
@@ -88,7 +89,7 @@ fn until_fence(text: &str) -> &str {
 }
 
 /// What no leader may ask for, though a person may.
-fn strange(plan: &Plan, members: &[CastMember]) -> Vec<Fault> {
+fn strange(plan: &Plan, members: &[Member]) -> Vec<Fault> {
     let mut faults = Vec::new();
     if plan.tasks.len() > MOST_TASKS {
         let message = format!(

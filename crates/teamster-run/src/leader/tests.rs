@@ -8,8 +8,8 @@ fn told(told: &str, overview: &Overview) -> (String, String) {
     let driver = Command::new("true", Vec::new());
     let rules = Rules::default();
     let members = [
-        CastMember::example("worker-1", Some("executor"), &["code-edit", "general"]),
-        CastMember::example("worker-2", None, &["testing"]),
+        crate::cast::example("worker-1", Some("executor"), &["code-edit", "general"]),
+        crate::cast::example("worker-2", None, &["testing"]),
     ];
     let folder = PathBuf::from("/nowhere");
     let job = LeaderJob {
@@ -130,8 +130,8 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
     let rules = Rules::default();
     let can = vec!["x".repeat(50); 20];
     let can: Vec<&str> = can.iter().map(String::as_str).collect();
-    let members: Vec<CastMember> = (0..50)
-        .map(|number| CastMember::example(&format!("{number}{}", "n".repeat(60)), None, &can))
+    let members: Vec<Member> = (0..50)
+        .map(|number| crate::cast::example(&format!("{number}{}", "n".repeat(60)), None, &can))
         .collect();
     let tracked: Vec<String> = (0..500)
         .map(|number| format!("{number}/{}", "p".repeat(180)))

@@ -1,10 +1,10 @@
 //! Who would take what first, when all workers are there and wait.
 
+use teamster_journal::payload::Member;
 use teamster_types::WorkerName;
 use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::routing::{Candidate, rank};
 
-use crate::cast::CastMember;
 use crate::plan::Plan;
 
 /// What becomes of a task in the first moment of a run.
@@ -51,7 +51,7 @@ impl First {
 }
 
 /// Lets each worker take one task as it would who looks for work: its own first, then free ones, in the order of the plan.
-pub fn first_takers(plan: &Plan, members: &[CastMember], reservations: Reservations) -> Vec<First> {
+pub fn first_takers(plan: &Plan, members: &[Member], reservations: Reservations) -> Vec<First> {
     let mut candidates: Vec<Candidate> = members
         .iter()
         .map(|member| Candidate {

@@ -1,7 +1,7 @@
 use std::path::Path;
+use teamster_journal::payload::Member;
 
 use super::*;
-use crate::cast::CastMember;
 
 const PLAN: &str = r#"
 verify = ["make check"]
@@ -38,15 +38,15 @@ id = "more"
 subject = "And more"
 "#;
 
-fn members() -> Vec<CastMember> {
-    let mut first = CastMember::example("worker-1", Some("executor"), &["code-edit", "testing"]);
+fn members() -> Vec<Member> {
+    let mut first = crate::cast::example("worker-1", Some("executor"), &["code-edit", "testing"]);
     first.prompt = "Change what is wrong, and nothing else.".to_owned();
-    let mut second = CastMember::example("worker-2", None, &["code-review"]);
+    let mut second = crate::cast::example("worker-2", None, &["code-review"]);
     second.model = Some("large".to_owned());
     vec![first, second]
 }
 
-fn cast(members: Vec<CastMember>) -> Cast {
+fn cast(members: Vec<Member>) -> Cast {
     Cast {
         agents: "1:executor,1:codex".to_owned(),
         preset: None,

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::Value;
-use teamster_journal::Event;
+use teamster_journal::{Event, EventKind};
 use teamster_types::{TaskId, Time};
 
 use super::Conflict;
@@ -41,13 +40,13 @@ pub(super) struct Stories {
 }
 
 impl Stories {
-    pub(super) fn of(events: &[Event]) -> Self {
+    pub(super) fn of(events: &[(&Event, EventKind)]) -> Self {
         let mut stories = Self::default();
-        for event in events {
-            stories.apply(event);
+        for (event, what) in events {
+            stories.apply(event, what);
         }
         // Who is still at it has been busy up to the last thing we know.
-        if let Some(last) = events.last() {
+        if let Some((last, _)) = events.last() {
             let open: Vec<TaskId> = stories.at_work.keys().cloned().collect();
             for task in open {
                 stories.rests(&task, last.ts);
@@ -74,43 +73,39 @@ impl Stories {
         }
     }
 
-    fn apply(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event, what: &EventKind) {
         let Some(id) = &event.task_id else {
             return;
         };
         let task = self.tasks.entry(id.clone()).or_default();
-        match event.kind.as_str() {
-            "task.claimed" => {
+        match what {
+            EventKind::TaskClaimed(_) => {
                 task.attempts += 1;
                 task.last_worker = Some(event.actor.clone());
                 self.rests(id, event.ts);
                 self.at_work
                     .insert(id.clone(), (event.actor.clone(), event.ts));
             }
-            "task.completed" => self.ends(id, event.ts, |worker| worker.done += 1),
-            "task.failed" => self.ends(id, event.ts, |worker| worker.failed += 1),
-            "task.released" | "task.requeued" | "task.deleted" => self.rests(id, event.ts),
+            EventKind::TaskCompleted(_) => self.ends(id, event.ts, |worker| worker.done += 1),
+            EventKind::TaskFailed(_) => self.ends(id, event.ts, |worker| worker.failed += 1),
+            EventKind::TaskReleased(_) | EventKind::TaskRequeued(_) | EventKind::TaskDeleted(_) => {
+                self.rests(id, event.ts)
+            }
             // The first version called it merged, too, when there was no commit to merge.
-            "merge.merged" => {
-                task.is_merged = event.data.get("commit").is_some_and(Value::is_string);
+            EventKind::MergeMerged(merged) => {
+                task.is_merged = merged.commit.is_some();
                 task.is_unchanged = !task.is_merged;
             }
-            "merge.lost" => task.is_merged = false,
-            "task.unchanged" => task.is_unchanged = true,
-            "merge.conflict" => {
-                let is_final = event.data.get("final") == Some(&Value::Bool(true));
+            EventKind::MergeLost(_) => task.is_merged = false,
+            EventKind::TaskUnchanged(_) => task.is_unchanged = true,
+            EventKind::MergeConflict(conflict) => {
                 task.conflicts += 1;
-                task.is_given_up |= is_final;
-                let files = event.data.get("files").and_then(Value::as_array);
+                task.is_given_up |= conflict.is_final;
                 self.conflicts.push(Conflict {
                     task: id.to_string(),
-                    files: files
-                        .into_iter()
-                        .flatten()
-                        .filter_map(|file| file.as_str().map(str::to_owned))
-                        .collect(),
-                    fix_task: word(event.data.get("fixTask")),
-                    is_final,
+                    files: conflict.files.clone(),
+                    fix_task: conflict.fix_task.as_ref().map(ToString::to_string),
+                    is_final: conflict.is_final,
                 });
             }
             _ => {}
@@ -130,14 +125,5 @@ impl Stories {
             let story = self.workers.entry(worker).or_default();
             story.busy = story.busy.saturating_add(at.since(since));
         }
-    }
-}
-
-/// A text, or a number as a text: task ids are written either way by people who make events by hand.
-pub(super) fn word(value: Option<&Value>) -> Option<String> {
-    match value? {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
     }
 }

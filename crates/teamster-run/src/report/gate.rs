@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use teamster_journal::gate::Shown;
+use teamster_journal::payload::Shown;
 use unicode_width::UnicodeWidthStr;
 
 use super::page::{plan_source, tasks_words, uncommitted_words};

@@ -2,19 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use teamster_isolate::git::pin_ref;
-use teamster_journal::Event;
-use teamster_types::json::Object;
+use teamster_journal::cost::{Costs, Exceeded};
+use teamster_journal::payload::{CheckResult, CheckVerdict, GateDecided, RunSpec};
+use teamster_journal::{Event, EventKind, ON_BASE};
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
 
-use super::fold::{Stories, TaskStory, word};
+use super::fold::{Stories, TaskStory};
 use super::{
-    Base, CheckRun, Decision, Left, Outcome, ReportInput, Stage, TaskLine, TaskState, WorkerLine,
+    CheckRun, Decision, Left, Outcome, ReportInput, Stage, TaskLine, TaskState, WorkerLine,
 };
-use crate::cost::{Budget, Costs, Exceeded, Limit};
-use crate::verify::{Check, Checked, Verdict};
 
 /// Makes as much of the input as the journal knows. `tasks` are the team's tasks as they stand, or as
 /// `teamster_store::rebuild` makes them from the same events.
@@ -26,13 +24,18 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
         team: team.to_string(),
         ..ReportInput::default()
     };
-    for event in events {
-        take(&mut input, event);
+    let events: Vec<(&Event, EventKind)> = events
+        .iter()
+        .map(|event| (event, event.payload()))
+        .collect();
+    let mut costs = Costs::default();
+    for (event, what) in &events {
+        take(&mut input, event, what);
+        costs.apply(event, what);
     }
-    take_checks(&mut input, events);
+    take_checks(&mut input, &events);
     end_stages(&mut input);
-    let costs = Costs::of(events);
-    let stories = Stories::of(events);
+    let stories = Stories::of(&events);
     input.cost = costs.run;
     input.tasks = task_lines(tasks, &stories, &costs);
     for line in &mut input.workers {
@@ -61,107 +64,92 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
 }
 
 /// Takes what one event tells about the run as a whole.
-fn take(input: &mut ReportInput, event: &Event) {
-    let data = &event.data;
-    match event.kind.as_str() {
-        "run.started" => begin(input, event),
-        "run.resumed" => input.resumed += 1,
-        "run.stage" => input.stages.push(Stage {
-            name: text(data, "stage"),
-            reason: text(data, "reason"),
-            round: number(data, "round"),
+fn take(input: &mut ReportInput, event: &Event, what: &EventKind) {
+    match what {
+        EventKind::RunStarted(started) => begin(input, event, &started.spec),
+        EventKind::RunResumed(_) => input.resumed += 1,
+        EventKind::RunStage(entered) => input.stages.push(Stage {
+            name: entered.stage.clone(),
+            reason: entered.reason.clone(),
+            round: entered.round.into(),
             at: event.ts,
             lasted: None,
         }),
-        "run.plan" => {
-            input.plan_source = word(data.get("source"));
-            input.plan_path = word(data.get("path"));
+        EventKind::RunPlan(plan) => {
+            input.plan_source = filled(&plan.source);
+            input.plan_path.clone_from(&plan.path);
         }
-        "run.finished" => {
+        EventKind::RunFinished(finished) => {
             input.ended = Some(event.ts);
             input.outcome = Some(Outcome {
-                word: text(data, "outcome"),
-                exit_code: data.get("exitCode").and_then(Value::as_i64),
-                reason: text(data, "reason"),
-                commit: word(data.get("commit")),
+                word: finished.outcome.clone(),
+                exit_code: finished.exit_code,
+                reason: finished.reason.clone(),
+                commit: finished.commit.clone(),
             });
         }
-        "approval.shown" => {
-            input.shown = serde_json::from_value(Value::Object(data.clone())).ok();
+        EventKind::ApprovalShown(shown) => input.shown = Some(shown.shown.clone()),
+        EventKind::ApprovalRequested(opened) => {
+            input.asked_about = filled(&opened.commit);
+            input.refused.clone_from(&opened.refused);
         }
-        "approval.requested" => {
-            input.asked_about = word(data.get("commit"));
-            input.refused = word(data.get("refused"));
+        EventKind::ApprovalGiven(decided) => {
+            input.decisions.push(decision("approved", event, decided));
         }
-        "approval.given" | "approval.refused" | "approval.revised" => {
-            input.decisions.push(decision(event));
+        EventKind::ApprovalRevised(decided) => {
+            input
+                .decisions
+                .push(decision("to be revised", event, decided));
         }
-        "budget.exhausted" => {
-            let limit = [Limit::Tokens, Limit::Usd, Limit::Minutes]
-                .into_iter()
-                .find(|limit| data.get("what").and_then(Value::as_str) == Some(limit.as_str()));
-            let figure = |key| data.get(key).and_then(Value::as_f64);
-            if let (Some(what), Some(limit), Some(used)) = (limit, figure("limit"), figure("used"))
-            {
-                input.exhausted = Some(Exceeded { what, limit, used }.words());
+        EventKind::ApprovalRefused(decided) => {
+            let answer = if decided.rollback == Some(true) {
+                "rejected and rolled back"
+            } else {
+                "rejected"
+            };
+            input.decisions.push(decision(answer, event, decided));
+        }
+        EventKind::BudgetExhausted(exhausted) => {
+            if let Some(exceeded) = Exceeded::told(exhausted) {
+                input.exhausted = Some(exceeded.words());
             }
         }
         _ => {}
     }
 }
 
-fn begin(input: &mut ReportInput, event: &Event) {
-    let data = &event.data;
+fn begin(input: &mut ReportInput, event: &Event, spec: &RunSpec) {
     input.started = Some(event.ts);
-    input.task = text(data, "task");
-    input.agents = text(data, "agents");
-    input.uncommitted = number(data, "uncommitted");
-    input.base = data.get("base").and_then(|base| {
-        Some(Base {
-            commit: word(base.get("commit"))?,
-            branch: word(base.get("branch")),
-        })
-    });
-    if let Some(budget) = data.get("budget") {
-        input.budget = Budget::from_json(budget);
-    }
-    for check in items(data.get("verify")) {
-        if let Some(command) = word(check.get("command")) {
-            let source = word(check.get("source")).unwrap_or_default();
-            input.wanted.push(Check::new(command, source));
-        }
-    }
-    for member in items(data.get("members")) {
-        if let Some(name) = word(member.get("name")) {
-            input.workers.push(WorkerLine {
-                name,
-                provider: word(member.get("provider")).unwrap_or_default(),
-                role: word(member.get("role")).unwrap_or_default(),
-                ..WorkerLine::default()
-            });
-        }
-    }
+    input.task.clone_from(&spec.task);
+    input.agents.clone_from(&spec.agents);
+    input.uncommitted = spec.uncommitted as u64;
+    input.base.clone_from(&spec.base);
+    input.budget = spec.budget;
+    input.wanted.extend(spec.verify.iter().cloned());
+    input
+        .workers
+        .extend(spec.members.iter().map(|member| WorkerLine {
+            name: member.name.to_string(),
+            provider: member.provider.clone(),
+            role: member.role.clone().unwrap_or_default(),
+            ..WorkerLine::default()
+        }));
 }
 
 /// Takes the checks. One that was begun and has no end was cut short, and that must not look like one less.
-fn take_checks(input: &mut ReportInput, events: &[Event]) {
+fn take_checks(input: &mut ReportInput, events: &[(&Event, EventKind)]) {
     let mut runs: Vec<(bool, CheckRun)> = Vec::new();
-    for event in events {
-        if !matches!(
-            event.kind.as_str(),
-            "verify.started" | "verify.passed" | "verify.failed" | "verify.flaky"
-        ) {
+    for (_, what) in events {
+        let Some((is_base, run)) = check_run(what) else {
             continue;
-        }
-        let is_base = event.data.get("on").and_then(Value::as_str) == Some("base");
-        let run = check_run(event);
+        };
         // Its end, or another beginning after its host was gone.
         runs.retain(|(base, other)| {
             let is_same = other.checked.command == run.checked.command
                 && other.round == run.round
                 && other.commit == run.commit
                 && *base == is_base;
-            !(is_same && other.checked.verdict == Verdict::Stopped)
+            !(is_same && other.checked.verdict == CheckVerdict::Stopped)
         });
         runs.push((is_base, run));
     }
@@ -180,56 +168,45 @@ fn take_checks(input: &mut ReportInput, events: &[Event]) {
     }
 }
 
-fn check_run(event: &Event) -> CheckRun {
-    let data = &event.data;
-    let is_late = data.get("timedOut") == Some(&Value::Bool(true));
-    let verdict = match event.kind.as_str() {
-        "verify.passed" => Verdict::Passed,
-        "verify.flaky" => Verdict::Flaky,
-        "verify.started" => Verdict::Stopped,
-        _ if is_late => Verdict::TimedOut,
-        _ => Verdict::Failed,
+/// Returns the check that an event is about, and whether it was run before the work began.
+fn check_run(what: &EventKind) -> Option<(bool, CheckRun)> {
+    let (verdict, result) = match what {
+        EventKind::VerifyStarted(started) => (
+            CheckVerdict::Stopped,
+            CheckResult {
+                on: started.on.clone(),
+                commit: started.commit.clone(),
+                command: started.command.clone(),
+                round: started.round,
+                ..CheckResult::default()
+            },
+        ),
+        EventKind::VerifyPassed(result) => (CheckVerdict::Passed, result.clone()),
+        EventKind::VerifyFlaky(result) => (CheckVerdict::Flaky, result.clone()),
+        EventKind::VerifyFailed(result) => (result.failure(), result.clone()),
+        _ => return None,
     };
-    let code = data.get("exitCode").and_then(Value::as_i64);
-    let signal = data.get("signal").and_then(Value::as_i64);
-    // An event without the word is charged: nothing is excused because somebody forgot to say so.
-    let is_excused = data.get("charged") == Some(&Value::Bool(false));
-    CheckRun {
-        checked: Checked {
-            command: text(data, "command"),
-            source: text(data, "source"),
-            verdict,
-            exit_code: code.and_then(|code| i32::try_from(code).ok()),
-            signal: signal.and_then(|signal| i32::try_from(signal).ok()),
-            seconds: data.get("seconds").and_then(Value::as_f64).unwrap_or(0.0),
-            last: lines(data.get("last")),
-            log: text(data, "log"),
-            remarks: items(data.get("remarks"))
-                .filter_map(|remark| word(Some(remark)))
-                .collect(),
-        },
-        round: number(data, "round"),
-        commit: text(data, "commit"),
-        charged: verdict.is_failure() && !is_excused,
+    let run = CheckRun {
+        checked: result.checked(verdict),
+        round: result.round.into(),
+        commit: result.commit,
+        charged: verdict.is_failure() && result.charged,
+    };
+    Some((result.on == ON_BASE, run))
+}
+
+fn decision(answer: &str, event: &Event, decided: &GateDecided) -> Decision {
+    Decision {
+        answer: answer.to_owned(),
+        by: decided.by.clone().unwrap_or_default(),
+        at: event.ts,
+        commit: decided.commit.clone(),
+        text: decided.text.clone().unwrap_or_default(),
     }
 }
 
-fn decision(event: &Event) -> Decision {
-    let data = &event.data;
-    let is_rolled_back = data.get("rollback") == Some(&Value::Bool(true));
-    let answer = match event.kind.as_str() {
-        "approval.given" => "approved",
-        "approval.revised" => "to be revised",
-        _ if is_rolled_back => "rejected and rolled back",
-        _ => "rejected",
-    };
-    Decision {
-        answer: answer.to_owned(),
-        by: text(data, "by"),
-        at: event.ts,
-        commit: text(data, "commit"),
-        text: text(data, "text"),
-    }
+fn filled(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// A stage lasts until the next one begins, the last until the run ends.
@@ -337,28 +314,6 @@ fn unmerged(team: &TeamName, tasks: &[Task], stories: &Stories) -> Vec<Left> {
 }
 
 fn commit_of(task: &Task) -> Option<String> {
-    word(task.ours("result")?.get("commit"))
-}
-
-fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {
-    value.and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Several lines, as one text or as a list.
-fn lines(value: Option<&Value>) -> String {
-    match value {
-        Some(Value::Array(items)) => {
-            let lines: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
-            lines.join("\n")
-        }
-        value => word(value).unwrap_or_default(),
-    }
-}
-
-fn text(data: &Object, key: &str) -> String {
-    word(data.get(key)).unwrap_or_default()
-}
-
-fn number(data: &Object, key: &str) -> u64 {
-    data.get(key).and_then(Value::as_u64).unwrap_or(0)
+    let commit = task.ours("result")?.get("commit")?.as_str()?;
+    Some(commit.to_owned())
 }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 use std::time::Duration;
+use teamster_journal::cost::{say_usd, with_commas};
+use teamster_journal::payload::CheckVerdict;
 
 use super::words::{
     Table, block, cell, code, code_cell, counted, escaped, inside, last_lines, moment, plain,
     quoted, short, span,
 };
 use super::{CheckRun, ReportInput, TaskLine, TaskState};
-use crate::cost::{say_usd, with_commas};
-use crate::verify::Verdict;
 
 /// Lines of a failed check that stand in the report; its log has more.
 const LAST_LINES: usize = 50;
@@ -215,7 +215,7 @@ pub(super) fn verification(input: &ReportInput) -> String {
         .last_checks()
         .into_iter()
         .filter(|run| !run.checked.last.trim().is_empty())
-        .filter(|run| run.checked.verdict != Verdict::Passed);
+        .filter(|run| run.checked.verdict != CheckVerdict::Passed);
     for run in failed {
         let words = run.checked.verdict.words();
         let command = code(&run.checked.command);
@@ -247,7 +247,7 @@ fn remarked(input: &ReportInput) -> String {
     let flaky = &mut last
         .iter()
         .copied()
-        .filter(|run| run.checked.verdict == Verdict::Flaky);
+        .filter(|run| run.checked.verdict == CheckVerdict::Flaky);
     for (what, commands) in [
         ("Failed before the work began", commands(before)),
         ("Flaky, so not to be relied on", commands(flaky)),
@@ -292,13 +292,13 @@ fn checks(runs: &[CheckRun], say: fn(&CheckRun) -> &'static str) -> String {
 /// What a check says about the team's work.
 pub(super) fn verdict_words(run: &CheckRun) -> &'static str {
     match (run.checked.verdict, run.charged) {
-        (Verdict::Passed, _) => "passed",
-        (Verdict::Flaky, _) => "flaky",
-        (Verdict::Stopped, _) => "stopped",
-        (Verdict::Failed, true) => "FAILED",
-        (Verdict::TimedOut, true) => "TIMED OUT",
-        (Verdict::Failed, false) => "failed before as well",
-        (Verdict::TimedOut, false) => "timed out, failed before as well",
+        (CheckVerdict::Passed, _) => "passed",
+        (CheckVerdict::Flaky, _) => "flaky",
+        (CheckVerdict::Stopped, _) => "stopped",
+        (CheckVerdict::Failed, true) => "FAILED",
+        (CheckVerdict::TimedOut, true) => "TIMED OUT",
+        (CheckVerdict::Failed, false) => "failed before as well",
+        (CheckVerdict::TimedOut, false) => "timed out, failed before as well",
     }
 }
 

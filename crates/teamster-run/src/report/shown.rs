@@ -1,10 +1,10 @@
 //! What is shown at the gate, made from all that is known when it opens.
 
-use teamster_journal::gate::{Finding, GivenUp, LONGEST_FINDING, Shown, Unverified};
+use teamster_journal::payload::CheckVerdict;
+use teamster_journal::payload::{Finding, GivenUp, LONGEST_FINDING, Shown, Unverified};
 use teamster_types::redact::redact;
 
 use super::{CheckRun, ReportInput, TaskState};
-use crate::verify::Verdict;
 
 impl ReportInput {
     /// What a person has to be shown. What only git knows is for the caller to add: the files, and those in the way.
@@ -57,12 +57,14 @@ impl ReportInput {
             return Some("it looked at another commit".to_owned());
         }
         let why = match (run.checked.verdict, run.charged) {
-            (Verdict::Passed, _) => return None,
-            (Verdict::Flaky, _) => "flaky, which is not passed",
-            (Verdict::Stopped, _) => "not run to the end",
-            (Verdict::Failed, true) => "failed",
-            (Verdict::TimedOut, true) => "timed out",
-            (Verdict::Failed | Verdict::TimedOut, false) => "failed as before the work began",
+            (CheckVerdict::Passed, _) => return None,
+            (CheckVerdict::Flaky, _) => "flaky, which is not passed",
+            (CheckVerdict::Stopped, _) => "not run to the end",
+            (CheckVerdict::Failed, true) => "failed",
+            (CheckVerdict::TimedOut, true) => "timed out",
+            (CheckVerdict::Failed | CheckVerdict::TimedOut, false) => {
+                "failed as before the work began"
+            }
         };
         Some(why.to_owned())
     }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use teamster_journal::payload::{CheckResult, CheckStarted, CheckVerdict, Checked};
+use teamster_journal::{EventKind, NewEvent};
 use teamster_store::rebuild::Tasks;
 use teamster_types::Time;
 
 use super::words::{block, cell, code_cell, escaped, moment, span};
 use super::*;
-use crate::verify::Place;
 use story::{BASE, Story, WORK, check, rich, rich_and_over};
 
 /// What the host adds.
@@ -73,7 +74,7 @@ fn hostile() -> ReportInput {
         "run.started",
         None,
         json!({"task": format!("{evil}\n\n```\nno fence\n1. list\n- {token}"), "agents": evil,
-            "members": [{"name": evil, "provider": evil, "role": evil}, {"name": 7}, "x"],
+            "members": [{"name": "worker-9", "provider": evil, "role": evil}],
             "base": {"commit": evil, "branch": evil}, "uncommitted": "many", "verify": 3, "budget": []}),
     );
     story.task(evil, &[]);
@@ -94,7 +95,7 @@ fn hostile() -> ReportInput {
         None,
         check("integration", command, 0, &failed),
     );
-    let conflict = json!({"files": [evil, 3, null], "final": true});
+    let conflict = json!({"files": [evil], "times": "often", "final": true});
     story.tell(0, "merge.conflict", Some("1"), conflict);
     story.tell(
         0,
@@ -198,7 +199,7 @@ fn every_beginning_of_a_journal_makes_a_report() {
 
 #[test]
 fn nothing_is_called_verified_that_is_not() {
-    use Verdict::{Failed, Flaky, Passed, Stopped};
+    use CheckVerdict::{Failed, Flaky, Passed, Stopped};
     let run = |verdict, charged, round| CheckRun {
         checked: Checked {
             command: "x".to_owned(),
@@ -292,12 +293,7 @@ fn a_check_that_was_not_run_on_this_commit_to_its_end_verifies_nothing() {
 
 #[test]
 fn what_is_written_about_a_check_is_what_is_read() {
-    use Verdict::{Failed, Flaky, Passed, Stopped, TimedOut};
-    let place = Place {
-        on: "integration",
-        round: 2,
-        number: 1,
-    };
+    use CheckVerdict::{Failed, Flaky, Passed, Stopped, TimedOut};
     for verdict in [Passed, Failed, Flaky, TimedOut, Stopped] {
         let story = Story::new(&["worker-1"]);
         let checked = Checked {
@@ -312,10 +308,18 @@ fn what_is_written_about_a_check_is_what_is_read() {
             log: ".omc/logs/x".to_owned(),
             remarks: vec!["it left a process behind, which was ended".to_owned()],
         };
-        let check = Check::new(&checked.command, &checked.source);
-        story.record(check.started("host", &place, WORK));
-        if let Some(event) = checked.event("host", &place, WORK, true) {
-            story.record(event);
+        let started = CheckStarted {
+            on: "integration".to_owned(),
+            commit: WORK.to_owned(),
+            command: checked.command.clone(),
+            round: 2,
+            ..CheckStarted::default()
+        };
+        story.record(NewEvent::new("host", EventKind::VerifyStarted(started)));
+        let charged = verdict.is_failure();
+        let result = CheckResult::new("integration", WORK, 2, &checked, charged);
+        if let Some(what) = result.event() {
+            story.record(NewEvent::new("host", what));
         }
         let [run] = &story.input().checks[..] else {
             panic!("{verdict:?}: there is one run");

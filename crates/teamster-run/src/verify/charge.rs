@@ -1,6 +1,6 @@
 //! What the team has to answer for.
 
-use super::{Checked, Verdict};
+use teamster_journal::payload::{CheckVerdict, Checked};
 
 /// The checks of a team's work, by what they mean for it. Each is in exactly one of the lists, in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,13 +52,13 @@ pub fn charge<'a>(base: &[Checked], now: &'a [Checked]) -> Charge<'a> {
     let mut charge = Charge::default();
     for checked in now {
         let list = match checked.verdict {
-            Verdict::Passed => &mut charge.passed,
-            Verdict::Flaky => &mut charge.flaky,
-            Verdict::Stopped => &mut charge.stopped,
-            Verdict::Failed | Verdict::TimedOut if failed_before(&checked.command) => {
+            CheckVerdict::Passed => &mut charge.passed,
+            CheckVerdict::Flaky => &mut charge.flaky,
+            CheckVerdict::Stopped => &mut charge.stopped,
+            CheckVerdict::Failed | CheckVerdict::TimedOut if failed_before(&checked.command) => {
                 &mut charge.failed_before
             }
-            Verdict::Failed | Verdict::TimedOut => &mut charge.charged,
+            CheckVerdict::Failed | CheckVerdict::TimedOut => &mut charge.charged,
         };
         list.push(checked);
     }
@@ -70,15 +70,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: [Verdict; 5] = [
-        Verdict::Passed,
-        Verdict::Failed,
-        Verdict::Flaky,
-        Verdict::TimedOut,
-        Verdict::Stopped,
+    const ALL: [CheckVerdict; 5] = [
+        CheckVerdict::Passed,
+        CheckVerdict::Failed,
+        CheckVerdict::Flaky,
+        CheckVerdict::TimedOut,
+        CheckVerdict::Stopped,
     ];
 
-    fn checked(command: &str, verdict: Verdict) -> Checked {
+    fn checked(command: &str, verdict: CheckVerdict) -> Checked {
         Checked {
             command: command.to_owned(),
             source: "--verify".to_owned(),
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_failure_counts_unless_the_same_command_failed_before() {
-        use Verdict::{Failed, Flaky, Passed, Stopped, TimedOut};
+        use CheckVerdict::{Failed, Flaky, Passed, Stopped, TimedOut};
         for (before, now, is_charged) in [
             (Some(Passed), Failed, true),
             (Some(Passed), TimedOut, true),
@@ -123,22 +123,25 @@ mod tests {
 
     #[test]
     fn another_command_that_failed_excuses_nothing() {
-        let base = [checked("cargo test", Verdict::Failed)];
-        let now = [checked("cargo test --all", Verdict::Failed)];
+        let base = [checked("cargo test", CheckVerdict::Failed)];
+        let now = [checked("cargo test --all", CheckVerdict::Failed)];
         assert_eq!(charge(&base, &now).charged, [&now[0]]);
     }
 
     #[test]
     fn nothing_checked_is_not_passed() {
         assert!(!charge(&[], &[]).all_passed());
-        assert!(charge(&[], &[checked("x", Verdict::Passed)]).all_passed());
-        let now = [checked("x", Verdict::Passed), checked("y", Verdict::Flaky)];
+        assert!(charge(&[], &[checked("x", CheckVerdict::Passed)]).all_passed());
+        let now = [
+            checked("x", CheckVerdict::Passed),
+            checked("y", CheckVerdict::Flaky),
+        ];
         assert!(
             !charge(&[], &now).all_passed(),
             "flaky is not passed, beside others either"
         );
         assert!(charge(&[], &now).needs_no_fix());
-        assert!(!charge(&[], &[checked("x", Verdict::Stopped)]).needs_no_fix());
+        assert!(!charge(&[], &[checked("x", CheckVerdict::Stopped)]).needs_no_fix());
     }
 
     fn any_checks() -> impl Strategy<Value = Vec<Checked>> {
@@ -161,7 +164,7 @@ mod tests {
                 prop_assert!(base.iter().any(|before| before.command == excused.command && before.verdict.is_failure()));
             }
             if charge.all_passed() {
-                prop_assert!(now.iter().all(|checked| checked.verdict == Verdict::Passed) && !now.is_empty());
+                prop_assert!(now.iter().all(|checked| checked.verdict == CheckVerdict::Passed) && !now.is_empty());
             }
         }
     }

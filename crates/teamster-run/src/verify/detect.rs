@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use teamster_fs::{Dir, FileKind};
 use teamster_isolate::find_program;
 
-use super::Check;
+use teamster_journal::payload::Check;
 
 /// A file that is larger is not looked into: it was not written by a person.
 const LARGEST: u64 = 4 * 1024 * 1024;

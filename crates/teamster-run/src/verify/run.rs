@@ -14,8 +14,9 @@ use teamster_types::TeamName;
 use teamster_types::process::{Life, ProcessId};
 use thiserror::Error;
 
+use super::environment;
 use super::output::Output;
-use super::{Check, Checked, Verdict, environment};
+use teamster_journal::payload::{Check, CheckVerdict, Checked};
 
 /// It is looked this often whether somebody wants the check to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -73,7 +74,7 @@ pub struct NotRun {
 
 /// How one run ended.
 struct Once {
-    verdict: Verdict,
+    verdict: CheckVerdict,
     ending: Ending,
 }
 
@@ -96,13 +97,13 @@ impl Verifier<'_> {
         let mut output = Output::open(self.project, self.team, place, lines);
         let mut once = self.run(check, &mut output, stopped)?;
         let mut last = output.take_last();
-        if once.verdict == Verdict::Failed {
+        if once.verdict == CheckVerdict::Failed {
             output.remark_in_log("[it failed and is run again]");
             let again = self.run(check, &mut output, stopped)?;
             match again.verdict {
-                Verdict::Passed => once.verdict = Verdict::Flaky,
+                CheckVerdict::Passed => once.verdict = CheckVerdict::Flaky,
                 // It did fail; that it takes too long now as well makes it no better.
-                Verdict::TimedOut => {}
+                CheckVerdict::TimedOut => {}
                 _ => {
                     once = again;
                     last = output.take_last();
@@ -175,8 +176,8 @@ impl Verifier<'_> {
         watch.clear_away();
         let verdict = match (watch.cut, ending) {
             (Some(cut), _) => cut,
-            (None, Ending::Code(0)) => Verdict::Passed,
-            (None, _) => Verdict::Failed,
+            (None, Ending::Code(0)) => CheckVerdict::Passed,
+            (None, _) => CheckVerdict::Failed,
         };
         Ok(Once { verdict, ending })
     }
@@ -194,7 +195,7 @@ struct Watch<'a, 'o> {
     /// Streams that are not closed.
     open: u32,
     /// Why it is being ended, if it is.
-    cut: Option<Verdict>,
+    cut: Option<CheckVerdict>,
     /// When its time is up; when it was asked to end, until when it may take its time for that.
     deadline: Instant,
 }
@@ -221,10 +222,10 @@ impl Watch<'_, '_> {
                 noted = Instant::now();
             }
             if self.cut.is_none() && stopped() {
-                self.ask_to_end(Verdict::Stopped);
+                self.ask_to_end(CheckVerdict::Stopped);
             } else if looked >= self.deadline {
                 match self.cut {
-                    None => self.ask_to_end(Verdict::TimedOut),
+                    None => self.ask_to_end(CheckVerdict::TimedOut),
                     Some(_) => return self.kill(),
                 }
             }
@@ -240,7 +241,7 @@ impl Watch<'_, '_> {
     }
 
     /// Everyone it started is asked, and may go on talking until the grace is over.
-    fn ask_to_end(&mut self, why: Verdict) {
+    fn ask_to_end(&mut self, why: CheckVerdict) {
         self.cut = Some(why);
         self.deadline = Instant::now() + GRACE;
         // The first to obey leaves orphans.

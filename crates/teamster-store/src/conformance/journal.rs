@@ -1,7 +1,9 @@
 //! The journal: one line for each change, in order, without secrets.
 
 use serde_json::json;
-use teamster_journal::NewEvent;
+use teamster_journal::payload::WorkerRestarted;
+use teamster_journal::{EventKind, NewEvent};
+use teamster_types::json::Object;
 use teamster_types::message::CONTENT_LIMIT;
 use teamster_types::task::DESCRIPTION_LIMIT;
 
@@ -111,16 +113,18 @@ pub(super) fn every_step_has_its_event_and_its_actor(stage: &Stage) {
 
 pub(super) fn an_event_of_ones_own_gets_the_next_position(stage: &Stage) {
     let before = stage.position();
-    let event = NewEvent::new("worker.spawned", "host")
-        .with("worker", "worker-1")
-        .with("number", 17);
+    let restarted = WorkerRestarted {
+        worker: "worker-1".to_owned(),
+        times: 17,
+    };
+    let event = NewEvent::new("host", EventKind::WorkerRestarted(restarted));
     let at = stage.step("record", stage.store.record(&stage.team, event));
     assert_eq!(at, before + 1);
     let last = stage.events().pop().unwrap_or_else(|| panic!("no event"));
-    assert_eq!((last.seq, last.kind.as_str()), (at, "worker.spawned"));
+    assert_eq!((last.seq, last.kind.as_str()), (at, "worker.restarted"));
     assert_eq!(last.actor, "host");
     assert_eq!(last.data["worker"], "worker-1");
-    assert_eq!(last.data["number"], 17);
+    assert_eq!(last.data["times"], 17);
     assert_eq!(last.task_id, None);
 }
 
@@ -132,7 +136,9 @@ pub(super) fn the_last_event_of_a_type_is_found_wherever_it_is(stage: &Stage) {
     };
     assert_eq!(find(&["run."]), None);
     let record = |kind: &'static str| {
-        let event = NewEvent::new(kind, "host").with("text", "\"type\":\"run.started\"");
+        let mut data = Object::new();
+        data.insert("text".to_owned(), "\"type\":\"run.started\"".into());
+        let event = NewEvent::new("host", EventKind::parse(kind, &data));
         stage.step("record", stage.store.record(&stage.team, event))
     };
     let started = record("run.started");

@@ -1,7 +1,7 @@
 //! Everything a store holds about a team, to be compared before and after.
 
-use teamster_types::TeamName;
 use teamster_journal::Event;
+use teamster_types::TeamName;
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use teamster_journal::{Event, NewEvent};
+use teamster_journal::payload::TaskChange;
+use teamster_journal::{Event, EventKind, NewEvent};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::message::Message;
@@ -260,11 +261,8 @@ impl Stage {
             change(&mut object);
             let after = Task::from_object(id, object).map_err(StoreError::refused)?;
             tx.put(after.clone());
-            tx.event(
-                NewEvent::new("task.updated", "foreign")
-                    .task(id)
-                    .changed(Some(&before), Some(&after)),
-            );
+            let change = TaskChange::between(Some(&before), Some(&after));
+            tx.event(NewEvent::new("foreign", EventKind::TaskUpdated(change)).task(id));
             Ok(())
         });
         self.step("rewrite", rewritten);

@@ -7,8 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 use teamster_fs::{Dir, FileKind, Sync, layout};
+use teamster_journal::payload::MessageSent;
+use teamster_journal::{EventKind, NewEvent};
 use teamster_types::WorkerName;
-use teamster_journal::NewEvent;
 use teamster_types::message::{Mailbox, Message};
 
 use super::held::Held;
@@ -416,7 +417,7 @@ pub(super) fn roll_forward(store: &FileStore, held: &mut Held) -> Result<()> {
     } else {
         message.to()
     };
-    let event = recovered(&message, to).with("sent", open_boxes.len());
+    let event = recovered(&message, to, Some(open_boxes.len()));
     staged::journal_now(store, held, &[event])
 }
 
@@ -435,7 +436,7 @@ pub(super) fn journal_unknown(store: &FileStore, held: &mut Held) -> Result<()> 
             if let Ok(message) = Message::parse(line)
                 && let Some(seq) = message.seq().filter(|seq| *seq > held.note.seq)
             {
-                lost.push((seq, recovered(&message, message.to())));
+                lost.push((seq, recovered(&message, message.to(), None)));
             }
         }
     }
@@ -447,11 +448,17 @@ pub(super) fn journal_unknown(store: &FileStore, held: &mut Held) -> Result<()> 
     staged::journal_now(store, held, &events)
 }
 
-fn recovered(message: &Message, to: &str) -> NewEvent {
-    NewEvent::new("message.sent", message.from())
-        .with("messageType", message.kind())
-        .with("content", message.content())
-        .with("to", to)
-        .with("messageId", message.id())
-        .with("recovered", true)
+fn recovered(message: &Message, to: &str, sent: Option<usize>) -> NewEvent {
+    NewEvent::new(
+        message.from(),
+        EventKind::MessageSent(MessageSent {
+            message_type: message.kind().to_owned(),
+            content: message.content().to_owned(),
+            to: Some(to.to_owned()),
+            sent,
+            message_id: Some(message.id().to_owned()),
+            recovered: true,
+            ..MessageSent::default()
+        }),
+    )
 }

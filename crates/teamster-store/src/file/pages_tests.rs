@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use teamster_fs::{Dir, Sync, layout, random_hex};
-use teamster_types::Time;
 use teamster_journal::Event;
+use teamster_types::Time;
 use teamster_types::json::{self, Object};
 
 use super::journal;

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, layout};
-use teamster_journal::Event;
+use teamster_journal::{Event, EventKind};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
@@ -180,18 +180,13 @@ struct Receipts {
 
 impl Receipts {
     fn note(&mut self, event: &Event) {
-        let map = match event.kind.as_str() {
-            "message.delivered" => &mut self.delivered,
-            "message.acked" => &mut self.acked,
+        let (map, moved) = match event.payload() {
+            EventKind::MessageDelivered(moved) => (&mut self.delivered, moved),
+            EventKind::MessageAcked(moved) => (&mut self.acked, moved),
             _ => return,
         };
-        let label = event.data.get("box").and_then(|label| label.as_str());
-        let up_to = event.data.get("upTo").and_then(serde_json::Value::as_u64);
-        if let (Some(label), Some(up_to)) = (label, up_to) {
-            map.entry(label.to_owned())
-                .or_default()
-                .push((up_to, event.ts));
-        }
+        let moves = map.entry(moved.mailbox).or_default();
+        moves.push((moved.up_to, event.ts));
     }
 
     fn find(map: &HashMap<String, Vec<(u64, Time)>>, label: &str, behind: u64) -> Option<Time> {

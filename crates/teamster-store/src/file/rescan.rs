@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use teamster_fs::{Stamp, layout};
+use teamster_journal::payload::TaskChange;
+use teamster_journal::{EventKind, NewEvent};
 use teamster_types::TaskId;
-use teamster_journal::NewEvent;
 use teamster_types::task::{Status, Task};
 
 use super::FileStore;
@@ -107,10 +108,11 @@ pub(super) fn rescan(
     for record in &gone {
         if own.get(&record.id) != Some(&0) {
             events.push(
-                NewEvent::new("task.deleted", "foreign")
-                    .task(&record.id)
-                    .with("from", status_of(record))
-                    .with("to", ()),
+                NewEvent::new(
+                    FOREIGN,
+                    EventKind::TaskDeleted(TaskChange::removed(status_of(record))),
+                )
+                .task(&record.id),
             );
         }
     }
@@ -168,25 +170,19 @@ fn rebuild_index(store: &FileStore, held: &mut Held, index: &mut Index) -> Resul
                 .as_ref()
                 .is_some_and(|before| rebuild::same(before, task))
         {
-            let kind = if before.is_some() {
-                "task.updated"
+            let change = TaskChange::between(before.as_ref(), Some(task));
+            let what = if before.is_some() {
+                EventKind::TaskUpdated(change)
             } else {
-                "task.created"
+                EventKind::TaskCreated(change)
             };
-            events.push(
-                NewEvent::new(kind, "foreign")
-                    .task(&id)
-                    .changed(before.as_ref(), Some(task)),
-            );
+            events.push(NewEvent::new(FOREIGN, what).task(&id));
         }
         found.push(file);
     }
     for gone in told.rest() {
-        events.push(
-            NewEvent::new("task.deleted", "foreign")
-                .task(gone.id())
-                .changed(Some(&gone), None),
-        );
+        let deleted = EventKind::TaskDeleted(TaskChange::between(Some(&gone), None));
+        events.push(NewEvent::new(FOREIGN, deleted).task(gone.id()));
     }
     if !events.is_empty() {
         staged::journal_now(store, held, &events)?;
@@ -231,23 +227,16 @@ fn foreign_event(found: &Found, before: Option<&Record>) -> Option<NewEvent> {
 
 /// A task that a foreign program made or changed. What it was before is not known, so the event holds the whole of it.
 pub(super) fn foreign_change(task: &Task, before: Option<&Record>) -> NewEvent {
-    let kind = if before.is_some() {
-        "task.updated"
-    } else {
-        "task.created"
+    let change = TaskChange::between(None, Some(task));
+    let what = match before {
+        Some(before) => EventKind::TaskUpdated(change.whole(status_of(before))),
+        None => EventKind::TaskCreated(change),
     };
-    let mut event = NewEvent::new(kind, "foreign")
-        .task(task.id())
-        .changed(None, Some(task));
-    let Some(before) = before else {
-        return event;
-    };
-    event = event.with("whole", true);
-    event
-        .data
-        .insert("from".into(), serde_json::json!(status_of(before)));
-    event
+    NewEvent::new(FOREIGN, what).task(task.id())
 }
+
+/// The actor of changes by programs that are not ours.
+const FOREIGN: &str = "foreign";
 
 fn status_of(record: &Record) -> Status {
     if record.has(flag::COMPLETED) {

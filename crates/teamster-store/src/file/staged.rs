@@ -1,9 +1,8 @@
 //! Files that a change writes: new contents beside the old ones, made real by the event that names them.
 
 use teamster_fs::{Dir, Sync, layout};
-use teamster_types::Time;
 use teamster_journal::{Event, NewEvent};
-use teamster_types::redact::redact_json;
+use teamster_types::Time;
 
 use super::FileStore;
 use super::held::Held;
@@ -28,22 +27,9 @@ pub(super) fn numbered(held: &Held, events: Vec<NewEvent>, team: &str, now: Time
     (first..)
         .zip(events)
         .map(|(seq, new)| {
-            let mut data = serde_json::Value::Object(new.data);
-            redact_json(&mut data);
-            let serde_json::Value::Object(data) = data else {
-                unreachable!("redaction keeps an object an object")
-            };
-            Event {
-                seq,
-                id: teamster_fs::random_hex(),
-                ts: now,
-                team: team.to_owned(),
-                kind: new.kind.to_owned(),
-                actor: new.actor,
-                task_id: new.task_id,
-                more: seq + 1 < first + count,
-                data,
-            }
+            let mut event = new.placed(seq, teamster_fs::random_hex(), now, team.to_owned());
+            event.more = seq + 1 < first + count;
+            event
         })
         .collect()
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use teamster_fs::{Dir, Sync, layout, remove_tree};
+use teamster_journal::payload::Nothing;
+use teamster_journal::{EventKind, NewEvent};
 use teamster_types::TeamName;
-use teamster_journal::{Event, NewEvent};
 use teamster_types::json;
 use teamster_types::process::ProcessId;
 use teamster_types::team::{Kind, NewTeam, TeamConfig};
@@ -74,18 +75,8 @@ fn build(
         dir.make_dir(folder)?;
     }
     dir.create_new(layout::CONFIG, &config.to_file(), sync)?;
-    let created = rules::created(new);
-    let event = Event {
-        seq: 1,
-        id: teamster_fs::random_hex(),
-        ts: store.clock.now(),
-        team: new.name.to_string(),
-        kind: created.kind.to_owned(),
-        actor: created.actor,
-        task_id: None,
-        more: false,
-        data: created.data,
-    };
+    let team = new.name.to_string();
+    let event = rules::created(new).placed(1, teamster_fs::random_hex(), store.clock.now(), team);
     dir.create_new(layout::JOURNAL, &json::to_line(&event), sync)?;
     if sync == Sync::Durable {
         dir.sync()?;
@@ -136,7 +127,8 @@ pub(super) fn delete(
     let tasks = super::read::list(&held.folders.tasks)?.tasks;
     let life = |process: &ProcessId| store.machine.life(process);
     rules::refuse_held(team, &tasks, &beats, &life, store.clock.now(), force)?;
-    staged::journal_now(store, &mut held, &[NewEvent::new("team.deleted", actor)])?;
+    let deleted = NewEvent::new(actor, EventKind::TeamDeleted(Nothing {}));
+    staged::journal_now(store, &mut held, &[deleted])?;
     move_aside(store, team, &held)
 }
 

@@ -282,6 +282,7 @@ mod tests {
     use teamster_fs::layout::Layout;
     use teamster_fs::{Sync, random_hex};
     use teamster_journal::NewEvent;
+    use teamster_journal::payload::WorkerStarted;
     use teamster_types::team::NewTeam;
 
     use super::*;
@@ -346,7 +347,10 @@ mod tests {
                     }
                 }
             });
-            let event = NewEvent::new("worker.started", "test");
+            let event = NewEvent::new(
+                "test",
+                teamster_journal::EventKind::WorkerStarted(WorkerStarted::default()),
+            );
             store.record(&team, event).unwrap();
             watcher.join().unwrap()
         });

@@ -14,7 +14,6 @@ use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::redact::redact_json;
 use teamster_types::steps;
 use teamster_types::task::Task;
 use teamster_types::team::{NewTeam, TeamConfig};
@@ -105,19 +104,9 @@ fn no_team(team: &TeamName) -> StoreError {
 }
 
 fn numbered(team: &TeamName, last: u64, new: NewEvent, now: Time, more: bool) -> Event {
-    let mut data = serde_json::Value::Object(new.data);
-    redact_json(&mut data);
-    Event {
-        seq: last + 1,
-        id: teamster_fs::random_hex(),
-        ts: now,
-        team: team.to_string(),
-        kind: new.kind.to_owned(),
-        actor: new.actor,
-        task_id: new.task_id,
-        more,
-        data: data.as_object().cloned().unwrap_or_default(),
-    }
+    let mut event = new.placed(last + 1, teamster_fs::random_hex(), now, team.to_string());
+    event.more = more;
+    event
 }
 
 impl Backend for MemStore {

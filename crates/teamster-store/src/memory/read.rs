@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use teamster_journal::{EventKind, Kind};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
@@ -61,18 +62,15 @@ impl Read for MemStore {
 
     fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {
         self.with(team, |team| {
-            let receipt = |kind: &str, label: &str, behind: u64| {
-                let moved = team.events.iter().filter(|event| event.kind == kind);
-                moved
-                    .filter(|event| event.data.get("box").and_then(|of| of.as_str()) == Some(label))
-                    .find(|event| {
-                        event
-                            .data
-                            .get("upTo")
-                            .and_then(serde_json::Value::as_u64)
-                            .is_some_and(|up_to| up_to >= behind)
-                    })
-                    .map(|event| event.ts)
+            let receipt = |kind: Kind, label: &str, behind: u64| {
+                let mut moved = team.events.iter().filter(|event| event.is(kind));
+                let moved = moved.find(|event| match event.payload() {
+                    EventKind::MessageDelivered(moved) | EventKind::MessageAcked(moved) => {
+                        moved.mailbox == label && moved.up_to >= behind
+                    }
+                    _ => false,
+                });
+                moved.map(|event| event.ts)
             };
             let mut found = Vec::new();
             for (mailbox, mail) in &team.mail {
@@ -80,8 +78,8 @@ impl Read for MemStore {
                 found.extend((1..).zip(mail).map(|(behind, message)| Filed {
                     mailbox: label.clone(),
                     message: message.clone(),
-                    delivered_at: receipt("message.delivered", &label, behind),
-                    acked_at: receipt("message.acked", &label, behind),
+                    delivered_at: receipt(Kind::MessageDelivered, &label, behind),
+                    acked_at: receipt(Kind::MessageAcked, &label, behind),
                 }));
             }
             found.extend(team.native.iter().map(|(name, message)| Filed {

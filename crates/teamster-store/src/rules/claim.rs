@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use teamster_journal::NewEvent;
+use teamster_journal::payload::TaskChange;
+use teamster_journal::{EventKind, NewEvent};
 use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -184,12 +185,9 @@ fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, b
     let Some(free) = without_lost_owner(&task, lost)? else {
         return Ok((task, false));
     };
-    tx.event(
-        NewEvent::new("task.updated", "system")
-            .task(task.id())
-            .changed(Some(&task), Some(&free))
-            .with("reason", "its owner is dead or quarantined"),
-    );
+    let change =
+        TaskChange::between(Some(&task), Some(&free)).reason("its owner is dead or quarantined");
+    tx.event(NewEvent::new("system", EventKind::TaskUpdated(change)).task(task.id()));
     Ok((free, true))
 }
 
@@ -293,15 +291,10 @@ fn take_over(
         Takeover::Restarted => {
             let mut free = task.clone();
             steps::release(&mut free, None)?;
-            tx.event(
-                NewEvent::new("task.released", request.worker.as_str())
-                    .task(task.id())
-                    .changed(Some(&task), Some(&free))
-                    .with(
-                        "reason",
-                        "its worker started anew and the process that claimed it is gone",
-                    ),
-            );
+            let change = TaskChange::between(Some(&task), Some(&free))
+                .reason("its worker started anew and the process that claimed it is gone");
+            let released = EventKind::TaskReleased(change);
+            tx.event(NewEvent::new(request.worker.as_str(), released).task(task.id()));
             Ok((free, true))
         }
         Takeover::WorkerDead(reason) => Ok((put_back(tx, "system", &task, &reason)?, true)),
@@ -313,18 +306,15 @@ fn put_back(tx: &mut dyn Txn, actor: &str, task: &Task, reason: &str) -> Result<
     let before = known_failure(tx, task)?;
     let mut free = task.clone();
     let failure = steps::requeue(&mut free, before.as_ref(), reason, tx.now());
-    let kind = if failure.is_final() {
-        "task.failed"
+    let change = TaskChange::between(Some(task), Some(&free))
+        .reason(reason)
+        .failure(Some(&failure));
+    let what = if failure.is_final() {
+        EventKind::TaskFailed(change)
     } else {
-        "task.requeued"
+        EventKind::TaskRequeued(change)
     };
-    tx.event(
-        NewEvent::new(kind, actor)
-            .task(task.id())
-            .changed(Some(task), Some(&free))
-            .with("reason", reason)
-            .with("failure", &failure),
-    );
+    tx.event(NewEvent::new(actor, what).task(task.id()));
     tx.put_failure(task.id(), Some(failure));
     Ok(free)
 }
@@ -365,14 +355,11 @@ fn give(tx: &mut dyn Txn, task: &mut Task, request: &ClaimRequest, overlaps: &[T
     let lease = request.lease.unwrap_or_else(|| tx.lease());
     let claim = steps::claim(task, &request.worker, proof, me, now, lease);
     tx.put(task.clone());
-    let mut event = NewEvent::new("task.claimed", request.worker.as_str())
-        .task(task.id())
-        .changed(Some(&before), Some(task))
-        .with("fence", task.fence());
-    if !overlaps.is_empty() {
-        event = event.with("overlaps", overlaps);
-    }
-    tx.event(event);
+    let change = TaskChange::between(Some(&before), Some(task))
+        .fence(task.fence())
+        .overlaps(overlaps);
+    let claimed = EventKind::TaskClaimed(change);
+    tx.event(NewEvent::new(request.worker.as_str(), claimed).task(task.id()));
     Claimed {
         fence: task.fence(),
         leased_until: claim.leased_until,

@@ -1,8 +1,9 @@
 //! How a claim ends: completed, failed, given back; and how a failed task begins anew.
 
 use serde_json::Value;
+use teamster_journal::payload::{MergeLost, TaskChange};
+use teamster_journal::{EventKind, NewEvent, payload};
 use teamster_types::TaskId;
-use teamster_journal::NewEvent;
 use teamster_types::steps;
 use teamster_types::task::{Task, Token};
 
@@ -22,9 +23,11 @@ pub(super) fn complete(
     if steps::complete(&mut task, token, result, tx.now())? {
         tx.put(task.clone());
         tx.event(
-            NewEvent::new("task.completed", owner(&before))
-                .task(id)
-                .changed(Some(&before), Some(&task)),
+            NewEvent::new(
+                owner(&before),
+                EventKind::TaskCompleted(TaskChange::between(Some(&before), Some(&task))),
+            )
+            .task(id),
         );
     }
     Ok(task)
@@ -36,13 +39,10 @@ pub(super) fn fail(tx: &mut dyn Txn, id: &TaskId, token: &Token, error: &str) ->
     let known = known_failure(tx, &before)?;
     let failure = steps::fail(&mut task, known.as_ref(), token, error, tx.now())?;
     tx.put(task.clone());
-    tx.event(
-        NewEvent::new("task.failed", owner(&before))
-            .task(id)
-            .changed(Some(&before), Some(&task))
-            .with("error", error)
-            .with("failure", &failure),
-    );
+    let change = TaskChange::between(Some(&before), Some(&task))
+        .error(error)
+        .failure(Some(&failure));
+    tx.event(NewEvent::new(owner(&before), EventKind::TaskFailed(change)).task(id));
     tx.put_failure(id, Some(failure));
     Ok(task)
 }
@@ -63,9 +63,11 @@ pub(super) fn release(
     };
     tx.put(task.clone());
     tx.event(
-        NewEvent::new("task.released", who)
-            .task(id)
-            .changed(Some(&before), Some(&task)),
+        NewEvent::new(
+            who,
+            EventKind::TaskReleased(TaskChange::between(Some(&before), Some(&task))),
+        )
+        .task(id),
     );
     Ok(task)
 }
@@ -77,12 +79,8 @@ pub(super) fn retry(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> 
     steps::retry(&mut task, known.as_ref())?;
     tx.put(task.clone());
     tx.put_failure(id, None);
-    tx.event(
-        NewEvent::new("task.retried", actor)
-            .task(id)
-            .changed(Some(&before), Some(&task))
-            .with("failure", Value::Null),
-    );
+    let change = TaskChange::between(Some(&before), Some(&task)).failure(None);
+    tx.event(NewEvent::new(actor, EventKind::TaskRetried(change)).task(id));
     Ok(task)
 }
 
@@ -91,15 +89,14 @@ pub(super) fn merged(tx: &mut dyn Txn, actor: &str, id: &TaskId, merge: &Merge) 
     let mut task = before.clone();
     if steps::merged(&mut task, merge.made.as_deref())? {
         tx.put(task.clone());
-        tx.event(
-            NewEvent::new("merge.merged", actor)
-                .task(id)
-                .changed(Some(&before), Some(&task))
-                .with("worker", owner(&before))
-                .with("commit", &merge.commit)
-                .with("merge", &merge.made)
-                .with("files", &merge.files),
-        );
+        let merged = payload::Merged {
+            task: TaskChange::between(Some(&before), Some(&task)),
+            worker: Some(owner(&before)),
+            commit: Some(merge.commit.clone()),
+            merge: merge.made.clone(),
+            files: merge.files.clone(),
+        };
+        tx.event(NewEvent::new(actor, EventKind::MergeMerged(merged)).task(id));
     }
     Ok(task)
 }
@@ -110,10 +107,13 @@ pub(super) fn unchanged(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Ta
     if steps::unchanged(&mut task)? {
         tx.put(task.clone());
         tx.event(
-            NewEvent::new("task.unchanged", actor)
-                .task(id)
-                .changed(Some(&before), Some(&task))
-                .with("worker", owner(&before)),
+            NewEvent::new(
+                actor,
+                EventKind::TaskUnchanged(
+                    TaskChange::between(Some(&before), Some(&task)).worker(&owner(&before)),
+                ),
+            )
+            .task(id),
         );
     }
     Ok(task)
@@ -129,14 +129,13 @@ pub(super) fn merge_lost(
     let mut task = before.clone();
     if steps::merge_lost(&mut task) {
         tx.put(task.clone());
-        tx.event(
-            NewEvent::new("merge.lost", actor)
-                .task(id)
-                .changed(Some(&before), Some(&task))
-                .with("worker", owner(&before))
-                .with("commit", &lost.commit)
-                .with("head", &lost.head),
-        );
+        let lost = MergeLost {
+            task: TaskChange::between(Some(&before), Some(&task)),
+            worker: Some(owner(&before)),
+            commit: lost.commit.clone(),
+            head: Some(lost.head.clone()),
+        };
+        tx.event(NewEvent::new(actor, EventKind::MergeLost(lost)).task(id));
     }
     Ok(task)
 }
@@ -150,13 +149,10 @@ pub(super) fn give_up(tx: &mut dyn Txn, actor: &str, id: &TaskId, error: &str) -
     let known = known_failure(tx, &before)?;
     let failure = steps::give_up(&mut task, known.as_ref(), error, tx.now())?;
     tx.put(task.clone());
-    tx.event(
-        NewEvent::new("task.failed", actor)
-            .task(id)
-            .changed(Some(&before), Some(&task))
-            .with("error", error)
-            .with("failure", &failure),
-    );
+    let change = TaskChange::between(Some(&before), Some(&task))
+        .error(error)
+        .failure(Some(&failure));
+    tx.event(NewEvent::new(actor, EventKind::TaskFailed(change)).task(id));
     tx.put_failure(id, Some(failure));
     Ok(task)
 }

@@ -1,8 +1,9 @@
 //! Messages: which box, who may read, what has been acknowledged.
 
 use serde_json::{Value, json};
+use teamster_journal::payload::{CursorMoved, MalformedMessage, MessageSent};
+use teamster_journal::{EventKind, NewEvent};
 use teamster_types::WorkerName;
-use teamster_journal::NewEvent;
 use teamster_types::message::{CONTENT_LIMIT, Mailbox, Message};
 use teamster_types::team::{Kind as TeamKind, TeamConfig};
 
@@ -43,29 +44,27 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
     if sent.is_empty() {
         return Err(StoreError::new(Kind::Failed, missed.join("; ")));
     }
-    let mut event = NewEvent::new("message.sent", &outgoing.from)
-        .with("messageType", &outgoing.kind)
-        .with("content", &outgoing.content);
-    if !outgoing.extra.is_empty() {
-        event = event.with("extra", &outgoing.extra);
-    }
-    event = match (&outgoing.to, sent.first()) {
-        (Recipient::All, _) => {
-            let ids: Vec<&str> = sent.iter().map(Message::id).take(64).collect();
-            event
-                .with("to", "all")
-                .with("sent", sent.len())
-                .with("messageIds", ids)
-        }
-        (_, Some(message)) => event
-            .with("to", message.to())
-            .with("messageId", message.id()),
-        (_, None) => event,
+    let mut event = MessageSent {
+        message_type: outgoing.kind.clone(),
+        content: outgoing.content.clone(),
+        extra: outgoing.extra.clone(),
+        missed,
+        ..MessageSent::default()
     };
-    if !missed.is_empty() {
-        event = event.with("missed", missed);
+    match (&outgoing.to, sent.first()) {
+        (Recipient::All, _) => {
+            let ids = sent.iter().map(|message| message.id().to_owned());
+            event.to = Some("all".to_owned());
+            event.sent = Some(sent.len());
+            event.message_ids = Some(ids.take(64).collect());
+        }
+        (_, Some(message)) => {
+            event.to = Some(message.to().to_owned());
+            event.message_id = Some(message.id().to_owned());
+        }
+        (_, None) => {}
     }
-    tx.event(event);
+    tx.event(NewEvent::new(&outgoing.from, EventKind::MessageSent(event)));
     Ok(sent)
 }
 
@@ -256,10 +255,12 @@ fn receive_box(
 }
 
 fn malformed(mailbox: &Mailbox, at: Position, reason: &str) -> NewEvent {
-    NewEvent::new("message.malformed", "system")
-        .with("box", mailbox.label())
-        .with("at", at.0)
-        .with("error", reason)
+    let malformed = MalformedMessage {
+        mailbox: mailbox.label(),
+        at: at.0,
+        error: reason.to_owned(),
+    };
+    NewEvent::new("system", EventKind::MessageMalformed(malformed))
 }
 
 fn move_cursor(
@@ -274,20 +275,22 @@ fn move_cursor(
         return Ok(());
     }
     tx.put_cursor(mailbox, after)?;
-    let steps = [
-        ("message.delivered", before.delivered, after.delivered),
-        ("message.acked", before.acked, after.acked),
-    ];
-    for (kind, from, to) in steps {
-        if to > from {
-            tx.event(
-                NewEvent::new(kind, reader.name())
-                    .with("box", mailbox.label())
-                    .with("from", from.0)
-                    .with("upTo", to.0)
-                    .with("count", count),
-            );
-        }
+    let moved = |from: Position, to: Position| CursorMoved {
+        mailbox: mailbox.label(),
+        from: from.0,
+        up_to: to.0,
+        count,
+    };
+    if after.delivered > before.delivered {
+        let delivered = moved(before.delivered, after.delivered);
+        tx.event(NewEvent::new(
+            reader.name(),
+            EventKind::MessageDelivered(delivered),
+        ));
+    }
+    if after.acked > before.acked {
+        let acked = moved(before.acked, after.acked);
+        tx.event(NewEvent::new(reader.name(), EventKind::MessageAcked(acked)));
     }
     Ok(())
 }

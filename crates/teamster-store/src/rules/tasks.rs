@@ -1,7 +1,8 @@
 //! Making, changing and removing tasks, with the mirrors that follow.
 
-use serde_json::{Value, json};
-use teamster_journal::{NewEvent, changes};
+use serde_json::Value;
+use teamster_journal::payload::TaskChange;
+use teamster_journal::{EventKind, NewEvent, changes};
 use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
 use teamster_types::steps::{self, Edit, Refusal};
@@ -20,10 +21,11 @@ pub(super) fn create(tx: &mut dyn Txn, actor: &str, new: &NewTask) -> Result<Tas
     let also = mirror(tx, &id, &[], task.blocked_by())?;
     tx.put(task.clone());
     tx.event(
-        NewEvent::new("task.created", actor)
-            .task(&id)
-            .changed(None, Some(&task))
-            .with_also(also),
+        NewEvent::new(
+            actor,
+            EventKind::TaskCreated(TaskChange::between(None, Some(&task)).also(also)),
+        )
+        .task(&id),
     );
     Ok(task)
 }
@@ -64,10 +66,11 @@ pub(super) fn import(tx: &mut dyn Txn, actor: &str, plan: &[PlannedTask]) -> Res
         let also = mirror(tx, task.id(), &[], &planned.task.blocked_by)?;
         tx.put(task.clone());
         tx.event(
-            NewEvent::new("task.created", actor)
-                .task(task.id())
-                .changed(None, Some(task))
-                .with_also(also),
+            NewEvent::new(
+                actor,
+                EventKind::TaskCreated(TaskChange::between(None, Some(task)).also(also)),
+            )
+            .task(task.id()),
         );
     }
     Ok(tasks)
@@ -119,10 +122,11 @@ pub(super) fn update(tx: &mut dyn Txn, actor: &str, id: &TaskId, edit: &Edit) ->
     };
     tx.put(task.clone());
     tx.event(
-        NewEvent::new("task.updated", actor)
-            .task(id)
-            .changed(Some(&before), Some(&task))
-            .with_also(also),
+        NewEvent::new(
+            actor,
+            EventKind::TaskUpdated(TaskChange::between(Some(&before), Some(&task)).also(also)),
+        )
+        .task(id),
     );
     Ok(task)
 }
@@ -159,10 +163,11 @@ pub(super) fn delete(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task>
     }
     tx.remove(id)?;
     tx.event(
-        NewEvent::new("task.deleted", actor)
-            .task(id)
-            .changed(Some(&task), None)
-            .with_also(also),
+        NewEvent::new(
+            actor,
+            EventKind::TaskDeleted(TaskChange::between(Some(&task), None).also(also)),
+        )
+        .task(id),
     );
     Ok(task)
 }
@@ -239,19 +244,4 @@ fn unique(ids: &[TaskId]) -> Vec<TaskId> {
         }
     }
     seen
-}
-
-/// Adds the other tasks that changed with this one.
-trait WithAlso {
-    fn with_also(self, also: Object) -> Self;
-}
-
-impl WithAlso for NewEvent {
-    fn with_also(self, also: Object) -> Self {
-        if also.is_empty() {
-            self
-        } else {
-            self.with("also", json!(also))
-        }
-    }
 }

@@ -1,7 +1,8 @@
 //! Members and signals.
 
 use serde_json::Value;
-use teamster_journal::NewEvent;
+use teamster_journal::payload::{MemberJoined, SignalSent, TeamCreated};
+use teamster_journal::{EventKind, NewEvent};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::steps::HEARTBEAT_FRESH;
@@ -15,10 +16,14 @@ use crate::txn::Txn;
 
 /// The first event of a team.
 pub(crate) fn created(new: &NewTeam) -> NewEvent {
-    let members: Vec<&WorkerName> = new.members.iter().map(|member| &member.name).collect();
-    NewEvent::new("team.created", "user")
-        .with("members", members)
-        .with("project", &new.project)
+    let members = new.members.iter().map(|member| member.name.to_string());
+    NewEvent::new(
+        "user",
+        EventKind::TeamCreated(TeamCreated {
+            members: members.collect(),
+            project: Some(new.project.clone()),
+        }),
+    )
 }
 
 /// Refuses a team of Claude Code.
@@ -43,7 +48,7 @@ pub(super) fn host(tx: &mut dyn Txn, order: Option<&Value>, event: NewEvent) -> 
         config.set_run(order.clone());
     }
     tx.put_config(config.clone());
-    tx.event(event.with("host", &me));
+    tx.event(event.hosted_by(&me));
     Ok(config)
 }
 
@@ -54,13 +59,15 @@ pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
     let cwd = config.project().unwrap_or_default().to_owned();
     if config.join(&team, member, &cwd, tx.now()) {
         tx.put_config(config.clone());
-        let mut event = NewEvent::new("member.joined", member.name.as_str())
-            .with("name", &member.name)
-            .with("provider", &member.provider);
-        if let Some(capabilities) = &member.capabilities {
-            event = event.with("capabilities", capabilities);
-        }
-        tx.event(event);
+        let joined = MemberJoined {
+            name: member.name.to_string(),
+            provider: Some(member.provider.clone()),
+            capabilities: member.capabilities.clone(),
+        };
+        tx.event(NewEvent::new(
+            member.name.as_str(),
+            EventKind::MemberJoined(joined),
+        ));
     }
     Ok(config)
 }
@@ -130,16 +137,16 @@ pub(super) fn signal(
     signal: &Signal,
 ) -> Result<()> {
     tx.put_signal(worker, Some(signal))?;
-    let kind = if signal.drain {
-        "signal.drain"
-    } else {
-        "signal.shutdown"
+    let sent = SignalSent {
+        worker: worker.to_string(),
+        request_id: signal.request_id.clone(),
+        reason: signal.reason.clone(),
     };
-    tx.event(
-        NewEvent::new(kind, actor)
-            .with("worker", worker)
-            .with("requestId", &signal.request_id)
-            .with("reason", &signal.reason),
-    );
+    let what = if signal.drain {
+        EventKind::SignalDrain(sent)
+    } else {
+        EventKind::SignalShutdown(sent)
+    };
+    tx.event(NewEvent::new(actor, what));
     Ok(())
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
-use teamster_view::model::{MergeState, Sessions, TeamView, Timeline, message};
+use teamster_view::model::{MergeState, Sessions, TeamView, Timeline, message_of};
 use teamster_view::status::{Problem, ProblemKind};
 
 use super::Studio;
@@ -231,11 +231,8 @@ pub(super) async fn messages(
             let from = end.saturating_sub(1_000).max(1);
             let count = usize::try_from(end - from).unwrap_or(0);
             let events = read.events(&team, from, count)?.events;
-            let sent = events
-                .iter()
-                .rev()
-                .filter(|event| event.kind == "message.sent" && event.seq < end);
-            found.extend(sent.map(message));
+            let earlier = events.iter().rev().filter(|event| event.seq < end);
+            found.extend(earlier.filter_map(message_of));
             end = from;
         }
         let more = found.len() > limit;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use teamster_journal::{Event, family};
 use teamster_store::{
     Change, Damaged, JournalPage, Kind as ErrorKind, Read, Result, StoreError, TeamEntry,
 };
-use teamster_journal::Event;
 use teamster_types::graph::critical_path;
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
@@ -148,8 +148,9 @@ impl LiveTeam {
                     self.last = self.last.max(event.seq);
                     tasks_of(event, &mut touched);
                     registry |= is_about_crew(&event.kind);
-                    mail |= !self.unread.is_empty() && event.kind.starts_with("message.");
-                    gate |= event.kind.starts_with("approval.") || event.kind.starts_with("run.");
+                    mail |= !self.unread.is_empty() && event.kind.starts_with(family::MESSAGE);
+                    gate |= event.kind.starts_with(family::APPROVAL)
+                        || event.kind.starts_with(family::RUN);
                 }
                 Change::Beat(_) => crew = true,
                 Change::Task(id) => {
@@ -315,7 +316,7 @@ fn is_about_crew(kind: &str) -> bool {
 
 /// The tasks that an event changed.
 fn tasks_of(event: &Event, touched: &mut BTreeSet<TaskId>) {
-    if event.kind.starts_with("task.") || event.kind.starts_with("merge.") {
+    if event.is_about_tasks() {
         touched.extend(event.task_id.clone());
     }
     let also = event.data.get("also").and_then(|also| also.as_object());

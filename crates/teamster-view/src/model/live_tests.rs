@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use teamster_journal::payload::{AgentEventRecorded, UsageReported};
+use teamster_journal::{EventKind, NewEvent};
 use teamster_store::clock::ManualClock;
 use teamster_store::{Change, ClaimRequest, MemStore, Outgoing, Read, Recipient, Store};
-use teamster_journal::NewEvent;
 use teamster_types::health::Limits;
 use teamster_types::json::Object;
 use teamster_types::process::{Life, ProcessId};
@@ -100,9 +101,8 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
         ..NewTask::default()
     };
     let record = |kind: &'static str, data: Value| {
-        let event = NewEvent::new(kind, "host");
-        let data = data.as_object().unwrap().iter();
-        let event = data.fold(event, |event, (key, value)| event.with(key, value));
+        let data = data.as_object().unwrap();
+        let event = NewEvent::new("host", EventKind::parse(kind, data));
         store.record(&team, event).unwrap();
     };
     let claim = ClaimRequest {
@@ -183,7 +183,9 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
 fn how_a_run_stands_is_known_before_its_journal_is_read_or_with_it() {
     let (store, team) = store_whose_host(Life::Gone);
     let record = |kind: &'static str| {
-        let event = NewEvent::new(kind, "host").with("stage", "execute");
+        let data = json!({ "stage": "execute" });
+        let event = EventKind::parse(kind, data.as_object().unwrap());
+        let event = NewEvent::new("host", event);
         store.record(&team, event).unwrap();
     };
     let task = NewTask {
@@ -228,8 +230,16 @@ fn what_agents_do_leaves_the_tasks_as_they_are() {
         live.read_on(&store).unwrap();
     }
     let before = live.view().clone();
-    let usage = NewEvent::new("usage", "ann").with("tokensIn", 7);
-    let agent = NewEvent::new("agent.event", "ann").with("what", "tool");
+    let usage = UsageReported {
+        tokens_in: Some(7),
+        ..UsageReported::default()
+    };
+    let usage = NewEvent::new("ann", EventKind::Usage(usage));
+    let agent = AgentEventRecorded {
+        what: "tool".to_owned(),
+        ..AgentEventRecorded::default()
+    };
+    let agent = NewEvent::new("ann", EventKind::AgentEvent(agent));
     for event in [agent, usage] {
         store.record(&team, event).unwrap();
         let events = store.events(&team, live.last() + 1, 10).unwrap().events;

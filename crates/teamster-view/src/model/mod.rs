@@ -34,6 +34,6 @@ pub use run::{
 };
 pub use sessions::Sessions;
 pub use stage::{RunNow, run_lately, run_now};
-pub use story::{MOST_MESSAGES, PAGE, Story, message};
+pub use story::{MOST_MESSAGES, PAGE, Story, message_of};
 pub use team::{History, Session, TeamKind, TeamView, Viewed};
 pub use timeline::{Lane, Mark, Span, SpanEnd, StageSpan, Tick, Timeline};

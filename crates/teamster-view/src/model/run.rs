@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use teamster_journal::gate::Shown;
+use teamster_journal::payload::Shown;
 use teamster_types::{TaskId, Time};
 
 use super::cost::Budget;

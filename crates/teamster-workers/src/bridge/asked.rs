@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use teamster_agents::Answer;
+use teamster_journal::EventKind;
+use teamster_journal::payload::AgentEventRecorded;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
 use teamster_types::redact::{clean, redact};
@@ -148,15 +150,12 @@ impl Bridge {
         watch.spoke = Instant::now();
         self.tell(&format!("{what}: {words}"));
         self.log_line(watch.log, &format!("request {request}: {words}"));
-        let mut event = self
-            .event("agent.event")
-            .with("what", "answered")
-            .with("request", request)
-            .with("allowed", is_allowed)
-            .with("text", clean(&redact(&format!("{what}: {words}")), 200));
-        if let Some(task) = &self.holding {
-            event = event.task(task);
-        }
+        let event = self.event_of_task(EventKind::AgentEvent(AgentEventRecorded {
+            what: "answered".to_owned(),
+            request: Some(request.to_owned()),
+            allowed: Some(is_allowed),
+            text: clean(&redact(&format!("{what}: {words}")), 200).into_owned(),
+        }));
         self.record(event);
         true
     }

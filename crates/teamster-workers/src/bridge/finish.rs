@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use teamster_agents::{Outcome, Verdict};
+use teamster_journal::EventKind;
+use teamster_journal::payload::{WorkerPaused, WorkerQuarantined};
 use teamster_store::{Claimed, Kind, StoreError};
 use teamster_types::health::Verdict as Health;
 use teamster_types::json::Object;
@@ -280,10 +282,10 @@ impl Bridge {
                 let pause = self.rules.pause_after(self.troubles);
                 self.paused_until = Some(Instant::now() + pause);
                 self.tell(&format!("waits {} s: {why}", pause.as_secs()));
-                let event = self
-                    .event("worker.paused")
-                    .with("seconds", pause.as_secs())
-                    .with("reason", clean(&redact(why), SUMMARY));
+                let event = self.event(EventKind::WorkerPaused(WorkerPaused {
+                    seconds: pause.as_secs(),
+                    reason: clean(&redact(why), SUMMARY).into_owned(),
+                }));
                 self.record(event);
             }
             Fate::GivenBack { .. } | Fate::Lost(_) => {}
@@ -297,13 +299,13 @@ impl Bridge {
                 "takes no more tasks after {} errors in a row; `teamster worker resume {}` lets it go on",
                 self.errors, self.who.name
             ));
-            let event = self
-                .event("worker.quarantined")
-                .with("worker", &self.who.name)
-                .with("verdict", Health::Quarantined.as_str())
-                .with("evidence", [format!("{} errors in a row", self.errors)])
-                .with("errors", self.errors)
-                .with("reason", clean(&redact(why), SUMMARY));
+            let event = self.event(EventKind::WorkerQuarantined(WorkerQuarantined {
+                worker: Some(self.who.name.to_string()),
+                verdict: Health::Quarantined.as_str().to_owned(),
+                evidence: vec![format!("{} errors in a row", self.errors)],
+                errors: self.errors,
+                reason: clean(&redact(why), SUMMARY).into_owned(),
+            }));
             self.record(event);
         }
     }

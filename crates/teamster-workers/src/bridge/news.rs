@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use teamster_store::{Reader, Signal};
 use teamster_journal::Event as Recorded;
+use teamster_journal::payload::WorkerResumed;
+use teamster_journal::{EventKind, Kind, family};
+use teamster_store::{Reader, Signal};
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::message::Message;
 
@@ -37,12 +39,12 @@ impl Bridge {
     }
 
     fn is_mail(&self, event: &Recorded) -> bool {
-        event.kind == "message.sent" && event.actor != self.who.name.as_str()
+        event.is(Kind::MessageSent) && event.actor != self.who.name.as_str()
     }
 
     /// Whether somebody else did something to the task that is held.
     fn is_of_held(&self, event: &Recorded) -> bool {
-        event.kind.starts_with("task.")
+        event.kind.starts_with(family::TASK)
             && event.task_id.is_some()
             && event.task_id == self.holding
             && event.actor != self.who.name.as_str()
@@ -148,7 +150,9 @@ impl Bridge {
         self.heart.lets_go(0);
         self.heart.is(WorkerStatus::Polling);
         self.tell(&format!("goes on: {by} said so"));
-        let event = self.event("worker.resumed").with("by", by);
+        let event = self.event(EventKind::WorkerResumed(WorkerResumed {
+            by: by.to_owned(),
+        }));
         self.record(event);
     }
 
@@ -166,11 +170,16 @@ impl Bridge {
 
 /// Whether there may be something to claim after this event.
 fn makes_work(event: &Recorded) -> bool {
-    let kind = event.kind.as_str();
-    matches!(
-        kind,
-        "worker.dead" | "worker.quarantined" | "worker.resumed" | "worker.stopped"
-    ) || (kind.starts_with("task.") && !matches!(kind, "task.claimed" | "task.renewed"))
-        // What waited for it can begin.
-        || kind == "merge.merged"
+    match event.known_kind() {
+        Some(
+            Kind::WorkerDead
+            | Kind::WorkerQuarantined
+            | Kind::WorkerResumed
+            | Kind::WorkerStopped
+            // What waited for it can begin.
+            | Kind::MergeMerged,
+        ) => true,
+        Some(Kind::TaskClaimed) => false,
+        _ => event.kind.starts_with(family::TASK),
+    }
 }

@@ -4,6 +4,8 @@ use serde_json::json;
 use teamster_agents::{AgentEvent, Decision, Job, TaskFacts};
 use teamster_fs::{Dir, Sync, layout};
 use teamster_isolate::child::Running;
+use teamster_journal::EventKind;
+use teamster_journal::payload::{AgentEventRecorded, WorkerLaunchFailed, WorkerStarted};
 use teamster_store::{ClaimRequest, Claimed};
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::redact::{clean, redact};
@@ -159,24 +161,23 @@ impl Bridge {
         let why = redact(why).into_owned();
         self.tell(&format!("the agent did not start: {why}"));
         self.log_line(log, &format!("launch {launch} failed: {why}"));
+        let failed = WorkerLaunchFailed {
+            launch,
+            reason: clean(&why, 4_000).into_owned(),
+        };
         let event = self
-            .event("worker.launch_failed")
-            .task(task.id())
-            .with("launch", launch)
-            .with("reason", clean(&why, 4_000));
+            .event(EventKind::WorkerLaunchFailed(failed))
+            .task(task.id());
         self.record(event);
     }
 
     /// The agent showed that it is there.
     pub(super) fn agent_is_there(&mut self, running: &Running, session: Option<&str>) {
         self.mail_is_passed_on();
-        let mut event = self
-            .event("worker.started")
-            .with("process", running.id())
-            .with("session", session);
-        if let Some(task) = &self.holding {
-            event = event.task(task);
-        }
+        let event = self.event_of_task(EventKind::WorkerStarted(WorkerStarted {
+            process: Some(running.id().clone()),
+            session: session.map(str::to_owned),
+        }));
         self.record(event);
     }
 
@@ -209,21 +210,20 @@ impl Bridge {
             return;
         }
         let text = redact(&text).into_owned();
-        let mut recorded = self
-            .event("agent.event")
-            .with("what", what)
-            .with("text", clean(&text, SHORT));
-        if let AgentEvent::PermissionAsked {
+        let request = match event {
+            AgentEvent::PermissionAsked {
+                request,
+                decision: Decision::Asked,
+                ..
+            } => Some(request.clone()),
+            _ => None,
+        };
+        let recorded = self.event_of_task(EventKind::AgentEvent(AgentEventRecorded {
+            what: what.to_owned(),
             request,
-            decision: Decision::Asked,
-            ..
-        } = event
-        {
-            recorded = recorded.with("request", request);
-        }
-        if let Some(task) = &self.holding {
-            recorded = recorded.task(task);
-        }
+            allowed: None,
+            text: clean(&text, SHORT).into_owned(),
+        }));
         self.record(recorded);
     }
 

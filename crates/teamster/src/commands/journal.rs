@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
+use teamster_journal::Event;
 use teamster_store::{Change, Damaged, Read};
 use teamster_types::TeamName;
-use teamster_journal::Event;
 
 use crate::cli::TeamArg;
 use crate::context::Context;

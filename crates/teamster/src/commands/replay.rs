@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 use teamster_fs::{Dir, layout};
+use teamster_journal::Event;
 use teamster_store::{Damaged, Read};
 use teamster_studio::top::{Key, Scene, Screen, once};
-use teamster_journal::Event;
 use teamster_types::{TeamName, Time};
 use teamster_view::model::{PAGE, Story};
 

@@ -18,7 +18,7 @@ use std::path::Path;
 use serde::Serialize;
 use teamster_agents::Provider;
 use teamster_fs::layout::Layout;
-use teamster_run::verify::{Check, Origin};
+use teamster_journal::payload::{Check, CheckOrigin};
 use teamster_store::{Clock as _, SystemClock};
 
 use crate::config::Config;
@@ -166,7 +166,7 @@ impl TeamPlan<'_> {
             Needed::Check => self
                 .checks
                 .iter()
-                .any(|check| check.origin == Origin::Project && check.command == wish.text),
+                .any(|check| check.origin == CheckOrigin::Project && check.command == wish.text),
         }
     }
 }

@@ -4,9 +4,8 @@ use std::path::Path;
 
 use teamster_agents::{CREDENTIALS, Provider};
 use teamster_fs::layout::Layout;
+use teamster_journal::payload::{Check, CheckOrigin, RunSpec};
 use teamster_run::host::ProjectTrust;
-use teamster_run::order::Order;
-use teamster_run::verify::{Check, Origin};
 use teamster_types::denied;
 use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
 
@@ -34,7 +33,7 @@ impl ProjectTrust for CurrentTrust {
         worktree_setup(&self.layout)
     }
 
-    fn workers(&self, order: &Order) -> std::result::Result<(), NotTrusted> {
+    fn workers(&self, order: &RunSpec) -> std::result::Result<(), NotTrusted> {
         let config = current(&self.layout)?;
         let project = Project::look(&self.layout, &config)?;
         let providers = providers(&self.layout, &config, order)?;
@@ -47,7 +46,7 @@ impl ProjectTrust for CurrentTrust {
     }
 
     fn check(&self, check: &Check) -> std::result::Result<(), NotTrusted> {
-        if check.origin == Origin::Person {
+        if check.origin == CheckOrigin::Person {
             return Ok(());
         }
         let config = current(&self.layout)?;
@@ -92,7 +91,7 @@ pub fn require_for_run(
     layout: &Layout,
     config: &Config,
     presets: &Presets,
-    order: &Order,
+    order: &RunSpec,
     unknown: Unknown,
 ) -> Result {
     let mut project = Project::look_at(layout, config, presets)?;
@@ -136,7 +135,7 @@ pub(super) fn refuse_denied_links(layout: &Layout, config: &Config) -> Result {
 impl Project {
     fn add_checks(&mut self, checks: &[Check]) {
         for check in checks {
-            if check.origin == Origin::Project {
+            if check.origin == CheckOrigin::Project {
                 let wish = wishes::of_check(&self.wishes, check);
                 self.wishes.extend(wish);
             }
@@ -151,7 +150,7 @@ fn current(layout: &Layout) -> Result<Config> {
     Ok(config)
 }
 
-fn providers(layout: &Layout, config: &Config, order: &Order) -> Result<Vec<Provider>> {
+fn providers(layout: &Layout, config: &Config, order: &RunSpec) -> Result<Vec<Provider>> {
     let members = order.members.iter();
     members
         .map(|member| provider(layout, config, &member.provider))

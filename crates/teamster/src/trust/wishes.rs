@@ -3,7 +3,8 @@
 use teamster_agents::Rule;
 use teamster_fs::Dir;
 use teamster_fs::layout::Layout;
-use teamster_run::verify::{Check, detect};
+use teamster_journal::payload::Check;
+use teamster_run::verify::detect;
 
 use super::{Needed, Wish};
 use crate::config::{Config, Source};

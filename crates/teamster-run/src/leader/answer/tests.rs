@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn team() -> Vec<CastMember> {
+fn team() -> Vec<Member> {
     vec![
-        CastMember::example("worker-1", None, &["code-edit"]),
-        CastMember::example("worker-2", None, &["testing"]),
+        crate::cast::example("worker-1", None, &["code-edit"]),
+        crate::cast::example("worker-2", None, &["testing"]),
     ]
 }
 

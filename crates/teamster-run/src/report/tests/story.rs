@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use teamster_journal::{Event, EventKind, NewEvent};
 use teamster_store::clock::ManualClock;
 use teamster_store::{ClaimRequest, MemStore, Read as _, Store as _};
-use teamster_journal::{Event, NewEvent};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::team::{NewMember, NewTeam};
@@ -58,12 +58,11 @@ impl Story {
     /// The host writes an event, `seconds` after what was before.
     pub(super) fn tell(&self, seconds: i64, kind: &'static str, task: Option<&str>, data: Value) {
         self.wait(seconds);
-        let mut event = NewEvent::new(kind, "host");
-        event.data = match data {
-            Value::Object(data) => data,
-            _ => panic!("data is an object"),
-        };
-        event.task_id = task.map(|task| task.parse().unwrap());
+        let data = data.as_object().expect("data is an object");
+        let mut event = NewEvent::new("host", EventKind::parse(kind, data));
+        if let Some(task) = task {
+            event = event.task(&task.parse().unwrap());
+        }
         self.store.record(&self.team, event).unwrap();
     }
 
@@ -103,8 +102,8 @@ impl Story {
         let claimed = self.store.claim(&self.team, &request).unwrap().unwrap();
         self.wait(seconds);
         if let Value::Object(data) = spent {
-            let mut event = NewEvent::new("usage", worker).task(claimed.task.id());
-            event.data = data;
+            let used = EventKind::parse("usage", &data);
+            let event = NewEvent::new(worker, used).task(claimed.task.id());
             self.store.record(&self.team, event).unwrap();
         }
         let (id, token) = (claimed.task.id(), &claimed.token);

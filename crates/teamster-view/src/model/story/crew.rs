@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use teamster_journal::Event;
+use teamster_journal::{Event, EventKind};
 use teamster_types::health::Verdict;
+use teamster_types::task::Status;
 use teamster_types::{TaskId, Time};
 
-use super::{money, text, texts};
-use crate::model::cost::Spent;
+use super::money::Sum;
 use crate::model::timeline::{Lane, Mark, Span, SpanEnd};
 use crate::requests::Request;
 
@@ -41,7 +40,7 @@ pub(super) struct Told {
     pub(super) completed: u64,
     pub(super) failed: u64,
     pub(super) in_a_row: u32,
-    pub(super) spent: Spent,
+    pub(super) spent: Sum,
     pub(super) requests: Vec<Request>,
     pub(super) asked_to: Option<&'static str>,
     pub(super) spans: Vec<Span>,
@@ -74,46 +73,79 @@ impl Crew {
         }
     }
 
-    /// Members of a run are told with their roles and models.
-    pub(super) fn planned(&mut self, event: &Event) {
-        if event.kind != "run.started" {
-            return;
-        }
-        let members = event.data.get("members").and_then(Value::as_array);
-        for member in members.into_iter().flatten() {
-            let word = |key: &str| member.get(key).and_then(Value::as_str);
-            if let Some(name) = word("name") {
-                self.join(name, word("provider").unwrap_or_default(), event);
-                let told = self.worker(name);
-                told.role = word("role").map(str::to_owned);
-                told.model = word("model").map(str::to_owned);
-            }
-        }
-    }
-
-    pub(super) fn used(&mut self, event: &Event) {
-        let told = self.worker(&event.actor);
-        told.last_event_at = Some(event.ts);
-        money::add(&mut told.spent, event);
-        if let Some(model) = text(event, "model") {
-            told.model = Some(model.to_owned());
-        }
-    }
-
-    pub(super) fn task(&mut self, what: &str, id: &TaskId, subject: &str, event: &Event) {
-        self.is_active(&event.actor, event);
-        let end = match what {
-            "claimed" | "released" | "deleted" => SpanEnd::Released,
-            "completed" => SpanEnd::Completed,
-            "failed" => SpanEnd::Failed,
-            "requeued" => SpanEnd::Requeued,
-            // A foreign program may have ended it without our words for it.
-            "updated" if text(event, "to").is_some_and(|to| to != "in_progress") => {
-                match text(event, "to") {
-                    Some("completed") => SpanEnd::Completed,
-                    _ => SpanEnd::Released,
+    pub(super) fn apply(&mut self, event: &Event, what: &EventKind) {
+        match what {
+            EventKind::TeamCreated(created) => {
+                for name in &created.members {
+                    self.join(name, "", event);
                 }
             }
+            EventKind::RunStarted(started) => {
+                for member in &started.spec.members {
+                    let name = member.name.as_str();
+                    self.join(name, &member.provider, event);
+                    let told = self.worker(name);
+                    told.role.clone_from(&member.role);
+                    told.model.clone_from(&member.model);
+                }
+            }
+            EventKind::Usage(used) => {
+                let told = self.worker(&event.actor);
+                told.last_event_at = Some(event.ts);
+                told.spent.add(used);
+                if let Some(model) = &used.model {
+                    told.model = Some(model.clone());
+                }
+            }
+            EventKind::MemberJoined(joined) => {
+                let name = or_actor(Some(joined.name.as_str()), event);
+                let provider = joined.provider.as_deref().unwrap_or_default();
+                self.join(name, provider, event);
+            }
+            EventKind::MemberLeft(left) => {
+                let name = or_actor(Some(left.name.as_str()), event);
+                self.order.retain(|known| known != name);
+                self.worker(name).step("left", event);
+            }
+            EventKind::SignalShutdown(sent) => {
+                self.worker(or_actor(Some(sent.worker.as_str()), event))
+                    .asked_to = Some("shutdown");
+            }
+            EventKind::SignalDrain(sent) => {
+                self.worker(or_actor(Some(sent.worker.as_str()), event))
+                    .asked_to = Some("drain");
+            }
+            EventKind::AgentEvent(agent) => {
+                let told = self.worker(&event.actor);
+                told.last_event_at = Some(event.ts);
+                Request::follow(&mut told.requests, event, agent);
+            }
+            EventKind::HookReceived(_) => self.is_active(&event.actor, event),
+            _ => {
+                if let Some(step) = Step::of(what) {
+                    let about = or_actor(step.worker, event);
+                    self.worker(about).happened(event, what, &step);
+                }
+            }
+        }
+    }
+
+    pub(super) fn task(&mut self, what: &EventKind, id: &TaskId, subject: &str, event: &Event) {
+        self.is_active(&event.actor, event);
+        let is_claimed = matches!(what, EventKind::TaskClaimed(_));
+        let end = match what {
+            EventKind::TaskClaimed(_) | EventKind::TaskReleased(_) | EventKind::TaskDeleted(_) => {
+                SpanEnd::Released
+            }
+            EventKind::TaskCompleted(_) => SpanEnd::Completed,
+            EventKind::TaskFailed(_) => SpanEnd::Failed,
+            EventKind::TaskRequeued(_) => SpanEnd::Requeued,
+            // A foreign program may have ended it without our words for it.
+            EventKind::TaskUpdated(change) => match change.to {
+                Some(Status::Completed) => SpanEnd::Completed,
+                Some(Status::Pending) => SpanEnd::Released,
+                Some(Status::InProgress) | None => return,
+            },
             _ => return,
         };
         for told in self.workers.values_mut() {
@@ -121,7 +153,7 @@ impl Crew {
                 told.let_go(end, event);
             }
         }
-        if what == "claimed" {
+        if is_claimed {
             let told = self.worker(&event.actor);
             told.holds = Some(id.clone());
             told.step("working", event);
@@ -138,46 +170,7 @@ impl Crew {
         }
         for told in self.workers.values_mut() {
             told.requests
-                .retain(|request| what == "claimed" || request.task_id.as_ref() != Some(id));
-        }
-    }
-
-    pub(super) fn tell(&mut self, event: &Event) {
-        let about = text(event, "worker").unwrap_or(&event.actor);
-        match event.kind.as_str() {
-            "member.joined" => {
-                let name = text(event, "name").unwrap_or(&event.actor);
-                self.join(name, text(event, "provider").unwrap_or_default(), event);
-            }
-            "member.left" => {
-                let name = text(event, "name").unwrap_or(about);
-                self.order.retain(|known| known != name);
-                self.worker(name).step("left", event);
-            }
-            "signal.shutdown" => self.worker(about).asked_to = Some("shutdown"),
-            "signal.drain" => self.worker(about).asked_to = Some("drain"),
-            "agent.event" => self.agent(event),
-            "hook.received" => self.is_active(&event.actor, event),
-            kind if kind.starts_with("worker.") => self.worker(about).happened(event),
-            _ => {}
-        }
-    }
-
-    fn agent(&mut self, event: &Event) {
-        let told = self.worker(&event.actor);
-        told.last_event_at = Some(event.ts);
-        let Some(request) = text(event, "request") else {
-            return;
-        };
-        match text(event, "what") {
-            Some("asked") => told.requests.push(Request {
-                request: request.to_owned(),
-                what: text(event, "text").unwrap_or_default().to_owned(),
-                task_id: event.task_id.clone(),
-                asked_at: event.ts,
-            }),
-            Some("answered") => told.requests.retain(|open| open.request != request),
-            _ => {}
+                .retain(|request| is_claimed || request.task_id.as_ref() != Some(id));
         }
     }
 
@@ -228,12 +221,13 @@ impl Told {
         }
     }
 
-    /// An event about the worker itself.
-    fn happened(&mut self, event: &Event) {
-        let evidence: Vec<String> = texts(event, "evidence").map(str::to_owned).collect();
-        let reason = text(event, "reason").unwrap_or_default();
+    /// Takes in an event about the worker itself.
+    fn happened(&mut self, event: &Event, what: &EventKind, step: &Step<'_>) {
+        let Step {
+            evidence, reason, ..
+        } = *step;
         let said = |verdict: Verdict| {
-            let mut words = evidence.clone();
+            let mut words = evidence.to_vec();
             if words.is_empty() {
                 words.push(if reason.is_empty() {
                     event.kind.clone()
@@ -243,15 +237,15 @@ impl Told {
             }
             Some((verdict, words))
         };
-        match event.kind.as_str() {
-            "worker.spawned" => {
+        match what {
+            EventKind::WorkerSpawned(_) => {
                 self.requests.clear();
                 self.verdict = None;
                 self.asked_to = None;
                 self.in_a_row = 0;
                 self.step("spawning", event);
             }
-            "worker.started" => {
+            EventKind::WorkerStarted(_) => {
                 self.requests.clear();
                 self.verdict = None;
                 self.last_event_at = Some(event.ts);
@@ -264,30 +258,32 @@ impl Told {
                     event,
                 );
             }
-            "worker.stopped" => {
+            EventKind::WorkerStopped(_) => {
                 self.requests.clear();
                 self.verdict = None;
                 self.asked_to = None;
                 self.step("stopped", event);
             }
-            "worker.dead" => {
+            EventKind::WorkerDead(_) => {
                 self.requests.clear();
                 self.verdict = said(Verdict::Dead);
                 self.step("dead", event);
             }
-            "worker.hung" | "worker.beat_lost" => self.verdict = said(Verdict::Hung),
-            "worker.silent" => self.verdict = said(Verdict::Silent),
-            "worker.quarantined" => {
+            EventKind::WorkerHung(_) | EventKind::WorkerBeatLost(_) => {
+                self.verdict = said(Verdict::Hung);
+            }
+            EventKind::WorkerSilent(_) => self.verdict = said(Verdict::Silent),
+            EventKind::WorkerQuarantined(_) => {
                 self.verdict = said(Verdict::Quarantined);
                 self.step("quarantined", event);
             }
-            "worker.resumed" => {
+            EventKind::WorkerResumed(_) => {
                 self.verdict = None;
                 self.in_a_row = 0;
                 self.step("idle", event);
             }
-            "worker.paused" => self.step("paused", event),
-            "worker.restarted" => self.step("spawning", event),
+            EventKind::WorkerPaused(_) => self.step("paused", event),
+            EventKind::WorkerRestarted(_) => self.step("spawning", event),
             _ => {}
         }
         let words = if reason.is_empty() {
@@ -302,6 +298,52 @@ impl Told {
             words,
         });
         shorten(&mut self.marks, MOST_MARKS);
+    }
+}
+
+/// What an event about a worker tells.
+struct Step<'a> {
+    /// The worker, where it is named; else it is the event's actor.
+    worker: Option<&'a str>,
+    evidence: &'a [String],
+    reason: &'a str,
+}
+
+impl<'a> Step<'a> {
+    /// Returns what an event tells about a worker, or `None` when it is about something else.
+    fn of(what: &'a EventKind) -> Option<Self> {
+        let step = |worker: Option<&'a str>, evidence: &'a [String], reason: &'a str| Self {
+            worker,
+            evidence,
+            reason,
+        };
+        Some(match what {
+            EventKind::WorkerSpawned(_) | EventKind::WorkerStarted(_) => step(None, &[], ""),
+            EventKind::WorkerResumed(_) => step(None, &[], ""),
+            EventKind::WorkerLaunchFailed(failed) => step(None, &[], &failed.reason),
+            EventKind::WorkerPaused(paused) => step(None, &[], &paused.reason),
+            EventKind::WorkerQuarantined(told) => {
+                step(told.worker.as_deref(), &told.evidence, &told.reason)
+            }
+            EventKind::WorkerStopped(told) => step(told.worker.as_deref(), &[], &told.reason),
+            EventKind::WorkerDead(told)
+            | EventKind::WorkerHung(told)
+            | EventKind::WorkerSilent(told)
+            | EventKind::WorkerBeatLost(told) => {
+                let reason = told.reason.as_deref().unwrap_or_default();
+                step(told.worker.as_deref(), &told.evidence, reason)
+            }
+            EventKind::WorkerRestarted(told) => step(Some(&told.worker), &[], ""),
+            _ => return None,
+        })
+    }
+}
+
+/// Returns the name that an event gives, else that of its actor.
+fn or_actor<'a>(name: Option<&'a str>, event: &'a Event) -> &'a str {
+    match name {
+        Some(name) if !name.is_empty() => name,
+        _ => &event.actor,
     }
 }
 

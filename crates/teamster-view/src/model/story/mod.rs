@@ -11,8 +11,9 @@ mod view;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
+use teamster_journal::payload::MessageSent;
+use teamster_journal::{Event, EventKind, family};
 use teamster_store::{Read, Result, rebuild};
-use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName, Time};
 
@@ -20,7 +21,7 @@ use super::graph::repaired;
 use super::rows::Message;
 use super::timeline::{StageSpan, Tick};
 use crew::Crew;
-use money::Money;
+use money::Spending;
 use runs::Runs;
 
 /// Messages that are kept in mind; the journal has the others.
@@ -44,7 +45,7 @@ pub struct Story {
     crew: Crew,
     messages: VecDeque<Message>,
     message_count: u64,
-    money: Money,
+    money: Spending,
     runs: Runs,
     ticks: Ticks,
 }
@@ -129,39 +130,28 @@ impl Story {
         self.last = Some(event.ts);
         self.ticks.put(event.seq, event.ts);
         self.tasks.apply(event);
-        match event.kind.split_once('.').unwrap_or((&event.kind, "")) {
-            ("task", what) => self.task_changed(what, event),
-            ("team", what) => self.team(what, event),
-            ("message", "sent") => self.message(event),
-            ("usage", _) => {
-                self.money.usage(event);
-                self.crew.used(event);
-            }
-            ("budget", what) => self.money.budget(what, event),
-            ("run" | "verify" | "merge" | "approval", _) => {
-                self.runs.tell(event);
-                self.crew.planned(event);
-            }
-            _ => self.crew.tell(event),
+        let what = event.payload();
+        self.runs.apply(event, &what);
+        self.crew.apply(event, &what);
+        if event.kind.starts_with(family::TASK) {
+            self.task_changed(event, &what);
         }
-    }
-
-    fn team(&mut self, what: &str, event: &Event) {
-        match what {
-            "created" => {
-                self.project = text(event, "project").map(str::to_owned);
+        match &what {
+            EventKind::TeamCreated(created) => {
+                self.project.clone_from(&created.project);
                 self.deleted = false;
-                for name in texts(event, "members") {
-                    self.crew.join(name, "", event);
-                }
             }
-            "deleted" => self.deleted = true,
-            "restored" => self.deleted = false,
+            EventKind::TeamDeleted(_) => self.deleted = true,
+            EventKind::TeamRestored(_) => self.deleted = false,
+            EventKind::MessageSent(sent) => self.message(event, sent),
+            EventKind::Usage(used) => self.money.usage(event, used),
+            EventKind::BudgetReserved(reserved) => self.money.reserved(reserved),
+            EventKind::BudgetExhausted(exhausted) => self.money.exhausted(event, exhausted),
             _ => {}
         }
     }
 
-    fn task_changed(&mut self, what: &str, event: &Event) {
+    fn task_changed(&mut self, event: &Event, what: &EventKind) {
         let Some(id) = &event.task_id else { return };
         let task = self.tasks.get(id);
         let subject = task.map(Task::subject).unwrap_or_default();
@@ -171,7 +161,7 @@ impl Story {
             return;
         };
         let times = self.times.entry(id.clone()).or_default();
-        if what == "claimed" {
+        if matches!(what, EventKind::TaskClaimed(_)) {
             times.started = Some(event.ts);
         }
         let is_over = task.status() == Status::Completed;
@@ -179,60 +169,46 @@ impl Story {
             Some(ended) if is_over => Some(ended),
             _ => is_over.then_some(event.ts),
         };
-        if what == "created" {
+        if matches!(what, EventKind::TaskCreated(_)) {
             times.fixes = repaired(task);
         }
     }
 
-    fn message(&mut self, event: &Event) {
+    fn message(&mut self, event: &Event, sent: &MessageSent) {
         self.message_count += 1;
         self.crew.is_active(&event.actor, event);
         if self.messages.len() == MOST_MESSAGES {
             self.messages.pop_front();
         }
-        self.messages.push_back(message(event));
+        self.messages.push_back(message(event, sent));
     }
 }
 
-/// A message as its event tells it.
-pub fn message(event: &Event) -> Message {
-    let word = |key: &str| text(event, key).unwrap_or_default().to_owned();
-    let about = event
-        .data
-        .get("extra")
-        .and_then(|extra| extra.get("taskId"));
+/// Returns the message of an event, or `None` when it is about something else.
+pub fn message_of(event: &Event) -> Option<Message> {
+    match event.payload() {
+        EventKind::MessageSent(sent) => Some(message(event, &sent)),
+        _ => None,
+    }
+}
+
+fn message(event: &Event, sent: &MessageSent) -> Message {
+    let about = sent.extra.get("taskId").and_then(Value::as_str);
     Message {
         seq: event.seq,
-        id: word("messageId"),
-        kind: match word("messageType").as_str() {
+        id: sent.message_id.clone().unwrap_or_default(),
+        kind: match sent.message_type.as_str() {
             "" => "message".to_owned(),
             kind => kind.to_owned(),
         },
         from: event.actor.clone(),
-        to: word("to"),
-        content: word("content"),
+        to: sent.to.clone().unwrap_or_default(),
+        content: sent.content.clone(),
         sent_at: Some(event.ts),
         task_id: about
-            .and_then(Value::as_str)
             .and_then(|id| id.parse().ok())
             .or_else(|| event.task_id.clone()),
     }
-}
-
-/// A text in an event.
-pub(super) fn text<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
-    event.data.get(key).and_then(Value::as_str)
-}
-
-/// A list of texts in an event.
-pub(super) fn texts<'a>(event: &'a Event, key: &str) -> impl Iterator<Item = &'a str> {
-    let list = event.data.get(key).and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str)
-}
-
-/// A number in an event.
-pub(super) fn number(event: &Event, key: &str) -> Option<u64> {
-    event.data.get(key).and_then(Value::as_u64)
 }
 
 /// Evenly spread positions, at most twice [`MOST_TICKS`] of them in mind: when there are more, every other one goes.

@@ -2,38 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use teamster_types::TaskId;
 use teamster_journal::Event;
-use teamster_journal::Used;
+use teamster_journal::cost::{Cost as ToldCost, Money};
+use teamster_journal::payload::{BudgetExhausted, BudgetReserved, Limit, UsageReported};
+use teamster_types::TaskId;
 
-use super::text;
 use crate::model::cost::{Cost, CostPoint, Exhausted, Spent, TaskCost};
 
 /// Points of the cost over time.
 const MOST_POINTS: usize = 200;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Money {
-    total: Spent,
-    by_task: BTreeMap<Option<TaskId>, Spent>,
+pub(super) struct Spending {
+    total: Sum,
+    by_task: BTreeMap<Option<TaskId>, Sum>,
     points: Vec<CostPoint>,
     reserved: u64,
     exhausted: Option<Exhausted>,
 }
 
-impl Money {
-    pub(super) fn usage(&mut self, event: &Event) {
-        add(&mut self.total, event);
-        add(
-            self.by_task.entry(event.task_id.clone()).or_default(),
-            event,
-        );
+impl Spending {
+    pub(super) fn usage(&mut self, event: &Event, used: &UsageReported) {
+        self.total.add(used);
+        let by_task = self.by_task.entry(event.task_id.clone()).or_default();
+        by_task.add(used);
+        let total = self.total.spent();
         self.points.push(CostPoint {
             at: event.ts,
             seq: event.seq,
-            tokens: self.total.tokens,
-            cost_usd: self.total.cost_usd,
+            tokens: total.tokens,
+            cost_usd: total.cost_usd,
         });
         // Sums only grow, so every other point can go and the curve stays true.
         if self.points.len() > MOST_POINTS {
@@ -47,33 +45,34 @@ impl Money {
         }
     }
 
-    pub(super) fn budget(&mut self, what: &str, event: &Event) {
-        match what {
-            "reserved" => self.reserved = super::number(event, "tokens").unwrap_or(0),
-            "exhausted" => {
-                let figure = |key: &str| event.data.get(key).and_then(Value::as_f64);
-                self.exhausted = Some(Exhausted {
-                    what: text(event, "what").unwrap_or_default().to_owned(),
-                    limit: figure("limit"),
-                    used: figure("used"),
-                    at: event.ts,
-                });
-            }
-            _ => {}
-        }
+    pub(super) fn reserved(&mut self, reserved: &BudgetReserved) {
+        self.reserved = reserved.tokens;
+    }
+
+    pub(super) fn exhausted(&mut self, event: &Event, exhausted: &BudgetExhausted) {
+        self.exhausted = Some(Exhausted {
+            what: exhausted
+                .what
+                .map(Limit::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            limit: exhausted.limit,
+            used: exhausted.used,
+            at: event.ts,
+        });
     }
 
     /// All but what the crew and the run know.
     pub(super) fn cost(&self) -> Cost {
         Cost {
-            total: self.total.clone(),
+            total: self.total.spent(),
             by_worker: Vec::new(),
             by_task: self
                 .by_task
                 .iter()
                 .map(|(task_id, spent)| TaskCost {
                     task_id: task_id.clone(),
-                    spent: spent.clone(),
+                    spent: spent.spent(),
                 })
                 .collect(),
             over_time: self.points.clone(),
@@ -85,30 +84,36 @@ impl Money {
 
     pub(super) fn of_task(&self, id: &TaskId) -> Spent {
         let spent = self.by_task.get(&Some(id.clone()));
-        spent.cloned().unwrap_or_default()
+        spent.map(Sum::spent).unwrap_or_default()
     }
 }
 
-/// Adds what one event of the type `usage` tells.
-pub(super) fn add(spent: &mut Spent, event: &Event) {
-    let used = Used::of(&event.data);
-    if let Some(tokens) = used.tokens {
-        for (sum, more) in [
-            (&mut spent.input, tokens.input),
-            (&mut spent.cached_input, tokens.cached_input),
-            (&mut spent.cache_write, tokens.cache_write),
-            (&mut spent.output, tokens.output),
-        ] {
-            *sum = sum.saturating_add(more);
-            spent.tokens = spent.tokens.saturating_add(more);
+/// What clients told, summed up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sum {
+    cost: ToldCost,
+    /// How many times a client told what it used.
+    pub(super) reports: u64,
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, used: &UsageReported) {
+        self.cost = self.cost.plus(ToldCost::told(used));
+        self.reports += 1;
+    }
+
+    pub(super) fn spent(&self) -> Spent {
+        let tokens = self.cost.tokens.unwrap_or_default();
+        Spent {
+            tokens: tokens.total(),
+            input: tokens.input,
+            cached_input: tokens.cached_input,
+            cache_write: tokens.cache_write,
+            output: tokens.output,
+            cost_usd: self.cost.money.map(Money::usd),
+            at_least: self.cost.tokens_at_least,
+            cost_at_least: self.cost.money_at_least,
+            reports: self.reports,
         }
     }
-    if let Some(usd) = used.usd {
-        // To the billionth: sums must not depend on their order.
-        let sum = spent.cost_usd.unwrap_or(0.0) + usd;
-        spent.cost_usd = Some((sum * 1e9).round() / 1e9);
-    }
-    spent.at_least |= used.at_least || used.tokens.is_none();
-    spent.cost_at_least |= used.at_least || used.usd.is_none();
-    spent.reports += 1;
 }

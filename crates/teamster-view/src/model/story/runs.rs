@@ -1,10 +1,11 @@
 //! A run, as its events tell it. What is not there is shown as not there.
 
-use serde_json::Value;
-use teamster_types::TaskId;
-use teamster_journal::Event;
+use teamster_journal::payload::{
+    self, CheckResult, CheckStarted, GateDecided, GateOpened, GateShown, MergeConflict, PlanMade,
+    RunFinished, RunSpec, StageEntered,
+};
+use teamster_journal::{Event, EventKind, RunState};
 
-use super::{number, text, texts};
 use crate::model::cost::Budget;
 use crate::model::run::{
     Answer, Approval, Base, Finished, Merge, MergeState, Plan, PlanTask, Run, RunMember, Stage,
@@ -21,37 +22,60 @@ pub(super) struct Runs {
     pub(super) verifications: Vec<Verification>,
     pub(super) merges: Vec<Merge>,
     /// What is to be shown at the gate that opens next.
-    shown: Option<Event>,
+    shown: Option<GateShown>,
+    /// The state by which the host goes, so that no view can disagree with it about the gate.
+    state: RunState,
 }
 
 impl Runs {
-    pub(super) fn tell(&mut self, event: &Event) {
-        match event.kind.as_str() {
-            "run.started" => self.started(event),
-            "run.stage" => self.stage(event),
-            "run.plan" => self.run().plan = Some(plan(event)),
-            "run.resumed" => {
+    pub(super) fn apply(&mut self, event: &Event, what: &EventKind) {
+        self.state.apply_kind(event, what);
+        match what {
+            EventKind::RunStarted(started) => self.started(event, &started.spec),
+            EventKind::RunStage(entered) => self.stage(event, entered),
+            EventKind::RunPlan(plan) => self.run().plan = Some(shown_plan(plan)),
+            EventKind::RunResumed(_) => {
                 let run = self.run();
                 run.resumed_at = Some(event.ts);
                 run.finished = None;
             }
-            "run.finished" => self.finished(event),
-            "verify.started" => self.verification(VerificationState::Running, event),
-            "verify.passed" => self.verification(VerificationState::Passed, event),
-            "verify.failed" => self.verification(VerificationState::Failed, event),
-            "verify.flaky" => self.verification(VerificationState::Flaky, event),
-            "merge.predicted" => self.merge(MergeState::Predicted, event),
-            "merge.merged" => self.merge(MergeState::Merged, event),
-            "merge.lost" => self.merge(MergeState::Lost, event),
-            "task.unchanged" => self.merge(MergeState::Unchanged, event),
-            "merge.conflict" => self.merge(MergeState::Conflict, event),
-            "approval.shown" => self.shown = Some(event.clone()),
-            "approval.requested" => self.gate(event),
-            "approval.answered" => self.answer(event, word(event, "answer"), false),
-            "approval.given" => self.answer(event, "approve".to_owned(), true),
-            "approval.refused" => self.answer(event, "reject".to_owned(), true),
-            "approval.revised" => self.answer(event, "revise".to_owned(), true),
+            EventKind::RunFinished(finished) => self.finished(event, finished),
+            EventKind::VerifyStarted(started) => self.check_started(event, started),
+            EventKind::VerifyPassed(result) => {
+                self.check_ended(event, VerificationState::Passed, result);
+            }
+            EventKind::VerifyFailed(result) => {
+                self.check_ended(event, VerificationState::Failed, result);
+            }
+            EventKind::VerifyFlaky(result) => {
+                self.check_ended(event, VerificationState::Flaky, result);
+            }
+            EventKind::MergePredicted(predicted) => {
+                let merge = self.merge(MergeState::Predicted, &predicted.commit, event);
+                merge.predicted = predicted.result.map(|result| result.as_str().to_owned());
+            }
+            EventKind::MergeMerged(merged) => {
+                let commit = merged.commit.as_deref().unwrap_or_default();
+                let merge = self.merge(MergeState::Merged, commit, event);
+                merge.merge.clone_from(&merged.merge);
+                merge.worker.clone_from(&merged.worker);
+            }
+            EventKind::MergeLost(lost) => {
+                let commit = lost.commit.as_deref().unwrap_or_default();
+                self.merge(MergeState::Lost, commit, event).merge = None;
+            }
+            EventKind::MergeConflict(conflict) => self.conflict(event, conflict),
+            EventKind::ApprovalShown(shown) => self.shown = Some(shown.clone()),
+            EventKind::ApprovalRequested(opened) => self.gate(event, opened),
+            EventKind::ApprovalAnswered(answer) => self.answer(event, answer, false),
+            EventKind::ApprovalGiven(decided)
+            | EventKind::ApprovalRefused(decided)
+            | EventKind::ApprovalRevised(decided) => self.answer(event, decided, true),
             _ => {}
+        }
+        if let Some(approval) = &mut self.approval {
+            let open = self.state.open_gate();
+            approval.waits = open.is_some_and(|gate| gate.id == approval.gate);
         }
     }
 
@@ -59,70 +83,59 @@ impl Runs {
         self.run.get_or_insert_with(Run::default)
     }
 
-    fn started(&mut self, event: &Event) {
-        let value = |key: &str| event.data.get(key);
-        let members = value("members").and_then(Value::as_array);
-        let verify = value("verify").and_then(Value::as_array);
+    fn started(&mut self, event: &Event, spec: &RunSpec) {
         *self = Self {
             run: Some(Run {
-                task: word(event, "task"),
-                agents: word(event, "agents"),
-                members: members
-                    .into_iter()
-                    .flatten()
+                task: spec.task.clone(),
+                agents: spec.agents.clone(),
+                members: spec
+                    .members
+                    .iter()
                     .map(|member| RunMember {
-                        name: inner(member, "name").unwrap_or_default(),
-                        provider: inner(member, "provider"),
-                        role: inner(member, "role"),
-                        model: inner(member, "model"),
+                        name: member.name.to_string(),
+                        provider: Some(member.provider.clone()),
+                        role: member.role.clone(),
+                        model: member.model.clone(),
                     })
                     .collect(),
-                base: value("base").and_then(|base| {
-                    Some(Base {
-                        commit: inner(base, "commit")?,
-                        branch: inner(base, "branch"),
-                    })
+                base: spec.base.as_ref().map(|base| Base {
+                    commit: base.commit.clone(),
+                    branch: base.branch.clone(),
                 }),
-                verify: verify
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|command| {
-                        Some(VerifyCommand {
-                            command: inner(command, "command")?,
-                            source: inner(command, "source"),
-                        })
+                verify: spec
+                    .verify
+                    .iter()
+                    .map(|check| VerifyCommand {
+                        command: check.command.clone(),
+                        source: Some(check.source.clone()),
                     })
                     .collect(),
-                approve: text(event, "approve").map(str::to_owned),
-                max_fix: number(event, "maxFix"),
-                flow: text(event, "flow").map(str::to_owned),
-                leader: text(event, "leader").map(str::to_owned),
-                in_place: value("inPlace") == Some(&Value::Bool(true)),
-                budget: value("budget")
-                    .filter(|budget| budget.is_object())
-                    .map(|budget| {
-                        let figure = |key: &str| budget.get(key).and_then(Value::as_f64);
-                        Budget {
-                            tokens: budget.get("tokens").and_then(Value::as_u64),
-                            usd: figure("usd"),
-                            minutes: figure("minutes"),
-                        }
-                    }),
-                uncommitted: number(event, "uncommitted").unwrap_or(0),
+                approve: Some(spec.approve.as_str().to_owned()),
+                max_fix: Some(spec.max_fix.into()),
+                flow: Some(spec.flow.clone()),
+                leader: Some(spec.leader.clone()),
+                in_place: spec.in_place,
+                budget: Some(Budget {
+                    tokens: spec.budget.tokens,
+                    usd: spec.budget.usd,
+                    minutes: spec.budget.minutes,
+                }),
+                uncommitted: spec.uncommitted as u64,
                 started_at: Some(event.ts),
                 ..Run::default()
             }),
+            state: std::mem::take(&mut self.state),
             ..Self::default()
         };
     }
 
-    fn stage(&mut self, event: &Event) {
+    fn stage(&mut self, event: &Event, entered: &StageEntered) {
         let stage = Stage {
-            stage: word(event, "to"),
+            stage: entered.to.clone(),
             at: event.ts,
             seq: event.seq,
-            reason: word(event, "reason"),
-            round: number(event, "round").unwrap_or(0),
+            reason: entered.reason.clone(),
+            round: entered.round.into(),
         };
         let run = self.run();
         run.round = stage.round;
@@ -130,43 +143,53 @@ impl Runs {
         run.stages.push(stage);
     }
 
-    fn finished(&mut self, event: &Event) {
-        if let Some(gate) = &mut self.approval {
-            gate.waits = false;
-        }
+    fn finished(&mut self, event: &Event, finished: &RunFinished) {
         self.run().finished = Some(Finished {
-            outcome: word(event, "outcome"),
-            exit_code: event.data.get("exitCode").and_then(Value::as_i64),
-            reason: word(event, "reason"),
-            commit: text(event, "commit").map(str::to_owned),
+            outcome: finished.outcome.clone(),
+            exit_code: finished.exit_code,
+            reason: finished.reason.clone(),
+            commit: finished.commit.clone(),
             at: event.ts,
         });
     }
 
-    fn verification(&mut self, state: VerificationState, event: &Event) {
+    fn check_started(&mut self, event: &Event, started: &CheckStarted) {
+        self.verifications.push(Verification {
+            seq: event.seq,
+            on: started.on.clone(),
+            commit: started.commit.clone(),
+            command: started.command.clone(),
+            round: started.round.into(),
+            state: VerificationState::Running,
+            exit_code: None,
+            seconds: None,
+            timed_out: false,
+            last: String::new(),
+            log: None,
+            charged: true,
+            started_at: Some(event.ts),
+            ended_at: None,
+        });
+        shorten(&mut self.verifications);
+    }
+
+    fn check_ended(&mut self, event: &Event, state: VerificationState, result: &CheckResult) {
         let mut now = Verification {
             seq: event.seq,
-            on: word(event, "on"),
-            commit: word(event, "commit"),
-            command: word(event, "command"),
-            round: number(event, "round").unwrap_or(0),
+            on: result.on.clone(),
+            commit: result.commit.clone(),
+            command: result.command.clone(),
+            round: result.round.into(),
             state,
-            exit_code: event.data.get("exitCode").and_then(Value::as_i64),
-            seconds: event.data.get("seconds").and_then(Value::as_f64),
-            timed_out: event.data.get("timedOut") == Some(&Value::Bool(true)),
-            last: lines(event, "last"),
-            log: text(event, "log").map(str::to_owned),
-            charged: event.data.get("charged") != Some(&Value::Bool(false)),
+            exit_code: result.exit_code.map(Into::into),
+            seconds: Some(result.seconds),
+            timed_out: result.timed_out,
+            last: result.last.clone(),
+            log: Some(result.log.clone()),
+            charged: result.charged,
             started_at: None,
-            ended_at: None,
+            ended_at: Some(event.ts),
         };
-        if state == VerificationState::Running {
-            now.started_at = Some(event.ts);
-            self.verifications.push(now);
-            shorten(&mut self.verifications);
-            return;
-        }
-        now.ended_at = Some(event.ts);
         let is_it = |before: &&mut Verification| {
             before.state == VerificationState::Running
                 && before.on == now.on
@@ -183,8 +206,8 @@ impl Runs {
         shorten(&mut self.verifications);
     }
 
-    fn merge(&mut self, state: MergeState, event: &Event) {
-        let commit = word(event, "commit");
+    /// Returns the merge of this commit, now in this state.
+    fn merge(&mut self, state: MergeState, commit: &str, event: &Event) -> &mut Merge {
         let place = self.merges.iter().rposition(|merge| {
             merge.commit == commit && (event.task_id.is_none() || merge.task_id == event.task_id)
         });
@@ -193,7 +216,7 @@ impl Runs {
                 seq: event.seq,
                 task_id: event.task_id.clone(),
                 worker: None,
-                commit,
+                commit: commit.to_owned(),
                 state,
                 predicted: None,
                 merge: None,
@@ -209,38 +232,31 @@ impl Runs {
         let merge = &mut self.merges[place.unwrap_or(newest)];
         merge.state = state;
         merge.at = event.ts;
-        match state {
-            MergeState::Predicted => merge.predicted = text(event, "result").map(str::to_owned),
-            MergeState::Merged => {
-                merge.merge = text(event, "merge").map(str::to_owned);
-                merge.worker = text(event, "worker").map(str::to_owned);
-            }
-            MergeState::Lost => merge.merge = None,
-            MergeState::Unchanged => merge.worker = text(event, "worker").map(str::to_owned),
-            MergeState::Conflict => {
-                merge.files = texts(event, "files").map(str::to_owned).collect();
-                merge.times = number(event, "times").unwrap_or(1);
-                merge.is_final = event.data.get("final") == Some(&Value::Bool(true));
-                merge.fix_task = text(event, "fixTask").and_then(|id| id.parse().ok());
-            }
-        }
+        merge
     }
 
-    fn gate(&mut self, event: &Event) {
-        let base = |key: &str| inner(event.data.get("base")?, key);
-        let is_its = |shown: &Event| word(shown, "gate") == word(event, "gate");
-        let shown = self.shown.take().filter(is_its);
-        let shown = shown.and_then(|shown| serde_json::from_value(Value::Object(shown.data)).ok());
+    fn conflict(&mut self, event: &Event, conflict: &MergeConflict) {
+        let commit = conflict.commit.as_deref().unwrap_or_default();
+        let merge = self.merge(MergeState::Conflict, commit, event);
+        merge.files.clone_from(&conflict.files);
+        merge.times = conflict.times;
+        merge.is_final = conflict.is_final;
+        merge.fix_task.clone_from(&conflict.fix_task);
+    }
+
+    fn gate(&mut self, event: &Event, opened: &GateOpened) {
+        let shown = self.shown.take().filter(|shown| shown.gate == opened.gate);
+        let base = opened.base.as_ref();
         self.approval = Some(Approval {
             seq: event.seq,
-            gate: word(event, "gate"),
-            commit: word(event, "commit"),
-            base: base("commit"),
-            branch: base("branch"),
-            verified: event.data.get("verified") == Some(&Value::Bool(true)),
-            words: lines(event, "words"),
-            refused: text(event, "refused").map(str::to_owned),
-            shown,
+            gate: opened.gate.clone(),
+            commit: opened.commit.clone(),
+            base: base.map(|base| base.commit.clone()),
+            branch: base.and_then(|base| base.branch.clone()),
+            verified: opened.verified,
+            words: opened.words.clone(),
+            refused: opened.refused.clone(),
+            shown: shown.map(|shown| shown.shown),
             asked_at: event.ts,
             waits: true,
             answer: None,
@@ -248,25 +264,20 @@ impl Runs {
     }
 
     /// What somebody says counts once the run has taken it: until then the gate is still open.
-    fn answer(&mut self, event: &Event, answer: String, taken: bool) {
-        let gate = word(event, "gate");
-        let Some(approval) = self.approval.as_mut().filter(|open| open.gate == gate) else {
+    fn answer(&mut self, event: &Event, decided: &GateDecided, taken: bool) {
+        let is_its = |open: &&mut Approval| open.gate == decided.gate && (taken || open.waits);
+        let Some(approval) = self.approval.as_mut().filter(is_its) else {
             return;
         };
-        if taken {
-            approval.waits = false;
-        } else if !approval.waits {
-            return;
-        }
         approval.answer = Some(Answer {
-            answer,
+            answer: decided.answer.clone(),
             taken,
-            by: match word(event, "by").as_str() {
-                "" => event.actor.clone(),
-                by => by.to_owned(),
+            by: match decided.by.as_deref() {
+                None | Some("") => event.actor.clone(),
+                Some(by) => by.to_owned(),
             },
-            rollback: event.data.get("rollback") == Some(&Value::Bool(true)),
-            text: word(event, "text"),
+            rollback: decided.rollback == Some(true),
+            text: decided.text.clone().unwrap_or_default(),
             at: event.ts,
         });
     }
@@ -278,46 +289,19 @@ fn shorten<T>(list: &mut Vec<T>) {
     }
 }
 
-fn plan(event: &Event) -> Plan {
-    let tasks = event.data.get("tasks").and_then(Value::as_array);
+fn shown_plan(plan: &PlanMade) -> Plan {
+    let tasks = plan
+        .tasks
+        .iter()
+        .map(|task: &payload::PlannedTask| PlanTask {
+            label: task.label.clone(),
+            id: task.id.clone(),
+            subject: task.subject.clone(),
+            blocked_by: task.blocked_by.clone(),
+        });
     Plan {
-        source: word(event, "source"),
-        path: text(event, "path").map(str::to_owned),
-        tasks: tasks
-            .into_iter()
-            .flatten()
-            .map(|task| PlanTask {
-                label: inner(task, "label").unwrap_or_default(),
-                id: inner(task, "id").and_then(|id| id.parse::<TaskId>().ok()),
-                subject: inner(task, "subject").unwrap_or_default(),
-                blocked_by: task
-                    .get("blockedBy")
-                    .and_then(Value::as_array)
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|label| label.as_str().map(str::to_owned))
-                    .collect(),
-            })
-            .collect(),
-    }
-}
-
-fn word(event: &Event, key: &str) -> String {
-    text(event, key).unwrap_or_default().to_owned()
-}
-
-fn inner(value: &Value, key: &str) -> Option<String> {
-    value.get(key)?.as_str().map(str::to_owned)
-}
-
-/// One text, or the lines of one.
-fn lines(event: &Event, key: &str) -> String {
-    match event.data.get(key) {
-        Some(Value::Array(lines)) => {
-            let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
-            lines.join("\n")
-        }
-        Some(Value::String(text)) => text.clone(),
-        _ => String::new(),
+        source: plan.source.clone(),
+        path: plan.path.clone(),
+        tasks: tasks.collect(),
     }
 }

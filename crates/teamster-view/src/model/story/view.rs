@@ -89,7 +89,7 @@ impl Story {
             .filter(|(_, told)| told.spent.reports > 0)
             .map(|(worker, told)| WorkerCost {
                 worker: worker.clone(),
-                spent: told.spent.clone(),
+                spent: told.spent.spent(),
             })
             .collect();
         cost.budget = self.runs.run.as_ref().and_then(|run| run.budget.clone());
@@ -249,7 +249,7 @@ impl Told {
         };
         worker.tasks_completed = self.completed;
         worker.attempts_failed = self.failed;
-        worker.spent = self.spent.clone();
+        worker.spent = self.spent.spent();
         worker.requests.clone_from(&self.requests);
         worker.asked_to = self.asked_to.map(str::to_owned);
     }

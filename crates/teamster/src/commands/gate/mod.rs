@@ -6,13 +6,12 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
+use teamster_journal::payload::{GateAnswer, GateDecided, RunSpec};
+use teamster_journal::{EventKind, Gate, NewEvent, RunState};
 use teamster_run::desk::Said;
-use teamster_run::order::Order;
-use teamster_run::story::{Answer, Gate, Story};
 use teamster_store::Read;
 use teamster_types::TeamName;
-use teamster_journal::{Event, NewEvent};
 use teamster_types::flow::Stage;
 
 use super::run;
@@ -80,13 +79,13 @@ pub struct Revise {
 
 impl Approve {
     pub fn run(self, context: &Context) -> Result {
-        answer(context, &self.at, Answer::Approve)
+        answer(context, &self.at, GateAnswer::Approve)
     }
 }
 
 impl Reject {
     pub fn run(self, context: &Context) -> Result {
-        let answered = Answer::Reject {
+        let answered = GateAnswer::Reject {
             rollback: self.rollback,
             text: self.why.clone(),
         };
@@ -99,14 +98,14 @@ impl Revise {
         if self.what.trim().is_empty() {
             return Err(CommandError::usage("what is to be changed?"));
         }
-        let answered = Answer::Revise {
+        let answered = GateAnswer::Revise {
             text: self.what.clone(),
         };
         answer(context, &self.at, answered)
     }
 }
 
-fn answer(context: &Context, at: &At, answered: Answer) -> Result {
+fn answer(context: &Context, at: &At, answered: GateAnswer) -> Result {
     trust::must_be_a_person(context, "deciding at the gate")?;
     let team = context.team(at.team.team.as_deref())?;
     let (story, seen) = read(context.read()?, &team)?;
@@ -115,7 +114,7 @@ fn answer(context: &Context, at: &At, answered: Answer) -> Result {
     let order = run::order_of(context, &team)?;
     refuse_rollback_in_place(&order, &answered)?;
     must_be_open(&team, &story, &gate, &answered)?;
-    if let Answer::Revise { .. } = &answered {
+    if let GateAnswer::Revise { .. } = &answered {
         run::require_trust(context, &team, &order, Unknown::Ask)?;
     }
     if let Some(seat) = run::seat(context, &team)? {
@@ -142,7 +141,7 @@ pub fn from_elsewhere(
     context: &Context,
     team: &TeamName,
     seen: (&str, &str),
-    answered: &Answer,
+    answered: &GateAnswer,
     via: &str,
 ) -> Result<u64> {
     trust::must_be_a_person(context, "deciding at the gate")?;
@@ -153,7 +152,7 @@ pub fn from_elsewhere(
     }
     let order = run::order_of(context, team)?;
     refuse_rollback_in_place(&order, answered)?;
-    if let Answer::Revise { .. } = answered {
+    if let GateAnswer::Revise { .. } = answered {
         run::require_trust(context, team, &order, Unknown::Refuse)?;
     }
     must_be_first(&story, &gate, answered)?;
@@ -173,7 +172,7 @@ pub fn from_elsewhere(
 }
 
 /// Checks that the run still waits at the gate that was seen, and that nobody has given another answer there.
-fn must_be_open(team: &TeamName, story: &Story, seen: &Gate, answered: &Answer) -> Result {
+fn must_be_open(team: &TeamName, story: &RunState, seen: &Gate, answered: &GateAnswer) -> Result {
     if open_gate(team, story)?.id != seen.id {
         return Err(not_what_was_seen());
     }
@@ -189,7 +188,7 @@ fn not_what_was_seen() -> CommandError {
 }
 
 /// An answer counts only if nobody has given another one.
-fn must_be_first(story: &Story, gate: &Gate, answered: &Answer) -> Result {
+fn must_be_first(story: &RunState, gate: &Gate, answered: &GateAnswer) -> Result {
     let given = story.decision.iter().chain(&story.answers);
     let mut given = given.filter(|given| given.gate == gate.id && given.commit == gate.commit);
     match given.next() {
@@ -198,9 +197,9 @@ fn must_be_first(story: &Story, gate: &Gate, answered: &Answer) -> Result {
     }
 }
 
-fn was_slower(first: &Answer) -> CommandError {
+fn was_slower(first: &GateAnswer) -> CommandError {
     let how = match first {
-        Answer::Reject { rollback: true, .. } => ", with its work rolled back",
+        GateAnswer::Reject { rollback: true, .. } => ", with its work rolled back",
         _ => "",
     };
     CommandError::new(
@@ -211,8 +210,8 @@ fn was_slower(first: &Answer) -> CommandError {
 }
 
 /// Where everybody works in the project's own folder, nothing is there to go back to.
-fn refuse_rollback_in_place(order: &Order, answered: &Answer) -> Result {
-    if order.in_place && matches!(answered, Answer::Reject { rollback: true, .. }) {
+fn refuse_rollback_in_place(order: &RunSpec, answered: &GateAnswer) -> Result {
+    if order.in_place && matches!(answered, GateAnswer::Reject { rollback: true, .. }) {
         return Err(CommandError::refused(
             "the team works in your own folder, so nothing can be rolled back",
         )
@@ -233,8 +232,8 @@ pub fn goes_on(context: &Context, team: &TeamName) -> Result<bool> {
 }
 
 /// Where the run is, by its journal.
-pub(super) fn read(from: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
-    let mut told = Story::default();
+pub(super) fn read(from: &dyn Read, team: &TeamName) -> Result<(RunState, u64)> {
+    let mut told = RunState::default();
     let mut seen = 0;
     loop {
         let page = from.events(team, seen + 1, PAGE)?;
@@ -249,7 +248,7 @@ pub(super) fn read(from: &dyn Read, team: &TeamName) -> Result<(Story, u64)> {
 }
 
 /// The gate that a run waits at.
-fn open_gate(team: &TeamName, story: &Story) -> Result<Gate> {
+fn open_gate(team: &TeamName, story: &RunState) -> Result<Gate> {
     let none = |why: &str| {
         CommandError::new(
             ErrorKind::Conflict,
@@ -257,13 +256,13 @@ fn open_gate(team: &TeamName, story: &Story) -> Result<Gate> {
         )
         .hint("`teamster status` shows where it is")
     };
-    if story.order.is_none() {
+    if story.spec.is_none() {
         return Err(none("it has no run"));
     }
     if let Some(finished) = &story.finished {
         return Err(none(&format!(
             "its run ended, {}",
-            finished.word.replace('_', " ")
+            finished.end.word().replace('_', " ")
         )));
     }
     match &story.gate {
@@ -296,16 +295,11 @@ fn tell(
     context: &Context,
     team: &TeamName,
     gate: &Gate,
-    answered: &Answer,
+    answered: &GateAnswer,
     via: &str,
 ) -> Result<u64> {
-    let mut event = NewEvent::new("approval.answered", "user")
-        .with("gate", &gate.id)
-        .with("commit", &gate.commit)
-        .with("via", via);
-    if let Value::Object(fields) = json!(answered) {
-        event.data.extend(fields);
-    }
+    let answer = GateDecided::new(&gate.id, &gate.commit, via, None, answered);
+    let event = NewEvent::new("user", EventKind::ApprovalAnswered(answer));
     Ok(context.store()?.record(team, event)?)
 }
 
@@ -313,9 +307,9 @@ fn tell(
 fn wait(
     context: &Context,
     team: &TeamName,
-    mut story: Story,
+    mut story: RunState,
     mut seen: u64,
-    mine: &Answer,
+    mine: &GateAnswer,
 ) -> Result {
     let start = Instant::now();
     let word = word(mine);
@@ -324,9 +318,15 @@ fn wait(
     while start.elapsed() < PATIENCE {
         for event in context.read()?.events(team, seen + 1, PAGE)?.events {
             seen = event.seq;
-            let text = |key: &str| event.data.get(key).and_then(Value::as_str);
-            let ended = event.kind == "run.finished";
-            let is_over = ended || is_next_step(&event);
+            // What the run goes on with, or how it ended.
+            let (is_over, outcome, why) = match event.payload() {
+                EventKind::RunFinished(finished) => (true, Some(finished.outcome), finished.reason),
+                EventKind::RunStage(entered) => (true, None, entered.reason),
+                EventKind::ApprovalRequested(opened) => {
+                    (true, None, opened.refused.unwrap_or_default())
+                }
+                _ => (false, None, String::new()),
+            };
             if is_over && !is_decided {
                 return Err(not_what_was_seen());
             }
@@ -340,8 +340,7 @@ fn wait(
             if !is_over {
                 continue;
             }
-            if word == "approved" && !ended {
-                let why = text("refused").or(text("reason")).unwrap_or_default();
+            if word == "approved" && outcome.is_none() {
                 return Err(CommandError::new(
                     ErrorKind::Conflict,
                     format!("it has not landed: {why}"),
@@ -350,10 +349,9 @@ fn wait(
                     "team {team} asks again; `teamster status` shows where it is"
                 )));
             }
-            let outcome = text("outcome").filter(|_| ended);
             return context.out.answer(
                 || json!({ "team": team, "commit": commit, "decision": word, "outcome": outcome }),
-                || match outcome {
+                || match &outcome {
                     Some(outcome) => format!("{word}: {}\n", outcome.replace('_', " ")),
                     None => format!("{word}; the host of {team} goes on with it\n"),
                 },
@@ -367,15 +365,10 @@ fn wait(
     )
 }
 
-/// Whether the run goes on from a decision other than by ending.
-fn is_next_step(event: &Event) -> bool {
-    matches!(event.kind.as_str(), "run.stage" | "approval.requested")
-}
-
-fn word(answer: &Answer) -> &'static str {
+fn word(answer: &GateAnswer) -> &'static str {
     match answer {
-        Answer::Approve => "approved",
-        Answer::Reject { .. } => "rejected",
-        Answer::Revise { .. } => "to be revised",
+        GateAnswer::Approve => "approved",
+        GateAnswer::Reject { .. } => "rejected",
+        GateAnswer::Revise { .. } => "to be revised",
     }
 }

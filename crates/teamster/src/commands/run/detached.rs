@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use teamster_fs::{Dir, layout};
 use teamster_isolate::detached::Detached;
+use teamster_journal::Kind;
 use teamster_types::TeamName;
 use teamster_workers::launch::own_program;
 
@@ -64,8 +65,10 @@ pub fn begin(context: &Context, team: &TeamName, more: &[String]) -> Result<(u32
     let start = Instant::now();
     loop {
         let events = context.read()?.events(team, before + 1, 100)?.events;
-        let begun = |kind: &str| matches!(kind, "run.started" | "run.resumed");
-        if events.iter().any(|event| begun(&event.kind)) {
+        let has_begun = |event: &teamster_journal::Event| {
+            event.is(Kind::RunStarted) || event.is(Kind::RunResumed)
+        };
+        if events.iter().any(has_begun) {
             break;
         }
         let is_over = !matches!(child.try_wait(), Ok(None));

@@ -8,9 +8,9 @@ use serde_json::json;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
+use teamster_journal::payload::RunSpec;
 use teamster_run::desk::Said;
 use teamster_run::host::{Host, Left, Parts, ProjectSeat, RunError, Seat};
-use teamster_run::order::Order;
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
 
@@ -38,13 +38,13 @@ struct Hosted {
 }
 
 /// What a team's run was ordered to do.
-pub fn order_of(context: &Context, team: &TeamName) -> Result<Order> {
+pub fn order_of(context: &Context, team: &TeamName) -> Result<RunSpec> {
     let config = context.read()?.team(team)?;
     let order = config.run().ok_or_else(|| {
         CommandError::not_found(format!("team {team} was not made by a run"))
             .hint("`teamster run` makes a team of its own")
     })?;
-    Order::deserialize(order).map_err(|error| {
+    RunSpec::deserialize(order).map_err(|error| {
         CommandError::new(
             ErrorKind::Failed,
             format!("the order of {team} cannot be read: {error}"),
@@ -57,7 +57,7 @@ pub fn order_of(context: &Context, team: &TeamName) -> Result<Order> {
 pub fn require_trust(
     context: &Context,
     team: &TeamName,
-    order: &Order,
+    order: &RunSpec,
     unknown: Unknown,
 ) -> Result {
     let project = worker::project(context, team)?;
@@ -74,7 +74,7 @@ pub fn require_trust(
 }
 
 /// Takes up a run that exists, to its end.
-pub fn host(context: &Context, team: &TeamName, order: Order) -> Result {
+pub fn host(context: &Context, team: &TeamName, order: RunSpec) -> Result {
     let seat = seat(context, team)?.ok_or_else(busy)?;
     host_seated(context, team, order, seat, None)
 }
@@ -101,7 +101,7 @@ fn opened(project: &Path) -> Result<Dir> {
 pub fn host_seated(
     context: &Context,
     team: &TeamName,
-    order: Order,
+    order: RunSpec,
     seat: Seat,
     answer: Option<Said>,
 ) -> Result {
@@ -120,7 +120,7 @@ pub fn busy() -> CommandError {
 fn run(
     context: &Context,
     team: &TeamName,
-    order: Order,
+    order: RunSpec,
     _seat: Seat,
     answer: Option<Said>,
 ) -> Result<Hosted> {
@@ -237,7 +237,7 @@ fn says_how(context: &Context, hosted: &Hosted) -> Result {
                 format!("{report}/report.md tells all")
             };
             (
-                finished.word.as_str(),
+                finished.end.word(),
                 finished.exit_code,
                 finished.reason.as_str(),
                 hint,

@@ -5,14 +5,13 @@ use std::time::Instant;
 
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, Repo};
-use teamster_run::cast::CastMember;
+use teamster_journal::NewEvent;
+use teamster_journal::payload::RunSpec;
 use teamster_run::desk::{Desk, Wish};
 use teamster_run::host::Plans;
 use teamster_run::leader::{LeaderJob, Overview, lead};
-use teamster_run::order::Order;
 use teamster_run::plan::Plan;
 use teamster_types::TeamName;
-use teamster_journal::NewEvent;
 use teamster_workers::launch::own_program;
 use teamster_workers::usage::used;
 
@@ -34,7 +33,7 @@ pub struct Leader<'a> {
 impl Plans for Leader<'_> {
     fn plan(
         &mut self,
-        order: &Order,
+        order: &RunSpec,
         folder: &Path,
         launch: &str,
         until: Option<Instant>,
@@ -62,7 +61,7 @@ impl Plans for Leader<'_> {
             Unknown::Refuse,
         )
         .map_err(|error| error.message().to_owned())?;
-        let members: Vec<CastMember> = order.members.iter().map(CastMember::from).collect();
+        let members = &order.members;
         let overview = self.overview(order, folder);
         let path = env_vars::get(env_vars::PATH).unwrap_or_default();
         let teamster = own_program();
@@ -73,7 +72,7 @@ impl Plans for Leader<'_> {
             model: order.leader_model.as_deref().or(provider.model.as_deref()),
             task: &order.task,
             team: self.team.as_str(),
-            members: &members,
+            members,
             told: &order.leader_prompt,
             overview: &overview,
             folder: Some(folder),
@@ -106,7 +105,7 @@ impl Leader<'_> {
         }
     }
 
-    fn overview(&self, order: &Order, folder: &Path) -> Overview {
+    fn overview(&self, order: &RunSpec, folder: &Path) -> Overview {
         let base = order
             .base
             .as_ref()

@@ -11,7 +11,7 @@ mod words;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use teamster_run::order::Approve;
+use teamster_journal::payload::Approve;
 use teamster_types::TeamName;
 
 use crate::commands::gate;
@@ -207,7 +207,7 @@ impl Run {
         &self,
         context: &Context,
         team: &TeamName,
-    ) -> Result<teamster_run::order::Order> {
+    ) -> Result<teamster_journal::payload::RunSpec> {
         let mut order = order_of(context, team)?;
         if let Some(tokens) = self.budget_tokens {
             order.budget.tokens = Some(tokens);

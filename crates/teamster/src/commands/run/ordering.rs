@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{Found, Git, GitProblem, Repo};
-use teamster_run::cost::Budget;
+use teamster_journal::payload::{Base, Budget, Check, MAX_FIX, RunSpec};
 use teamster_run::host::{ProjectSeat, Seat};
-use teamster_run::order::{Base, Hand, MAX_FIX, Order};
+use teamster_run::order::nobody_can;
 use teamster_run::plan::Plan;
 use teamster_run::preview::Preview;
 use teamster_run::request::Request;
-use teamster_run::verify::{Check, detect};
+use teamster_run::verify::detect;
 use teamster_store::Clock;
 use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
@@ -34,7 +34,7 @@ const PLAN_LIMIT: usize = 4 * 1024 * 1024;
 pub struct Wanted {
     team: TeamName,
     project: PathBuf,
-    order: Order,
+    order: RunSpec,
     plan: Option<Plan>,
     cast: Team,
 }
@@ -42,7 +42,7 @@ pub struct Wanted {
 /// A run that was begun: its team is there, and its seat is ours.
 pub struct Begun {
     pub name: TeamName,
-    pub order: Order,
+    pub order: RunSpec,
     pub seat: Seat,
 }
 
@@ -82,11 +82,11 @@ impl Run {
                 .map_err(|error| CommandError::refused(error.message).hint(error.hint))?,
             None => 0,
         };
-        let order = Order {
+        let order = RunSpec {
             agents: cast.cast.agents.clone(),
             task: request.task,
             preset: cast.cast.preset.clone(),
-            members: cast.cast.members.iter().map(Hand::from).collect(),
+            members: cast.cast.members.clone(),
             base,
             verify,
             unverified,
@@ -110,7 +110,7 @@ impl Run {
             budget,
             uncommitted,
         };
-        if let Some(why) = plan.as_ref().and_then(|plan| order.nobody_can(plan)) {
+        if let Some(why) = plan.as_ref().and_then(|plan| nobody_can(&order, plan)) {
             return Err(CommandError::refused(why)
                 .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
         }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use teamster_journal::payload::Limit;
+use teamster_journal::{Event, EventKind};
 use teamster_types::TaskId;
-use teamster_journal::Event;
 
 use crate::shown::viewed_line;
 
@@ -17,86 +17,109 @@ pub struct Words {
 impl Words {
     /// The line, unless the event is of no interest here.
     pub fn of(&mut self, event: &Event) -> Option<String> {
-        if let (Some(id), Some(subject)) = (&event.task_id, text(event, "subject")) {
-            self.subjects.insert(id.clone(), subject.to_owned());
+        let what = event.payload();
+        if let (Some(id), Some(subject)) = (&event.task_id, subject_of(&what)) {
+            self.subjects.insert(id.clone(), subject.clone());
         }
-        let line = self.line(event)?;
+        let line = self.line(event, &what)?;
         Some(viewed_line(&line))
     }
 
-    fn line(&self, event: &Event) -> Option<String> {
-        let get = |key: &str| text(event, key).unwrap_or("");
+    fn line(&self, event: &Event, what: &EventKind) -> Option<String> {
         let task = || self.task(event);
-        Some(match event.kind.as_str() {
-            "run.started" => format!("the run of team {} begins", event.team),
-            "run.resumed" => format!("the run of team {} goes on", event.team),
-            "run.stage" => match get("reason") {
-                "" => format!("stage: {}", get("to")),
-                why => format!("stage: {} ({why})", get("to")),
+        let actor = &event.actor;
+        Some(match what {
+            EventKind::RunStarted(_) => format!("the run of team {} begins", event.team),
+            EventKind::RunResumed(_) => format!("the run of team {} goes on", event.team),
+            EventKind::RunStage(entered) => match entered.reason.as_str() {
+                "" => format!("stage: {}", entered.to),
+                why => format!("stage: {} ({why})", entered.to),
             },
-            "run.plan" => format!(
+            EventKind::RunPlan(plan) => format!(
                 "plan: {} from {}",
-                count(event.data.get("tasks"), "task"),
-                match get("source") {
+                count(plan.tasks.len(), "task"),
+                match plan.source.as_str() {
                     "sentence" => "the sentence",
                     "file" => "the plan file",
                     other => other,
                 }
             ),
-            "task.claimed" => format!("{} begins task {}", event.actor, task()),
-            "task.completed" => format!("{} has done task {}", event.actor, task()),
-            "task.failed" => format!("task {} failed: {}", task(), get("error")),
-            "task.requeued" => format!("task {} goes back to the others", task()),
-            // What an agent says to whoever leads it is for the person at this desk.
-            "message.sent"
-                if get("messageType") == "message" && ["lead", "user"].contains(&get("to")) =>
-            {
-                format!("{} says: {}", event.actor, get("content"))
+            EventKind::TaskClaimed(_) => format!("{actor} begins task {}", task()),
+            EventKind::TaskCompleted(_) => format!("{actor} has done task {}", task()),
+            EventKind::TaskFailed(change) => {
+                let error = change.error.as_deref().unwrap_or_default();
+                format!("task {} failed: {error}", task())
             }
-            "merge.merged" => format!("task {} is merged", task()),
-            "merge.lost" => format!(
+            EventKind::TaskRequeued(_) => format!("task {} goes back to the others", task()),
+            EventKind::TaskUnchanged(_) => {
+                format!("task {} is completed without a change", task())
+            }
+            // What an agent says to whoever leads it is for the person at this desk.
+            EventKind::MessageSent(sent)
+                if sent.message_type == "message"
+                    && matches!(sent.to.as_deref(), Some("lead" | "user")) =>
+            {
+                format!("{actor} says: {}", sent.content)
+            }
+            EventKind::MergeMerged(_) => format!("task {} is merged", task()),
+            EventKind::MergeLost(_) => format!(
                 "task {} was called merged and is not; it is merged again",
                 task()
             ),
-            "task.unchanged" => format!("task {} is completed without a change", task()),
-            "merge.conflict" => format!(
+            EventKind::MergeConflict(conflict) => format!(
                 "task {} conflicts with what is merged, in {}{}",
                 task(),
-                list(event.data.get("files")),
-                if event.data.get("final") == Some(&Value::Bool(true)) {
+                list(&conflict.files),
+                if conflict.is_final {
                     ", for the last time"
                 } else {
                     ""
                 }
             ),
-            "verify.started" => format!("checks {}: {}", place(get("on")), get("command")),
-            "verify.passed" => format!("passed {}: {}", place(get("on")), get("command")),
-            "verify.failed" => format!("FAILED {}: {}", place(get("on")), get("command")),
-            "verify.flaky" => format!("flaky {}: {}", place(get("on")), get("command")),
-            "approval.requested" => format!("the gate is open for {}", short(get("commit"))),
-            "approval.given" => format!("approved: {}", short(get("commit"))),
-            "approval.refused" => format!("rejected: {}", get("text")),
-            "approval.revised" => format!("to be revised: {}", get("text")),
-            "budget.exhausted" => format!("the budget of {} is used up", get("what")),
-            "worker.quarantined" => {
-                format!("{} takes no more tasks: {}", event.actor, get("reason"))
+            EventKind::VerifyStarted(started) => {
+                format!("checks {}: {}", place(&started.on), started.command)
             }
-            "worker.paused" => format!("{} waits: {}", event.actor, get("reason")),
-            "worker.dead" => format!(
-                "{} is dead: {}",
-                get("worker"),
-                list(event.data.get("evidence"))
+            EventKind::VerifyPassed(result) => {
+                format!("passed {}: {}", place(&result.on), result.command)
+            }
+            EventKind::VerifyFailed(result) => {
+                format!("FAILED {}: {}", place(&result.on), result.command)
+            }
+            EventKind::VerifyFlaky(result) => {
+                format!("flaky {}: {}", place(&result.on), result.command)
+            }
+            EventKind::ApprovalRequested(opened) => {
+                format!("the gate is open for {}", short(&opened.commit))
+            }
+            EventKind::ApprovalGiven(decided) => format!("approved: {}", short(&decided.commit)),
+            EventKind::ApprovalRefused(decided) => {
+                format!("rejected: {}", decided.text.as_deref().unwrap_or_default())
+            }
+            EventKind::ApprovalRevised(decided) => format!(
+                "to be revised: {}",
+                decided.text.as_deref().unwrap_or_default()
             ),
-            "worker.hung" => format!(
-                "{} hangs: {}",
-                get("worker"),
-                list(event.data.get("evidence"))
+            EventKind::BudgetExhausted(exhausted) => format!(
+                "the budget of {} is used up",
+                exhausted.what.map(Limit::as_str).unwrap_or_default()
             ),
-            "worker.restarted" => format!("{} was started anew", get("worker")),
-            "run.finished" => format!(
+            EventKind::WorkerQuarantined(told) => {
+                format!("{actor} takes no more tasks: {}", told.reason)
+            }
+            EventKind::WorkerPaused(paused) => format!("{actor} waits: {}", paused.reason),
+            EventKind::WorkerDead(told) => {
+                let worker = told.worker.as_deref().unwrap_or_default();
+                format!("{worker} is dead: {}", list(&told.evidence))
+            }
+            EventKind::WorkerHung(told) => {
+                let worker = told.worker.as_deref().unwrap_or_default();
+                format!("{worker} hangs: {}", list(&told.evidence))
+            }
+            EventKind::WorkerRestarted(told) => format!("{} was started anew", told.worker),
+            EventKind::RunFinished(finished) => format!(
                 "ended: {} ({})",
-                get("outcome").replace('_', " "),
-                get("reason")
+                finished.outcome.replace('_', " "),
+                finished.reason
             ),
             _ => return None,
         })
@@ -113,8 +136,12 @@ impl Words {
     }
 }
 
-fn text<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
-    event.data.get(key).and_then(Value::as_str)
+/// Returns what a task is called now, where an event tells it.
+fn subject_of(what: &EventKind) -> Option<&String> {
+    match what {
+        EventKind::TaskCreated(change) | EventKind::TaskUpdated(change) => change.subject.as_ref(),
+        _ => None,
+    }
 }
 
 fn place(on: &str) -> &'static str {
@@ -128,14 +155,11 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-fn list(value: Option<&Value>) -> String {
-    let list = value.and_then(Value::as_array).into_iter().flatten();
-    let words: Vec<&str> = list.filter_map(Value::as_str).take(5).collect();
-    words.join(", ")
+fn list(texts: &[String]) -> String {
+    texts[..texts.len().min(5)].join(", ")
 }
 
-fn count(value: Option<&Value>, what: &str) -> String {
-    let number = value.and_then(Value::as_array).map_or(0, Vec::len);
+fn count(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),
         number => format!("{number} {what}s"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use teamster_claude::zombies;
-use teamster_run::story::Answer;
+use teamster_journal::payload::GateAnswer;
 use teamster_studio::api::{
     Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,
     Stopping, WorkerEnd, Zombie, Zombies,
@@ -126,15 +126,15 @@ impl Hands for Acts {
             ApprovalWord::Approve | ApprovalWord::Revise => context()?,
         };
         let answer = match given.answer {
-            ApprovalWord::Approve => Answer::Approve,
-            ApprovalWord::Reject => Answer::Reject {
+            ApprovalWord::Approve => GateAnswer::Approve,
+            ApprovalWord::Reject => GateAnswer::Reject {
                 rollback: given.rollback,
                 text: given.text.clone(),
             },
             ApprovalWord::Revise if given.text.trim().is_empty() => {
                 return Err(CommandError::usage("what is to be changed?").into());
             }
-            ApprovalWord::Revise => Answer::Revise {
+            ApprovalWord::Revise => GateAnswer::Revise {
                 text: given.text.clone(),
             },
         };

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use teamster_isolate::git::{CommitId, Git, GitError, Repo, Tip, tips};
+use teamster_journal::{EventKind, Kind};
 use teamster_studio::api::{Branch, ChangedFile, Changes, Diff};
 use teamster_studio::{Refused, TaskWork};
 use teamster_types::TeamName;
@@ -147,21 +148,21 @@ fn at_gate(
     team: &TeamName,
     repo: &Repo,
 ) -> Result<Option<(Tip, CommitId)>, Refused> {
-    let asked = context.read()?.last_of(team, &["approval.requested"])?;
-    let Some(asked) = asked else { return Ok(None) };
-    let base = asked.data.get("base");
-    let word = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-    let commit = word(asked.data.get("commit"));
-    let from = word(base.and_then(|base| base.get("commit")));
-    let (Some(commit), Some(from)) = (commit, from) else {
+    let kind = Kind::ApprovalRequested.name();
+    let asked = context.read()?.last_of(team, &[kind])?;
+    let Some(EventKind::ApprovalRequested(asked)) = asked.map(|event| event.payload()) else {
         return Ok(None);
     };
-    let (Some(commit), Some(from)) = (known(repo, &commit)?, known(repo, &from)?) else {
+    let Some(base) = asked.base else {
+        return Ok(None);
+    };
+    let (Some(commit), Some(from)) = (known(repo, &asked.commit)?, known(repo, &base.commit)?)
+    else {
         return Ok(None);
     };
     let tip = Tip {
         name: AT_GATE.to_owned(),
-        branch: word(base.and_then(|base| base.get("branch"))).unwrap_or_default(),
+        branch: base.branch.unwrap_or_default(),
         commit,
     };
     Ok(Some((tip, from)))

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use teamster_run::cost::{Budget, Costs};
-use teamster_run::order::Order;
+use teamster_journal::cost::Costs;
+use teamster_journal::payload::{Budget, RunSpec};
 use teamster_store::Store;
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::bridge::MayBegin;
@@ -13,19 +13,19 @@ use teamster_workers::bridge::MayBegin;
 const PAGE: usize = 1_000;
 
 /// What a worker of this team is told before each task; nothing outside of a run.
-pub fn told(order: Option<&Order>, worker: &WorkerName) -> String {
+pub fn told(order: Option<&RunSpec>, worker: &WorkerName) -> String {
     let hand = order.and_then(|order| order.members.iter().find(|hand| hand.name == *worker));
     hand.map_or_else(String::new, |hand| hand.prompt.clone())
 }
 
 /// The order of the run that a team was made for.
-pub fn order(store: &dyn Store, team: &TeamName) -> Option<Order> {
+pub fn order(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
     let config = store.team(team).ok()?;
-    Order::deserialize(config.run()?).ok()
+    RunSpec::deserialize(config.run()?).ok()
 }
 
 /// Says whether there is room in the budget for another task. A run without a budget always has some.
-pub fn may_begin(order: Option<&Order>, store: &Arc<dyn Store>, team: &TeamName) -> MayBegin {
+pub fn may_begin(order: Option<&RunSpec>, store: &Arc<dyn Store>, team: &TeamName) -> MayBegin {
     let Some(budget) = order.map(|order| order.budget).filter(is_limited) else {
         return Box::new(|| true);
     };
@@ -62,7 +62,7 @@ impl Meter {
             };
             for event in &page.events {
                 self.seen = event.seq;
-                self.costs.apply(event);
+                self.costs.apply(event, &event.payload());
             }
             if page.events.len() < PAGE {
                 break;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_fs::{Dir, FileKind, layout, remove_tree, team_store};
 use teamster_isolate::git::{self, KeptRef, Repo};
+use teamster_journal::payload::RunEnd;
+use teamster_journal::{EventKind, Kind};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
@@ -15,7 +17,9 @@ use crate::context::Context;
 use crate::error::Result;
 
 /// Ends of a run after which it is never taken up again.
-const FINAL: [&str; 3] = ["complete", "rejected", "rolled_back"];
+const FINAL: [RunEnd; 3] = [RunEnd::Complete, RunEnd::Rejected, RunEnd::RolledBack];
+/// The kinds of which the last tells whether a run is over.
+const LAST_OF_RUN: [Kind; 3] = [Kind::RunStarted, Kind::RunResumed, Kind::RunFinished];
 
 /// Whether a run may still need what it left.
 enum Need {
@@ -264,10 +268,10 @@ fn need(
     }
     let last = context
         .read()?
-        .last_of(team, &["run.started", "run.resumed", "run.finished"])?;
-    let is_over = last.is_some_and(|event| {
-        let outcome = event.data.get("outcome").and_then(Value::as_str);
-        event.kind == "run.finished" && outcome.is_some_and(|word| FINAL.contains(&word))
+        .last_of(team, &LAST_OF_RUN.map(Kind::name))?;
+    let is_over = last.is_some_and(|event| match event.payload() {
+        EventKind::RunFinished(finished) => finished.end().is_some_and(|end| FINAL.contains(&end)),
+        _ => false,
     });
     Ok(if is_over { Need::Logs } else { Need::All })
 }

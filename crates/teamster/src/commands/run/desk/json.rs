@@ -1,9 +1,9 @@
 //! A run as one JSON object a line: the events of its journal as they are.
 
 use serde_json::json;
+use teamster_journal::Event;
 use teamster_run::desk::{Desk, Look, Said, Wish};
 use teamster_store::PlannedTask;
-use teamster_journal::Event;
 
 use super::Screen;
 use crate::output::Output;

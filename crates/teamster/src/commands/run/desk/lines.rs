@@ -1,8 +1,8 @@
 //! A run as plain lines, for logs and pipes.
 
+use teamster_journal::Event;
 use teamster_run::desk::{Desk, Look, Said, Wish};
 use teamster_store::PlannedTask;
-use teamster_journal::Event;
 
 use super::signals::words;
 use super::{Screen, plan_text};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use teamster_journal::Event;
 use teamster_run::desk::{Desk, Look, Said, Wish};
 use teamster_store::PlannedTask;
-use teamster_journal::Event;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;

@@ -10,9 +10,9 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use teamster_journal::{Event, EventKind};
 use teamster_run::desk::{Desk, Said};
 use teamster_store::PlannedTask;
-use teamster_journal::Event;
 
 use crate::context::Context;
 use crate::notify::{Kind, notify};
@@ -75,13 +75,13 @@ impl<'a> Screen<'a> {
 
     /// Closes the question at the gate when it is answered in another place.
     fn follow(&mut self, event: &Event) {
-        match event.kind.as_str() {
-            "approval.given" | "approval.refused" | "approval.revised" => {
-                self.close("This was decided elsewhere.");
-            }
-            "approval.requested" | "run.stage" | "run.finished" => {
-                self.close("This is asked no more.");
-            }
+        match event.payload() {
+            EventKind::ApprovalGiven(_)
+            | EventKind::ApprovalRefused(_)
+            | EventKind::ApprovalRevised(_) => self.close("This was decided elsewhere."),
+            EventKind::ApprovalRequested(_)
+            | EventKind::RunStage(_)
+            | EventKind::RunFinished(_) => self.close("This is asked no more."),
             _ => {}
         }
     }

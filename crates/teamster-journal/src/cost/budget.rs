@@ -2,44 +2,10 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
 use super::{Cost, Money, Reservation, say_usd, with_commas};
-
-/// How much a run may cost. What is not given has no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Budget {
-    /// Tokens of all kinds.
-    pub tokens: Option<u64>,
-    /// US dollars.
-    pub usd: Option<f64>,
-    /// Minutes since the run began.
-    pub minutes: Option<f64>,
-}
-
-/// What has a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Tokens.
-    Tokens,
-    /// Money.
-    Usd,
-    /// Time.
-    Minutes,
-}
+use crate::payload::{Budget, BudgetExhausted, Limit};
 
 impl Limit {
-    /// Its word in the journal.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tokens => "tokens",
-            Self::Usd => "usd",
-            Self::Minutes => "minutes",
-        }
-    }
-
     /// A figure of it, for people.
     pub fn say(self, figure: f64) -> String {
         match self {
@@ -67,6 +33,24 @@ pub struct Exceeded {
 }
 
 impl Exceeded {
+    /// Returns what a journal tells, or `None` when it does not tell everything.
+    pub fn told(event: &BudgetExhausted) -> Option<Self> {
+        Some(Self {
+            what: event.what?,
+            limit: event.limit?,
+            used: event.used?,
+        })
+    }
+
+    /// Returns what is written into the journal.
+    pub fn event(&self) -> BudgetExhausted {
+        BudgetExhausted {
+            what: Some(self.what),
+            limit: Some(self.limit),
+            used: Some(self.used),
+        }
+    }
+
     /// For people: `12,000 tokens used of 10,000 tokens`.
     pub fn words(&self) -> String {
         let (used, limit) = (self.what.say(self.used), self.what.say(self.limit));
@@ -79,21 +63,6 @@ impl Exceeded {
     reason = "for people and the journal; limits are compared as they are"
 )]
 impl Budget {
-    /// From `run.started`. What is no limit counts as none given.
-    pub fn from_json(value: &Value) -> Self {
-        Self {
-            tokens: value.get("tokens").and_then(Value::as_u64),
-            usd: value
-                .get("usd")
-                .and_then(Value::as_f64)
-                .filter(|usd| Money::from_usd(*usd).is_some()),
-            minutes: value
-                .get("minutes")
-                .and_then(Value::as_f64)
-                .filter(|minutes| *minutes >= 0.0),
-        }
-    }
-
     /// The first limit that was reached by what is known to be spent, and by the time that the run has taken. A limit is
     /// reached when nothing of it is left. What is unknown cannot be held against a run, see [`Budget::blind`].
     pub fn exceeded(&self, spent: &Cost, elapsed: Duration) -> Option<Exceeded> {

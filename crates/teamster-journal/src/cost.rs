@@ -8,13 +8,14 @@ mod budget;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use teamster_agents::Usage;
 use teamster_types::TaskId;
-use teamster_journal::Event;
-use teamster_journal::Used;
+use teamster_types::usage::Usage;
 
-pub use budget::{Budget, Exceeded, Limit};
+use crate::event::Event;
+use crate::kind::EventKind;
+use crate::payload::UsageReported;
+
+pub use budget::Exceeded;
 
 /// Money, in billionths of a US dollar: sums do not depend on the order in which they are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,16 +99,9 @@ impl Cost {
         say(money, self.money_at_least, "$0.00".to_owned())
     }
 
-    /// From the data of a `usage` event. Figures that are none count as not told.
-    fn from_event(data: &serde_json::Map<String, Value>) -> Self {
-        let used = Used::of(data);
-        let tokens = used.tokens.map(|tokens| Usage {
-            input: tokens.input,
-            cached_input: tokens.cached_input,
-            cache_write: tokens.cache_write,
-            output: tokens.output,
-            reasoning: tokens.reasoning,
-        });
+    /// Returns what a client told.
+    pub fn told(used: &UsageReported) -> Self {
+        let tokens = used.tokens();
         let money = used.usd.and_then(Money::from_usd);
         Self {
             tokens,
@@ -136,7 +130,7 @@ fn say(known: Option<String>, at_least: bool, nothing: String) -> String {
 }
 
 /// Dollars with cents, and more digits where cents would show nothing.
-pub(crate) fn say_usd(usd: f64) -> String {
+pub fn say_usd(usd: f64) -> String {
     if usd > 0.0 && usd < 0.01 {
         format!("${usd:.4}")
     } else {
@@ -145,7 +139,7 @@ pub(crate) fn say_usd(usd: f64) -> String {
 }
 
 /// A number as people read it.
-pub(crate) fn with_commas(number: u64) -> String {
+pub fn with_commas(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -196,22 +190,29 @@ impl Costs {
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut costs = Self::default();
         for event in events {
-            costs.apply(event);
+            costs.apply(event, &event.payload());
         }
         costs
     }
 
     /// Takes one event further. Events that say nothing about cost change nothing.
-    pub fn apply(&mut self, event: &Event) {
-        let Some(task) = &event.task_id else {
+    pub fn apply(&mut self, event: &Event, what: &EventKind) {
+        if let EventKind::Usage(used) = what {
+            let cost = Cost::told(used);
+            self.add(&event.actor, event.task_id.as_ref(), cost);
             // Whoever plans has no task, and costs all the same.
-            if event.kind == "usage" {
-                self.add(&event.actor, None, Cost::from_event(&event.data));
+            if let Some(task) = &event.task_id
+                && let Some(attempt) = self.attempt(task, &event.actor)
+            {
+                attempt.told = Some(attempt.told.map_or(cost, |before| before.plus(cost)));
             }
             return;
+        }
+        let Some(task) = &event.task_id else {
+            return;
         };
-        match event.kind.as_str() {
-            "task.claimed" => {
+        match what {
+            EventKind::TaskClaimed(_) => {
                 // Claimed again without an end in between: whoever had it told nothing more.
                 self.close(task, true);
                 let attempt = Attempt {
@@ -221,20 +222,15 @@ impl Costs {
                 };
                 self.open.insert(task.clone(), attempt);
             }
-            "worker.started" => {
+            EventKind::WorkerStarted(_) => {
                 if let Some(attempt) = self.attempt(task, &event.actor) {
                     attempt.started = true;
                 }
             }
-            "usage" => {
-                let cost = Cost::from_event(&event.data);
-                self.add(&event.actor, Some(task), cost);
-                if let Some(attempt) = self.attempt(task, &event.actor) {
-                    attempt.told = Some(attempt.told.map_or(cost, |before| before.plus(cost)));
-                }
+            EventKind::TaskCompleted(_) | EventKind::TaskFailed(_) => self.close(task, true),
+            EventKind::TaskReleased(_) | EventKind::TaskRequeued(_) | EventKind::TaskDeleted(_) => {
+                self.close(task, false)
             }
-            "task.completed" | "task.failed" => self.close(task, true),
-            "task.released" | "task.requeued" | "task.deleted" => self.close(task, false),
             _ => {}
         }
     }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 use teamster_types::Time;
 
 use super::*;
+use crate::payload::{Budget, Limit};
 
 fn event(kind: &str, actor: &str, task: &str, data: &Value) -> Event {
     Event {
@@ -195,12 +197,12 @@ fn a_task_starts_only_if_its_reservation_fits() {
 
 #[test]
 fn a_budget_is_read_from_the_journal() {
-    let budget = Budget::from_json(&json!({"tokens": 5, "usd": 1.5, "minutes": 2}));
+    let budget = Budget::deserialize(json!({"tokens": 5, "usd": 1.5, "minutes": 2})).unwrap();
     assert_eq!(budget.tokens, Some(5));
     assert_eq!(budget.usd, Some(1.5));
     assert_eq!(budget.minutes, Some(2.0));
     let odd = json!({"tokens": "many", "usd": -3, "minutes": -1});
-    assert_eq!(Budget::from_json(&odd), Budget::default());
+    assert_eq!(Budget::deserialize(&odd).unwrap(), Budget::default());
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
@@ -247,7 +249,7 @@ proptest! {
         let mut costs = Costs::default();
         let mut before = Cost::default();
         for event in &events {
-            costs.apply(event);
+            costs.apply(event, &event.payload());
             let now = costs.run;
             prop_assert!(now.total() >= before.total() && now.money >= before.money);
             prop_assert!(now.tokens_at_least >= before.tokens_at_least);

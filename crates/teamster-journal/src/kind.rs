@@ -1,0 +1,272 @@
+//! Every kind of event, declared once: its name in the journal, its payload, and what it means.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use teamster_types::json::Object;
+
+use crate::payload::{
+    AgentEventRecorded, BudgetExhausted, BudgetReserved, CaughtUp, CheckResult, CheckStarted,
+    CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderAsked, MalformedMessage,
+    MemberJoined, MemberLeft, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged,
+    MessageSent, Nothing, PlanMade, RefsRecorded, RunFinished, RunStarted, SignalSent,
+    StageEntered, TaskChange, TeamCreated, UsageReported, WorkerLaunchFailed, WorkerPaused,
+    WorkerQuarantined, WorkerRestarted, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
+    WorkerVerdict, ZombieSeen,
+};
+
+/// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unread {
+    name: String,
+    data: Object,
+}
+
+impl Unread {
+    fn new(name: &str, data: &Object) -> Self {
+        Self {
+            name: name.to_owned(),
+            data: data.clone(),
+        }
+    }
+
+    /// Returns the name of its kind.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what is told about it.
+    pub fn data(&self) -> &Object {
+        &self.data
+    }
+}
+
+/// Declares the kinds: the variants of [`Kind`] and [`EventKind`], their names, and how a payload is read and written.
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $variant:ident($payload:ty) = $name:literal,)+) => {
+        /// The kind of an event, without its payload.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        /// What happened, with everything that is told about it.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum EventKind {
+            $($(#[doc = $doc])+ $variant($payload),)+
+            /// A kind that this version does not know, or a payload that it cannot read, as it stands in the journal.
+            Unknown(Unread),
+        }
+
+        impl Kind {
+            /// Every kind, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// Returns the name that stands in the journal.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// Returns the kind with this name, or `None` when this version knows none.
+            pub fn parse(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+
+            /// Returns what it means, in one sentence or two.
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc,)+),)+
+                }
+            }
+
+            /// Returns the JSON schema of its payload.
+            pub fn schema(self, generator: &mut SchemaGenerator) -> schemars::Schema {
+                match self {
+                    $(Self::$variant => <$payload>::json_schema(generator),)+
+                }
+            }
+        }
+
+        impl EventKind {
+            /// Reads the payload of an event of this name. What cannot be read is kept as it is.
+            pub fn parse(name: &str, data: &Object) -> Self {
+                match name {
+                    $($name => read::<$payload>(data)
+                        .map_or_else(|| Self::Unknown(Unread::new(name, data)), Self::$variant),)+
+                    _ => Self::Unknown(Unread::new(name, data)),
+                }
+            }
+
+            /// Returns the name and what is written as the payload.
+            pub(crate) fn write(self) -> (Cow<'static, str>, Object) {
+                match self {
+                    $(Self::$variant(payload) => ($name.into(), write(&payload)),)+
+                    Self::Unknown(unread) => (unread.name.into(), unread.data),
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A team was made.
+    TeamCreated(TeamCreated) = "team.created",
+    /// A team was removed.
+    TeamDeleted(Nothing) = "team.deleted",
+    /// A removed team was put back.
+    TeamRestored(Nothing) = "team.restored",
+    /// A worker became a member of the team, or its registration changed.
+    MemberJoined(MemberJoined) = "member.joined",
+    /// A worker is no longer a member.
+    MemberLeft(MemberLeft) = "member.left",
+    /// A worker was asked to stop now.
+    SignalShutdown(SignalSent) = "signal.shutdown",
+    /// A worker was asked to finish its task and then stop.
+    SignalDrain(SignalSent) = "signal.drain",
+    /// A task was created.
+    TaskCreated(TaskChange) = "task.created",
+    /// Fields of a task changed.
+    TaskUpdated(TaskChange) = "task.updated",
+    /// A worker claimed a task: the event's actor.
+    TaskClaimed(TaskChange) = "task.claimed",
+    /// A task is completed.
+    TaskCompleted(TaskChange) = "task.completed",
+    /// An attempt at a task failed, or the task was given up.
+    TaskFailed(TaskChange) = "task.failed",
+    /// A task was given back by its worker, or taken back by a person.
+    TaskReleased(TaskChange) = "task.released",
+    /// A task that had failed for good may be tried again.
+    TaskRetried(TaskChange) = "task.retried",
+    /// A task was taken from a dead worker and can be claimed again.
+    TaskRequeued(TaskChange) = "task.requeued",
+    /// A task was removed.
+    TaskDeleted(TaskChange) = "task.deleted",
+    /// A task is completed and has changed no file, so there is nothing to merge.
+    TaskUnchanged(TaskChange) = "task.unchanged",
+    /// A message was sent.
+    MessageSent(MessageSent) = "message.sent",
+    /// A reader was given messages.
+    MessageDelivered(CursorMoved) = "message.delivered",
+    /// A reader acknowledged messages.
+    MessageAcked(CursorMoved) = "message.acked",
+    /// A line of a mailbox cannot be read, and is skipped.
+    MessageMalformed(MalformedMessage) = "message.malformed",
+    /// The process of a worker has started and looks for tasks.
+    WorkerSpawned(WorkerSpawned) = "worker.spawned",
+    /// The agent of a worker has shown that it is there.
+    WorkerStarted(WorkerStarted) = "worker.started",
+    /// The agent of a worker could not be started.
+    WorkerLaunchFailed(WorkerLaunchFailed) = "worker.launch_failed",
+    /// A worker waits because its client cannot work now, for example because of a rate limit.
+    WorkerPaused(WorkerPaused) = "worker.paused",
+    /// A worker goes on after a pause or a quarantine.
+    WorkerResumed(WorkerResumed) = "worker.resumed",
+    /// A worker takes no more tasks, because too many attempts failed in a row.
+    WorkerQuarantined(WorkerQuarantined) = "worker.quarantined",
+    /// A worker has ended.
+    WorkerStopped(WorkerStopped) = "worker.stopped",
+    /// A worker is proven dead.
+    WorkerDead(WorkerVerdict) = "worker.dead",
+    /// A worker lives and does nothing.
+    WorkerHung(WorkerVerdict) = "worker.hung",
+    /// The agent of a worker has said nothing for long.
+    WorkerSilent(WorkerVerdict) = "worker.silent",
+    /// A worker cannot write its heartbeat.
+    WorkerBeatLost(WorkerVerdict) = "worker.beat_lost",
+    /// The supervisor started a dead worker again.
+    WorkerRestarted(WorkerRestarted) = "worker.restarted",
+    /// The agent of a worker did something that a person may want to see, or asked for permission.
+    AgentEvent(AgentEventRecorded) = "agent.event",
+    /// A client told what it used. What it did not tell is `null`, never 0.
+    Usage(UsageReported) = "usage",
+    /// A hook of Claude Code was called.
+    HookReceived(HookReceived) = "hook.received",
+    /// Something was found that outlived its team.
+    ZombieFound(ZombieSeen) = "zombie.found",
+    /// Something that outlived its team was removed.
+    ZombieReaped(ZombieSeen) = "zombie.reaped",
+    /// A run began.
+    RunStarted(RunStarted) = "run.started",
+    /// Another host took the run over, or the same one went on.
+    RunResumed(RunStarted) = "run.resumed",
+    /// What the run is to do has changed.
+    RunOrdered(RunStarted) = "run.ordered",
+    /// The user's branches and tags as they were when the run began.
+    RunRefs(RefsRecorded) = "run.refs",
+    /// The run entered a stage.
+    RunStage(StageEntered) = "run.stage",
+    /// A leader was asked for a plan.
+    RunAsked(LeaderAsked) = "run.asked",
+    /// The plan was made and its tasks were created.
+    RunPlan(PlanMade) = "run.plan",
+    /// The run ended.
+    RunFinished(RunFinished) = "run.finished",
+    /// A check began.
+    VerifyStarted(CheckStarted) = "verify.started",
+    /// A check passed.
+    VerifyPassed(CheckResult) = "verify.passed",
+    /// A check failed, or did not end in time.
+    VerifyFailed(CheckResult) = "verify.failed",
+    /// A check failed and passed when it was run again at once. That is not a pass.
+    VerifyFlaky(CheckResult) = "verify.flaky",
+    /// git predicted how a merge would come out.
+    MergePredicted(MergePredicted) = "merge.predicted",
+    /// The work of a task was merged into the team's branch.
+    MergeMerged(Merged) = "merge.merged",
+    /// Work that was called merged is not in the team's branch; it is merged again.
+    MergeLost(MergeLost) = "merge.lost",
+    /// The work of a task conflicts with what is merged.
+    MergeConflict(MergeConflict) = "merge.conflict",
+    /// The team's branch was brought up to date with the user's.
+    MergeCaughtUp(CaughtUp) = "merge.caught_up",
+    /// Commits that somebody else put on the team's branch were taken over.
+    MergeAdopted(MergeAdopted) = "merge.adopted",
+    /// What a person is shown at the gate, written down before the gate opens.
+    ApprovalShown(GateShown) = "approval.shown",
+    /// The gate is open: somebody has to decide about a commit.
+    ApprovalRequested(GateOpened) = "approval.requested",
+    /// Somebody answered at the gate; the host has not judged the answer yet.
+    ApprovalAnswered(GateDecided) = "approval.answered",
+    /// The work is approved.
+    ApprovalGiven(GateDecided) = "approval.given",
+    /// The work is rejected.
+    ApprovalRefused(GateDecided) = "approval.refused",
+    /// A person asked for changes first.
+    ApprovalRevised(GateDecided) = "approval.revised",
+    /// Tokens were set aside for attempts that run.
+    BudgetReserved(BudgetReserved) = "budget.reserved",
+    /// A limit of the budget was reached, which ends the run.
+    BudgetExhausted(BudgetExhausted) = "budget.exhausted",
+}
+
+/// Reads a payload. A journal is a file that anybody may have written to: what is no value of its field counts as not
+/// told, and the rest is read all the same.
+fn read<T: DeserializeOwned>(data: &Object) -> Option<T> {
+    if let Ok(payload) = T::deserialize(data) {
+        return Some(payload);
+    }
+    let mut readable = Object::new();
+    for (key, value) in data {
+        readable.insert(key.clone(), value.clone());
+        if T::deserialize(&readable).is_err() {
+            readable.shift_remove(key);
+        }
+    }
+    T::deserialize(&readable).ok()
+}
+
+fn write(payload: &impl Serialize) -> Object {
+    match serde_json::to_value(payload) {
+        Ok(Value::Object(fields)) => fields,
+        // A payload is a struct of plain values, which always becomes an object.
+        _ => Object::new(),
+    }
+}

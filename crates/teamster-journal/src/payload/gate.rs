@@ -1,0 +1,245 @@
+//! Payloads about the gate of a run: what a person is shown, and what was decided.
+//!
+//! The host makes it once, when it opens the gate, and writes it down as `approval.shown`. The terminal and every viewer
+//! read it from there, so nobody can decide about something that somebody else was shown otherwise.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use teamster_types::TaskId;
+use teamster_types::json::Object;
+
+use super::{Base, text_or_lines, text_or_null};
+
+/// Files that are named at most.
+pub const MOST_FILES: usize = 200;
+/// The longest text of one finding, in characters. The whole of it is in the project.
+pub const LONGEST_FINDING: usize = 32 * 1024;
+
+/// What a person is shown at the gate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Shown {
+    /// Whether the work was verified, in one sentence that never says more than is so.
+    pub verification: String,
+    /// Checks that do not count as passed, and why.
+    pub unverified: Vec<Unverified>,
+    /// What was found out on the way, by reviewers too.
+    pub findings: Vec<Finding>,
+    /// The files that would change, at most 200.
+    pub files: Vec<FileChange>,
+    /// How many files would change in all.
+    pub file_count: u64,
+    /// What failed for good, or waits for that.
+    pub failed: Vec<GivenUp>,
+    /// Tasks that changed files which they had not reserved.
+    pub outside: Vec<Outside>,
+    /// Files of the user's that are not committed, and that the work would have to write over.
+    pub in_the_way: Vec<String>,
+    /// What became of the user's branches and tags while the run was at work, one sentence each. teamster did not do it.
+    pub references: Vec<String>,
+}
+
+/// A check that does not count as passed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unverified {
+    /// The command.
+    pub command: String,
+    /// Why not, in words.
+    pub why: String,
+}
+
+/// Something that was found out on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Its file, in `.party/findings`.
+    pub name: String,
+    /// What it says, at most 32,768 characters.
+    pub text: String,
+}
+
+/// A file that would change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileChange {
+    /// Its path.
+    pub path: String,
+    /// Lines that come; `null` when it is no text.
+    pub added: Option<u64>,
+    /// Lines that go; `null` when it is no text.
+    pub removed: Option<u64>,
+}
+
+/// A task that will not be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GivenUp {
+    /// The task.
+    pub task_id: TaskId,
+    /// What it was about.
+    pub subject: String,
+    /// Why not, in words.
+    pub why: String,
+}
+
+/// A task that changed files which it had not reserved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Outside {
+    /// The task.
+    pub task_id: TaskId,
+    /// The files.
+    pub files: Vec<String>,
+}
+
+/// The payload of `approval.shown`: the fields of [`Shown`], and the gate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GateShown {
+    /// Names the opening of the gate.
+    pub gate: String,
+    /// What a person is shown.
+    pub shown: Shown,
+}
+
+const GATE: &str = "gate";
+
+// `#[serde(flatten)]` cannot read numbers of any precision, which the journal keeps.
+impl Serialize for GateShown {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = Object::new();
+        fields.insert(GATE.to_owned(), Value::String(self.gate.clone()));
+        if let Ok(Value::Object(shown)) = serde_json::to_value(&self.shown) {
+            fields.extend(shown);
+        }
+        fields.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for GateShown {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let fields = Object::deserialize(from)?;
+        let gate = fields.get(GATE).and_then(Value::as_str);
+        Ok(Self {
+            gate: gate.unwrap_or_default().to_owned(),
+            shown: Shown::deserialize(&fields).map_err(serde::de::Error::custom)?,
+        })
+    }
+}
+
+impl JsonSchema for GateShown {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "GateShown".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Shown::json_schema(generator)
+    }
+}
+
+/// The payload of `approval.requested`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct GateOpened {
+    /// Names this opening of the gate. It is drawn when nobody of the team runs any more, so no agent can know it.
+    pub gate: String,
+    /// The commit that is decided about; empty where everybody works in one folder.
+    #[serde(deserialize_with = "text_or_null")]
+    pub commit: String,
+    /// What it is compared with.
+    pub base: Option<Base>,
+    /// Whether checks ran on it and all passed.
+    pub verified: bool,
+    /// What to know, in words.
+    #[serde(deserialize_with = "text_or_lines")]
+    pub words: String,
+    /// Why the commit could not land when it was approved before.
+    pub refused: Option<String>,
+}
+
+/// What somebody answers at the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GateAnswer {
+    /// The work may land.
+    Approve,
+    /// The work may not land.
+    Reject {
+        /// Whether what was made is taken back.
+        rollback: bool,
+        /// Why it is rejected.
+        text: String,
+    },
+    /// Something is to be changed first.
+    Revise {
+        /// What is to be changed.
+        text: String,
+    },
+}
+
+impl GateAnswer {
+    /// Returns the word for it.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Reject { .. } => "reject",
+            Self::Revise { .. } => "revise",
+        }
+    }
+}
+
+/// The payload of `approval.answered`, `approval.given`, `approval.refused` and `approval.revised`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct GateDecided {
+    /// Names the opening of the gate that is answered.
+    pub gate: String,
+    /// The commit that was shown.
+    #[serde(deserialize_with = "text_or_null")]
+    pub commit: String,
+    /// How it was given: `terminal`, `studio`, `command` or `flag`.
+    #[serde(deserialize_with = "text_or_null")]
+    pub via: String,
+    /// Who gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// `approve`, `reject` or `revise`.
+    pub answer: String,
+    /// Whether rejected work is taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<bool>,
+    /// Why it is rejected, or what is to be changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl GateDecided {
+    /// Returns what is written about an answer to the opening `gate` for `commit`.
+    pub fn new(gate: &str, commit: &str, via: &str, by: Option<&str>, answer: &GateAnswer) -> Self {
+        let (rollback, text) = match answer {
+            GateAnswer::Approve => (None, None),
+            GateAnswer::Reject { rollback, text } => (Some(*rollback), Some(text.clone())),
+            GateAnswer::Revise { text } => (None, Some(text.clone())),
+        };
+        Self {
+            gate: gate.to_owned(),
+            commit: commit.to_owned(),
+            via: via.to_owned(),
+            by: by.map(str::to_owned),
+            answer: answer.word().to_owned(),
+            rollback,
+            text,
+        }
+    }
+
+    /// Returns the answer, or `None` when this version does not know its word.
+    pub fn answer(&self) -> Option<GateAnswer> {
+        let text = self.text.clone().unwrap_or_default();
+        match self.answer.as_str() {
+            "approve" => Some(GateAnswer::Approve),
+            "reject" => Some(GateAnswer::Reject {
+                rollback: self.rollback == Some(true),
+                text,
+            }),
+            "revise" => Some(GateAnswer::Revise { text }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Payloads about bringing work together.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use teamster_types::TaskId;
+
+use super::TaskChange;
+
+/// How a merge would come out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Prediction {
+    /// The work is in the team's branch already.
+    Already,
+    /// It fits.
+    Clean,
+    /// Both sides changed the same lines.
+    Conflict,
+    /// The two have no common history.
+    Unrelated,
+}
+
+impl Prediction {
+    /// Returns the word that stands in the journal.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Already => "already",
+            Self::Clean => "clean",
+            Self::Conflict => "conflict",
+            Self::Unrelated => "unrelated",
+        }
+    }
+}
+
+/// The payload of `merge.predicted`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MergePredicted {
+    /// The commit of the task.
+    pub commit: String,
+    /// How it would come out; `null` when this version does not know the word.
+    pub result: Option<Prediction>,
+}
+
+/// The payload of `merge.merged`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Merged {
+    /// What changed in the task; only written.
+    #[serde(flatten, skip_deserializing)]
+    #[schemars(skip)]
+    pub task: TaskChange,
+    /// Whose work it is.
+    pub worker: Option<String>,
+    /// The commit of the task. The first version wrote `null` for a task without one.
+    pub commit: Option<String>,
+    /// The merge commit; `null` when none was needed.
+    pub merge: Option<String>,
+    /// The files that the task changed.
+    pub files: Vec<String>,
+}
+
+/// The payload of `merge.lost`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MergeLost {
+    /// What changed in the task; only written.
+    #[serde(flatten, skip_deserializing)]
+    #[schemars(skip)]
+    pub task: TaskChange,
+    /// Whose work it is.
+    pub worker: Option<String>,
+    /// The commit that is missing.
+    pub commit: Option<String>,
+    /// The end of the team's branch, in which it is not.
+    pub head: Option<String>,
+}
+
+/// The payload of `merge.conflict`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MergeConflict {
+    /// The commit of the task.
+    pub commit: Option<String>,
+    /// The files that conflict.
+    pub files: Vec<String>,
+    /// How many files those are.
+    pub conflicts: usize,
+    /// How many times the work of this task has conflicted by now.
+    pub times: u64,
+    /// Whether nobody tries again.
+    #[serde(rename = "final")]
+    pub is_final: bool,
+    /// The task that is to resolve it.
+    pub fix_task: Option<TaskId>,
+}
+
+/// The payload of `merge.caught_up`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CaughtUp {
+    /// The end of the user's branch.
+    pub commit: String,
+    /// The merge commit; `null` when none was needed.
+    pub merge: Option<String>,
+}
+
+/// The payload of `merge.adopted`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MergeAdopted {
+    /// The commit that was found at the end of the team's branch.
+    pub commit: String,
+    /// The same commit: where the branch ends now.
+    pub merge: Option<String>,
+    /// The files that it changes.
+    pub files: Vec<String>,
+}

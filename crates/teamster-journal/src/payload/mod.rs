@@ -1,0 +1,64 @@
+//! The payloads of events. Each is a struct whose fields are the keys of `data` in the journal.
+//!
+//! Reading is lenient, because older and newer versions write the same kinds: a key that is missing is empty, `None` or
+//! `false`, and a key that is not known here is left alone. Writing is exact.
+
+mod check;
+mod cost;
+mod gate;
+mod merge;
+mod run;
+mod task;
+mod team;
+mod worker;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+pub use check::{Check, CheckOrigin, CheckResult, CheckStarted, CheckVerdict, Checked};
+pub use cost::{Budget, BudgetExhausted, BudgetReserved, Limit, UsageReported};
+pub use gate::{
+    FileChange, Finding, GateAnswer, GateDecided, GateOpened, GateShown, GivenUp, LONGEST_FINDING,
+    MOST_FILES, Outside, Shown, Unverified,
+};
+pub use merge::{
+    CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
+};
+pub use run::{
+    Approve, Base, LeaderAsked, MAX_FIX, Member, PlanMade, PlannedTask, RefsRecorded, RunEnd,
+    RunFinished, RunSpec, RunStarted, StageEntered,
+};
+pub use task::TaskChange;
+pub use team::{
+    CursorMoved, HookReceived, MalformedMessage, MemberJoined, MemberLeft, MessageSent, SignalSent,
+    TeamCreated, ZombieSeen,
+};
+pub use worker::{
+    AgentEventRecorded, WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerRestarted,
+    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict,
+};
+
+/// The payload of a kind whose name says everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Nothing {}
+
+/// Reads a text that may also stand there as a list of its lines.
+fn text_or_lines<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Lines(Vec<String>),
+        Nothing(()),
+    }
+    Ok(match Written::deserialize(from)? {
+        Written::Text(text) => text,
+        Written::Lines(lines) => lines.join("\n"),
+        Written::Nothing(()) => String::new(),
+    })
+}
+
+/// Reads a text that may be `null`.
+fn text_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}

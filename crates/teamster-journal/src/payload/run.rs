@@ -1,0 +1,447 @@
+//! Payloads about a run: what it was to do, its stages, its plan, its end.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use teamster_types::flow::{Outcome, Stage};
+use teamster_types::json::Object;
+use teamster_types::{TaskId, WorkerName};
+
+use super::{Budget, Check, text_or_null};
+
+/// How often what the checks found wrong is worked on, unless somebody says otherwise.
+pub const MAX_FIX: u32 = 3;
+
+/// What a run was asked to do. It lies with the team from the first moment on, so that whoever takes over after a crash
+/// knows everything that was wanted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command"
+)]
+pub struct RunSpec {
+    /// The task in one sentence.
+    pub task: String,
+    /// The team as it was asked for, such as `3:executor`.
+    pub agents: String,
+    /// The preset that was chosen.
+    pub preset: Option<String>,
+    /// Who works.
+    pub members: Vec<Member>,
+    /// Where the work begins, and the branch that it may land on; `null` without git.
+    pub base: Option<Base>,
+    /// The commands that prove the work.
+    pub verify: Vec<Check>,
+    /// Commands that were found and left out, and why.
+    pub unverified: Vec<String>,
+    /// Who decides at the gate.
+    pub approve: Approve,
+    /// How often what the checks find is worked on.
+    pub max_fix: u32,
+    /// The flow whose words the user wants to see: `staged`, `party` or `pdca`.
+    pub flow: String,
+    /// Who plans: `engine`, or a provider.
+    pub leader: String,
+    /// The leader's model.
+    pub leader_model: Option<String>,
+    /// What the preset tells the leader.
+    pub leader_prompt: String,
+    /// Why this team was chosen, in words.
+    pub how: String,
+    /// Whether what is wanted is written down before it is worked on.
+    pub requirements: bool,
+    /// The plan file.
+    pub plan: Option<String>,
+    /// Whether a person approves the plan first.
+    pub approve_plan: bool,
+    /// Whether everybody works in the project's own folder.
+    pub in_place: bool,
+    /// Whether workers run in panes of our own tmux.
+    pub tmux: bool,
+    /// What it may cost.
+    pub budget: Budget,
+    /// How many files of the user's are not committed, and so no part of the base.
+    pub uncommitted: usize,
+}
+
+impl Default for RunSpec {
+    fn default() -> Self {
+        Self {
+            task: String::new(),
+            agents: String::new(),
+            preset: None,
+            members: Vec::new(),
+            base: None,
+            verify: Vec::new(),
+            unverified: Vec::new(),
+            approve: Approve::default(),
+            max_fix: MAX_FIX,
+            flow: "staged".to_owned(),
+            leader: "engine".to_owned(),
+            leader_model: None,
+            leader_prompt: String::new(),
+            how: String::new(),
+            requirements: false,
+            plan: None,
+            approve_plan: false,
+            in_place: false,
+            tmux: false,
+            budget: Budget::default(),
+            uncommitted: 0,
+        }
+    }
+}
+
+impl RunSpec {
+    /// Returns whether there is anybody who could do it. A journal that was written by hand may leave that out.
+    pub fn can_be_run(&self) -> bool {
+        !self.members.is_empty()
+    }
+}
+
+/// A worker of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Member {
+    /// Its name.
+    pub name: WorkerName,
+    /// Its provider, as `worker start --provider` takes it.
+    pub provider: String,
+    /// What it is for.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// Its model, where it is not the provider's.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// What it can do, where that is not what its provider can do.
+    #[serde(default)]
+    pub capabilities: Option<Vec<String>>,
+    /// Everything that it can do: tasks are routed by it.
+    #[serde(default)]
+    pub can: Vec<String>,
+    /// What the preset tells it; empty when that is nothing.
+    #[serde(default)]
+    pub prompt: String,
+}
+
+/// The commit where the work of a run begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Base {
+    /// The commit.
+    pub commit: String,
+    /// The user's branch; `null` when none was checked out.
+    pub branch: Option<String>,
+}
+
+/// Who decides at the gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Approve {
+    /// A person decides.
+    #[default]
+    Ask,
+    /// The checks decide, if they ran and all passed.
+    Auto,
+    /// Nobody decides now: the run stops at the gate, and what it made is left there.
+    Never,
+}
+
+impl Approve {
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Auto => "auto",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// The payload of `run.started`, `run.resumed` and `run.ordered`: the fields of [`RunSpec`], and what belongs to the
+/// moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunStarted {
+    /// What the run is to do.
+    pub spec: RunSpec,
+    /// Replaced objects, grafts and shallow boundaries of the repository, told when a run begins.
+    pub replacements: Option<Vec<String>>,
+}
+
+const REPLACEMENTS: &str = "replacements";
+
+// `#[serde(flatten)]` cannot read numbers of any precision, which the journal keeps.
+impl Serialize for RunStarted {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = Object::new();
+        if let Ok(Value::Object(spec)) = serde_json::to_value(&self.spec) {
+            fields = spec;
+        }
+        if let Some(replacements) = &self.replacements {
+            fields.insert(REPLACEMENTS.to_owned(), serde_json::json!(replacements));
+        }
+        fields.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for RunStarted {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let fields = Object::deserialize(from)?;
+        let replacements = fields.get(REPLACEMENTS).map(Vec::deserialize);
+        Ok(Self {
+            spec: RunSpec::deserialize(&fields).map_err(serde::de::Error::custom)?,
+            replacements: replacements.transpose().map_err(serde::de::Error::custom)?,
+        })
+    }
+}
+
+impl JsonSchema for RunStarted {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RunStarted".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        RunSpec::json_schema(generator)
+    }
+}
+
+/// The payload of `run.refs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RefsRecorded {
+    /// The user's branches, tags and stash by their full names, and what is checked out as `HEAD`.
+    pub refs: BTreeMap<String, String>,
+}
+
+/// The payload of `run.stage`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct StageEntered {
+    /// The stage before; `null` for the first.
+    pub from: Option<String>,
+    /// The stage that was entered.
+    pub to: String,
+    /// The same again, under the name that viewers read.
+    pub stage: String,
+    /// The round of fixing.
+    pub round: u32,
+    /// Why it was entered, in words.
+    pub reason: String,
+}
+
+impl StageEntered {
+    /// Returns the stage, or `None` when this version does not know its word.
+    pub fn stage(&self) -> Option<Stage> {
+        self.to.parse().ok()
+    }
+}
+
+/// The payload of `run.asked`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LeaderAsked {
+    /// The leader.
+    pub leader: String,
+    /// Names the process that was started, so that a successor finds it.
+    pub launch: String,
+}
+
+/// The payload of `run.plan`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PlanMade {
+    /// Where the plan comes from: `file`, `leader` or `sentence`.
+    pub source: String,
+    /// Its file.
+    pub path: Option<String>,
+    /// Its tasks, in order.
+    pub tasks: Vec<PlannedTask>,
+}
+
+/// A task of a plan, as it was created.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlannedTask {
+    /// Its id in the team.
+    pub id: Option<TaskId>,
+    /// Its name in the plan.
+    #[serde(deserialize_with = "text_or_null")]
+    pub label: String,
+    /// What it is about.
+    pub subject: String,
+    /// The worker it is for.
+    pub owner: Option<String>,
+    /// The tasks that it waits for.
+    pub blocked_by: Vec<String>,
+}
+
+/// How a run ended. Its word, its stage and its exit code follow from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// The work is done, and landed where something was to land.
+    Complete,
+    /// What was done has landed, and some tasks failed for good.
+    CompleteInPart,
+    /// A person rejected the work; it is kept.
+    Rejected,
+    /// A person rejected the work, and it was taken back.
+    RolledBack,
+    /// Too many tasks failed for good.
+    TasksFailed,
+    /// Checks fail that did not fail before.
+    Unverified,
+    /// The same, after as many rounds of fixing as there may be: more rounds are needed to go on.
+    FixRoundsUsedUp,
+    /// It could not be planned, or nobody could be started.
+    Failed,
+    /// A limit of the budget was reached.
+    BudgetExhausted,
+    /// A person stopped it.
+    Cancelled,
+}
+
+impl RunEnd {
+    /// Every end.
+    pub const ALL: [Self; 10] = [
+        Self::Complete,
+        Self::CompleteInPart,
+        Self::Rejected,
+        Self::RolledBack,
+        Self::TasksFailed,
+        Self::Unverified,
+        Self::FixRoundsUsedUp,
+        Self::Failed,
+        Self::BudgetExhausted,
+        Self::Cancelled,
+    ];
+
+    /// Returns the word for it in the journal and in reports.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::CompleteInPart | Self::TasksFailed => "tasks_failed",
+            Self::Rejected => "rejected",
+            Self::RolledBack => "rolled_back",
+            Self::Unverified | Self::FixRoundsUsedUp | Self::Failed => "failed",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Returns the kind of end that the state machine of the run knows.
+    pub const fn outcome(self) -> Outcome {
+        match self {
+            Self::Complete | Self::CompleteInPart => Outcome::Complete,
+            Self::Rejected => Outcome::Rejected,
+            Self::RolledBack => Outcome::RolledBack,
+            Self::TasksFailed
+            | Self::Unverified
+            | Self::FixRoundsUsedUp
+            | Self::Failed
+            | Self::BudgetExhausted => Outcome::Failed,
+            Self::Cancelled => Outcome::Cancelled,
+        }
+    }
+
+    /// Returns the last stage of the run.
+    pub const fn stage(self) -> Stage {
+        Stage::End(self.outcome())
+    }
+
+    /// Returns what `teamster run` exits with.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Complete => 0,
+            Self::Failed => 1,
+            Self::Rejected | Self::RolledBack => 10,
+            Self::Unverified | Self::FixRoundsUsedUp => 11,
+            Self::BudgetExhausted => 12,
+            Self::Cancelled => 13,
+            Self::CompleteInPart | Self::TasksFailed => 14,
+        }
+    }
+
+    /// Returns whether a run that ended so can be taken up again.
+    pub const fn is_resumable(self) -> bool {
+        !matches!(
+            self.outcome(),
+            Outcome::Complete | Outcome::Rejected | Outcome::RolledBack
+        )
+    }
+}
+
+/// The payload of `run.finished`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunFinished {
+    /// The stage it was in.
+    pub from: Option<String>,
+    /// The last stage.
+    pub to: String,
+    /// The word for the end: `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or
+    /// `tasks_failed`.
+    pub outcome: String,
+    /// What `teamster run` exits with.
+    pub exit_code: Option<i64>,
+    /// Why it ended, in words.
+    #[serde(deserialize_with = "text_or_null")]
+    pub reason: String,
+    /// Whether the checks still failed after as many rounds of fixing as there may be.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fix_rounds_used_up: bool,
+    /// The commit with the work.
+    pub commit: Option<String>,
+}
+
+/// What the reason says in journals of version 0.1 when the rounds of fixing were used up. There is no other sign of it.
+const ROUNDS_OF_0_1: &str = "rounds of fixing";
+
+impl RunFinished {
+    /// Returns what is written when a run ends.
+    pub fn new(from: Option<Stage>, end: RunEnd, reason: &str, commit: Option<String>) -> Self {
+        Self {
+            from: from.map(|stage| stage.as_str().to_owned()),
+            to: end.stage().as_str().to_owned(),
+            outcome: end.word().to_owned(),
+            exit_code: Some(end.exit_code().into()),
+            reason: reason.to_owned(),
+            fix_rounds_used_up: end == RunEnd::FixRoundsUsedUp,
+            commit,
+        }
+    }
+
+    /// Returns the end, or `None` when this version does not know the last stage.
+    pub fn end(&self) -> Option<RunEnd> {
+        let Ok(Stage::End(outcome)) = self.to.parse() else {
+            return None;
+        };
+        let used_up = self.fix_rounds_used_up || self.reason.contains(ROUNDS_OF_0_1);
+        Some(match (outcome, self.outcome.as_str(), self.exit_code) {
+            (Outcome::Complete, "tasks_failed", _) => RunEnd::CompleteInPart,
+            (Outcome::Complete, ..) => RunEnd::Complete,
+            (Outcome::Rejected, ..) => RunEnd::Rejected,
+            (Outcome::RolledBack, ..) => RunEnd::RolledBack,
+            (Outcome::Cancelled, ..) => RunEnd::Cancelled,
+            (Outcome::Failed, "tasks_failed", _) => RunEnd::TasksFailed,
+            (Outcome::Failed, "budget_exhausted", _) => RunEnd::BudgetExhausted,
+            (Outcome::Failed, ..) if used_up => RunEnd::FixRoundsUsedUp,
+            (Outcome::Failed, _, Some(11)) => RunEnd::Unverified,
+            (Outcome::Failed, ..) => RunEnd::Failed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn end_that_was_written_is_read_again() {
+        for end in RunEnd::ALL {
+            let written = RunFinished::new(Some(Stage::Verify), end, "so it is", None);
+            assert_eq!(written.end(), Some(end), "{written:?}");
+        }
+    }
+}

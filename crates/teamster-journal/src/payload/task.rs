@@ -1,0 +1,134 @@
+//! The payload of every event that changes a task.
+
+use schemars::JsonSchema;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use teamster_types::failure::Failure;
+use teamster_types::json::Object;
+use teamster_types::task::{Status, Task};
+
+use crate::changes::changes;
+
+/// The payload of every event that changes a task: the fields that changed, and why.
+///
+/// `teamster_journal::apply` rebuilds a task from the whole of it. A reader gets the fields that are of use to somebody
+/// who follows a run.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskChange {
+    /// The status before, where it changed; `null` for a new task.
+    #[schemars(with = "Option<String>")]
+    pub from: Option<Status>,
+    /// The status after, where it changed; `null` for a removed task.
+    #[schemars(with = "Option<String>")]
+    pub to: Option<Status>,
+    /// What it is about, where that changed.
+    pub subject: Option<String>,
+    /// Why an attempt failed.
+    pub error: Option<String>,
+    /// Why it was changed by somebody else than its worker.
+    pub reason: Option<String>,
+    /// The worker who had it.
+    pub worker: Option<String>,
+    /// Everything that is written, and nothing that was read.
+    #[serde(skip)]
+    written: Object,
+}
+
+impl TaskChange {
+    /// Returns what changed from `before` to `after`.
+    pub fn between(before: Option<&Task>, after: Option<&Task>) -> Self {
+        Self {
+            from: before.map(Task::status),
+            to: after.map(Task::status),
+            written: changes(before, after),
+            ..Self::default()
+        }
+    }
+
+    /// Adds why an attempt failed.
+    #[must_use]
+    pub fn error(mut self, error: &str) -> Self {
+        self.error = Some(error.to_owned());
+        self.with("error", error)
+    }
+
+    /// Adds the record of failures as it is now.
+    #[must_use]
+    pub fn failure(self, failure: Option<&Failure>) -> Self {
+        self.with("failure", failure)
+    }
+
+    /// Adds why somebody else than its worker changed it.
+    #[must_use]
+    pub fn reason(mut self, reason: &str) -> Self {
+        self.reason = Some(reason.to_owned());
+        self.with("reason", reason)
+    }
+
+    /// Adds the worker who had it.
+    #[must_use]
+    pub fn worker(mut self, worker: &str) -> Self {
+        self.worker = Some(worker.to_owned());
+        self.with("worker", worker)
+    }
+
+    /// Adds the fence of a claim.
+    #[must_use]
+    pub fn fence(self, fence: u64) -> Self {
+        self.with("fence", fence)
+    }
+
+    /// Adds reserved files that the task shares with others, unless there are none.
+    #[must_use]
+    pub fn overlaps<T: Serialize>(self, overlaps: &[T]) -> Self {
+        if overlaps.is_empty() {
+            self
+        } else {
+            self.with("overlaps", overlaps)
+        }
+    }
+
+    /// Adds what changed in other tasks by the same change, unless nothing did.
+    #[must_use]
+    pub fn also(self, also: Object) -> Self {
+        if also.is_empty() {
+            self
+        } else {
+            self.with("also", also)
+        }
+    }
+
+    /// Says that the whole task is told, because nobody knows what it was before; only its status is known.
+    #[must_use]
+    pub fn whole(mut self, from: Status) -> Self {
+        self.from = Some(from);
+        self.with("whole", true).with("from", from)
+    }
+
+    /// Says that the task was removed, of which only the status is known.
+    pub fn removed(from: Status) -> Self {
+        let change = Self {
+            from: Some(from),
+            ..Self::default()
+        };
+        change.with("from", from).with("to", Value::Null)
+    }
+
+    fn with(mut self, key: &str, value: impl Serialize) -> Self {
+        self.written
+            .insert(key.to_owned(), serde_json::json!(value));
+        self
+    }
+}
+
+impl Serialize for TaskChange {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.written.len()))?;
+        for (key, value) in &self.written {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,361 @@
+//! The state of a run, folded from its journal alone. Whoever reads the same events knows the same, before a crash and
+//! after it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use teamster_types::flow::Stage;
+use teamster_types::{TaskId, Time};
+
+use crate::cost::Costs;
+use crate::event::Event;
+use crate::kind::EventKind;
+use crate::payload::{
+    CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, RunEnd, RunFinished, RunSpec,
+    RunStarted,
+};
+
+/// The actor of everything that a host does.
+pub const HOST: &str = "lead";
+/// What checks before the work begins are run on, in their events.
+pub const ON_BASE: &str = "base";
+
+/// A stage that was entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageEntry {
+    /// The stage.
+    pub stage: Stage,
+    /// When it was entered.
+    pub at: Time,
+    /// Why it was entered, in words.
+    pub reason: String,
+}
+
+/// The gate, opened for one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Names this opening of the gate. It is drawn when nobody of the team runs any more, so no agent can know it.
+    pub id: String,
+    /// What would land.
+    pub commit: String,
+    /// Whether checks ran on it and all passed.
+    pub verified: bool,
+}
+
+/// A decision about one opening of the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateDecision {
+    /// The opening of the gate that it is about.
+    pub gate: String,
+    /// The commit that it is about.
+    pub commit: String,
+    /// What is wanted.
+    pub answer: GateAnswer,
+    /// How it was given: `terminal`, `studio`, `flag`.
+    pub via: String,
+}
+
+impl GateDecision {
+    /// Returns what an event tells, or `None` when this version does not know the answer.
+    pub fn told(event: &GateDecided) -> Option<Self> {
+        Some(Self {
+            gate: event.gate.clone(),
+            commit: event.commit.clone(),
+            answer: event.answer()?,
+            via: event.via.clone(),
+        })
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The end.
+    pub end: RunEnd,
+    /// What the command exits with.
+    pub exit_code: u8,
+    /// Why it ended, in words.
+    pub reason: String,
+}
+
+impl Finished {
+    /// Returns whether the run had used up its rounds of fixing: with no more rounds it would only end the same way.
+    pub fn needs_more_rounds(&self) -> bool {
+        self.end == RunEnd::FixRoundsUsedUp
+    }
+
+    /// Returns whether the run can be taken up again.
+    pub fn is_resumable(&self) -> bool {
+        self.end.is_resumable()
+    }
+}
+
+/// The state of a run.
+#[derive(Clone, Debug, Default)]
+pub struct RunState {
+    /// What the run is to do.
+    pub spec: Option<RunSpec>,
+    /// When it began.
+    pub begun: Option<Time>,
+    /// The start of the present host.
+    pub hosted_since: Option<Time>,
+    /// How long the hosts before the present one were at work.
+    hosted_before: Duration,
+    /// The last sign of the team: as far as it tells, the present host was at work.
+    last_sign: Option<Time>,
+    /// Where it is; `None` before it has begun.
+    pub stage: Option<Stage>,
+    /// Where it was before it ended.
+    before_end: Option<Stage>,
+    /// Every stage it was in.
+    pub stages: Vec<StageEntry>,
+    /// Replaced objects, grafts and shallow boundaries that the repository had when the run began.
+    pub replacements: Vec<String>,
+    /// How it was planned: `file`, `leader`, `sentence`.
+    pub plan: Option<String>,
+    /// Where the host has left the integration branch.
+    pub head: Option<String>,
+    /// Where the user's branch was when the work was last brought together with it.
+    pub tip: Option<String>,
+    /// Rounds of fixing that were begun.
+    pub round: u32,
+    /// Revisions that were asked for.
+    pub revisions: u32,
+    /// What the checks said before work began.
+    pub base: Vec<Checked>,
+    /// What they say about the commit below.
+    pub checks: Vec<Checked>,
+    /// The commit that was last checked.
+    pub checked: Option<String>,
+    /// The gate, while it is open.
+    pub gate: Option<Gate>,
+    /// Answers that nobody has judged yet.
+    pub answers: Vec<GateDecision>,
+    /// The decision at the gate.
+    pub decision: Option<GateDecision>,
+    /// How it ended.
+    pub finished: Option<Finished>,
+    /// What was used.
+    pub spent: Costs,
+    /// The launch of a check or a leader that was begun, and of whose end nothing is known.
+    pub under_way: Option<String>,
+    /// Conflicts that were met: the task, the files, and whether that was the last time.
+    pub conflicts: Vec<(TaskId, Vec<String>, bool)>,
+    /// How often the work of a task was called merged and was not where it should have been.
+    pub lost: BTreeMap<TaskId, u32>,
+    /// The references of the user's when the run began, by their full names.
+    pub refs: Option<BTreeMap<String, String>>,
+    /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
+    pub added: Vec<TaskId>,
+}
+
+impl RunState {
+    /// Takes one event further. What is not about the run changes nothing.
+    pub fn apply(&mut self, event: &Event) {
+        self.apply_kind(event, &event.payload());
+    }
+
+    /// Takes one event further whose payload was read already.
+    pub fn apply_kind(&mut self, event: &Event, what: &EventKind) {
+        match what {
+            EventKind::RunStarted(started) | EventKind::RunResumed(started) => {
+                self.hosted(event.ts, started);
+            }
+            EventKind::RunOrdered(started) => self.ordered(&started.spec),
+            EventKind::RunStage(entered) => {
+                if let Some(stage) = entered.stage() {
+                    self.enter(stage, event.ts, &entered.reason);
+                }
+            }
+            EventKind::RunAsked(asked) => self.under_way = Some(asked.launch.clone()),
+            EventKind::RunPlan(plan) => {
+                self.under_way = None;
+                self.plan = Some(plan.source.clone());
+            }
+            EventKind::RunFinished(finished) => {
+                self.under_way = None;
+                self.finish(event.ts, finished);
+            }
+            EventKind::RunRefs(recorded) => self.refs = Some(recorded.refs.clone()),
+            EventKind::VerifyStarted(started) => self.under_way = Some(started.launch.clone()),
+            EventKind::VerifyPassed(result) => self.check(result, CheckVerdict::Passed),
+            EventKind::VerifyFlaky(result) => self.check(result, CheckVerdict::Flaky),
+            EventKind::VerifyFailed(result) => self.check(result, result.failure()),
+            EventKind::ApprovalRequested(opened) => {
+                self.gate = Some(Gate {
+                    id: opened.gate.clone(),
+                    commit: opened.commit.clone(),
+                    verified: opened.verified,
+                });
+                self.answers.clear();
+                self.decision = None;
+            }
+            EventKind::ApprovalAnswered(answer) => self.answers.extend(GateDecision::told(answer)),
+            EventKind::ApprovalGiven(decided)
+            | EventKind::ApprovalRefused(decided)
+            | EventKind::ApprovalRevised(decided) => self.decide(decided),
+            EventKind::MergeMerged(merged) => self.moved_to(merged.merge.as_ref()),
+            EventKind::MergeAdopted(adopted) => self.moved_to(adopted.merge.as_ref()),
+            EventKind::MergeCaughtUp(caught_up) => {
+                self.moved_to(caught_up.merge.as_ref());
+                self.tip = Some(caught_up.commit.clone());
+            }
+            EventKind::MergeLost(_) => {
+                if let Some(id) = &event.task_id {
+                    *self.lost.entry(id.clone()).or_default() += 1;
+                }
+            }
+            EventKind::MergeConflict(conflict) => {
+                if let Some(id) = &event.task_id {
+                    let files = conflict.files.clone();
+                    self.conflicts.push((id.clone(), files, conflict.is_final));
+                }
+            }
+            EventKind::TaskCreated(_) | EventKind::TaskRetried(_)
+                if self.begun.is_some() && event.actor != HOST =>
+            {
+                self.added.extend(event.task_id.clone());
+            }
+            _ => {}
+        }
+        self.spent.apply(event, what);
+        // What a person or another program does to a run that nobody hosts is no time that the team has used.
+        if self.finished.is_none() && !matches!(event.actor.as_str(), "user" | "foreign") {
+            self.last_sign = Some(event.ts);
+        }
+    }
+
+    fn moved_to(&mut self, merge: Option<&String>) {
+        if let Some(merge) = merge {
+            self.head = Some(merge.clone());
+        }
+    }
+
+    /// Returns how long the run was at work when its present host has hosted it for `hosted`. The time between two
+    /// hosts is not counted. The host measures its own time itself: the wall clock may be set while it runs.
+    pub fn worked(&self, hosted: Duration) -> Duration {
+        self.hosted_before + hosted
+    }
+
+    /// Returns whether somebody was asked at the gate and nobody has decided.
+    pub fn is_at_gate(&self) -> bool {
+        self.stage == Some(Stage::Approval) && self.open_gate().is_some()
+    }
+
+    /// Returns the gate while it waits for a decision. This is the only rule for that: whatever leads out of the stage
+    /// closes the gate.
+    pub fn open_gate(&self) -> Option<&Gate> {
+        self.gate.as_ref().filter(|_| self.decision.is_none())
+    }
+
+    fn ordered(&mut self, spec: &RunSpec) {
+        if spec.can_be_run() {
+            self.spec = Some(spec.clone());
+        }
+    }
+
+    fn hosted(&mut self, at: Time, started: &RunStarted) {
+        self.ordered(&started.spec);
+        let base = started.spec.base.as_ref().map(|base| base.commit.clone());
+        self.head = self.head.take().or_else(|| base.clone());
+        self.tip = self.tip.take().or(base);
+        self.begun.get_or_insert(at);
+        if let Some(replacements) = &started.replacements {
+            self.replacements.clone_from(replacements);
+        }
+        if let (Some(since), Some(last)) = (self.hosted_since, self.last_sign) {
+            self.hosted_before += last.since(since);
+        }
+        self.hosted_since = Some(at);
+        if self
+            .finished
+            .take_if(|finished| finished.is_resumable())
+            .is_some()
+        {
+            self.stage = self.before_end.take();
+        }
+    }
+
+    fn enter(&mut self, stage: Stage, at: Time, reason: &str) {
+        // A person who takes their time at the gate uses none of the team's.
+        if self.stage == Some(Stage::Approval)
+            && let (Some(since), Some(asked)) = (self.hosted_since, self.stages.last())
+        {
+            self.hosted_since = Some(since.after(at.since(asked.at.max(since))));
+        }
+        match stage {
+            Stage::Fix => self.round += 1,
+            Stage::Revise => {
+                self.revisions += 1;
+                // What a person asked for is new work, and has its own rounds.
+                self.round = 0;
+            }
+            _ => {}
+        }
+        if matches!(stage, Stage::Fix | Stage::Revise) {
+            // What comes next is other work, even where no commit tells it apart.
+            self.checked = None;
+        }
+        // Nothing that was said before the gate is opened counts at it.
+        self.gate = None;
+        self.decision = None;
+        self.answers.clear();
+        self.stage = Some(stage);
+        self.stages.push(StageEntry {
+            stage,
+            at,
+            reason: reason.to_owned(),
+        });
+    }
+
+    fn check(&mut self, result: &CheckResult, verdict: CheckVerdict) {
+        self.under_way = None;
+        let checked = result.checked(result.verdict.unwrap_or(verdict));
+        if result.on == ON_BASE {
+            self.base.retain(|known| known.command != checked.command);
+            self.base.push(checked);
+            return;
+        }
+        if self.checked.as_ref() != Some(&result.commit) {
+            self.checks.clear();
+            self.checked = Some(result.commit.clone());
+        }
+        self.checks.retain(|known| known.command != checked.command);
+        self.checks.push(checked);
+    }
+
+    /// A decision counts for the opening of the gate that it names, and once.
+    fn decide(&mut self, decided: &GateDecided) {
+        let Some(decision) = GateDecision::told(decided) else {
+            return;
+        };
+        let fits = self
+            .gate
+            .as_ref()
+            .is_some_and(|gate| gate.id == decision.gate && gate.commit == decision.commit);
+        if fits && self.decision.is_none() {
+            self.decision = Some(decision);
+        }
+    }
+
+    fn finish(&mut self, at: Time, finished: &RunFinished) {
+        let Some(end) = finished.end() else {
+            return;
+        };
+        let code = finished.exit_code.and_then(|code| u8::try_from(code).ok());
+        self.finished = Some(Finished {
+            end,
+            exit_code: code.unwrap_or(1),
+            reason: finished.reason.clone(),
+        });
+        if !matches!(self.stage, Some(Stage::End(_))) {
+            self.before_end = self.stage;
+        }
+        self.stage = Some(end.stage());
+        self.stages.push(StageEntry {
+            stage: end.stage(),
+            at,
+            reason: finished.reason.clone(),
+        });
+    }
+}
