@@ -17,6 +17,7 @@
 )]
 
 mod agents;
+mod architecture;
 mod claude_install;
 mod cli;
 mod formats;

@@ -12,6 +12,7 @@ use teamster_studio::api;
 use crate::product::{Answer, Place, Product, workspace};
 pub(crate) use picture::draw;
 
+const CONTRACTS: &str = "docs/contracts.md";
 const HEAD: &str = "\
 # The command line
 
@@ -25,6 +26,7 @@ pub(crate) fn run(product: &Product, check: bool) -> Result<()> {
         (plan::SCHEMA_FILE, plan::schema_text()),
         (api::OPENAPI_FILE, openapi()?),
         (api::TYPESCRIPT_FILE, api::typescript()),
+        (CONTRACTS, contracts()?),
     ] {
         let file = workspace().join(name);
         if !check {
@@ -38,6 +40,13 @@ pub(crate) fn run(product: &Product, check: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The formats, with every kind of event described from the types.
+fn contracts() -> Result<String> {
+    let written = std::fs::read_to_string(workspace().join(CONTRACTS))?;
+    teamster_journal::contract::documented(&written)
+        .with_context(|| format!("{CONTRACTS} has lost the marks around its kinds of events"))
 }
 
 fn openapi() -> Result<String> {

@@ -1,6 +1,20 @@
 //! The journal of a team: every kind of event with its payload, and the state that follows from them.
+//!
+//! **What it owns.** The names of the kinds ([`Kind`]), what each tells ([`payload`]), the line in the file ([`Event`]),
+//! the state of a run ([`RunState`]) and what it has cost ([`cost`]). No other crate spells the name of a kind or looks
+//! into `data` by key; a test reads the sources to prove it.
+//!
+//! **How it works.** Whoever changes something makes a [`NewEvent`] from an [`EventKind`]; a store gives it its place in
+//! the journal. Whoever reads an [`Event`] asks for its [`payload`](Event::payload) and gets the same [`EventKind`] again.
+//! `RunState::apply` takes one event after the other; the host, `status`, `top`, Studio and the gate read the result, so
+//! they cannot disagree. [`contract`] describes every kind from its type, for `docs/contracts.md`.
+//!
+//! **What it refuses.** Nothing: a journal is a file that older and newer versions and other programs write to. A kind
+//! that is not known becomes [`EventKind::Unknown`] and is written again as it was. A value that does not fit its field
+//! counts as not told, and the rest of the event is read. It reads no clock, no file and no environment.
 
 mod changes;
+pub mod contract;
 pub mod cost;
 mod event;
 mod kind;

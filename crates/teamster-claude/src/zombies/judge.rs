@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use teamster_fs::layout;
+use teamster_journal::Kind as EventType;
 use teamster_store::{FileStore, Read, Settings, SystemClock};
 use teamster_types::process::Life;
 use teamster_types::team::TeamConfig;
@@ -229,7 +230,7 @@ pub(super) fn run_of(scene: &Scene<'_>, team: &TeamFolder) -> Run {
     if page
         .events
         .last()
-        .is_some_and(|event| event.is(teamster_journal::Kind::TeamDeleted))
+        .is_some_and(|event| event.is(EventType::TeamDeleted))
     {
         return Run::Deleted;
     }
@@ -237,9 +238,9 @@ pub(super) fn run_of(scene: &Scene<'_>, team: &TeamFolder) -> Run {
         .events
         .iter()
         .rev()
-        .find_map(|event| match event.kind.as_str() {
-            "run.started" | "run.resumed" => Some(Run::Started),
-            "run.finished" => Some(Run::Finished),
+        .find_map(|event| match event.known_kind()? {
+            EventType::RunStarted | EventType::RunResumed => Some(Run::Started),
+            EventType::RunFinished => Some(Run::Finished),
             _ => None,
         });
     last.unwrap_or(Run::None)

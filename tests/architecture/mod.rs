@@ -1,0 +1,119 @@
+//! What must stay true of the source code itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use teamster_journal::Kind;
+use teamster_journal::contract::documented;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The crates from the top to the bottom. A crate may depend on those below it.
+const LAYERS: [&str; 14] = [
+    "teamster",
+    "teamster-studio",
+    "teamster-run",
+    "teamster-view",
+    "teamster-claude",
+    "teamster-workers",
+    "teamster-agents",
+    "teamster-isolate",
+    "teamster-party",
+    "teamster-testkit",
+    "teamster-store",
+    "teamster-journal",
+    "teamster-fs",
+    "teamster-types",
+];
+
+/// The crates that a crate's manifest names, without those for its tests.
+fn dependencies(name: &str) -> BTreeSet<String> {
+    let manifest = root().join("crates").join(name).join("Cargo.toml");
+    let text = std::fs::read_to_string(manifest).unwrap();
+    let (_, rest) = text.split_once("[dependencies]").unwrap_or(("", ""));
+    let table = rest.split("\n[").next().unwrap_or_default();
+    let names = table
+        .lines()
+        .filter_map(|line| line.split(['.', ' ', '=']).next());
+    let ours = names.filter(|name| name.starts_with("teamster-"));
+    ours.map(str::to_owned).collect()
+}
+
+#[test]
+fn crates_depend_only_on_crates_below_them() {
+    let layer: BTreeMap<&str, usize> = LAYERS.iter().copied().zip(0..).collect();
+    let folders = std::fs::read_dir(root().join("crates")).unwrap();
+    let found: BTreeSet<String> = folders
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let known: BTreeSet<String> = LAYERS.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(found, known, "every crate has its layer");
+    for name in LAYERS {
+        let below = dependencies(name);
+        assert!(name == "teamster-types" || !below.is_empty(), "{name}");
+        for other in below {
+            let is_below = layer[other.as_str()] > layer[name];
+            assert!(is_below, "{name} depends on {other}, which is not below it");
+        }
+    }
+}
+
+/// Source files of the product, without tests.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if name != "tests" && name != "conformance" {
+                sources(&path, found);
+            }
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn kinds_of_events_are_spelled_in_the_journal_crate_only() {
+    let mut files = Vec::new();
+    for name in LAYERS {
+        if !matches!(name, "teamster-journal" | "teamster-testkit") {
+            sources(&root().join("crates").join(name).join("src"), &mut files);
+        }
+    }
+    assert!(files.len() > 300, "{}", files.len());
+    let names: Vec<String> = Kind::ALL
+        .iter()
+        .map(|kind| kind.name())
+        // The one kind that is a common word, and a key of clients, too.
+        .filter(|name| name.contains('.'))
+        .map(|name| format!("\"{name}\""))
+        .collect();
+    let mut spelled = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for (number, line) in product.lines().enumerate() {
+            if names.iter().any(|name| line.contains(name.as_str())) {
+                spelled.push(format!("{}:{}: {line}", file.display(), number + 1));
+            }
+        }
+    }
+    assert!(spelled.is_empty(), "{}", spelled.join("\n"));
+}
+
+#[test]
+fn kinds_of_events_are_documented_from_their_types() {
+    let written = std::fs::read_to_string(root().join("docs/contracts.md")).unwrap();
+    let fresh = documented(&written).expect("the marks are there");
+    assert!(
+        written == fresh,
+        "docs/contracts.md is old: `cargo xtask docs` writes it anew"
+    );
+    for kind in Kind::ALL {
+        let name = format!("- `{}`:", kind.name());
+        assert!(written.contains(&name), "{name}");
+    }
+}
