@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
-use crate::kind::Kind;
+use crate::kind::EventType;
 
 /// Stands before the generated part of `docs/contracts.md`.
 pub const BEGIN: &str =
@@ -24,8 +24,8 @@ pub fn documented(document: &str) -> Option<String> {
 /// Describes every kind: what it means, and the keys of its `data`. Kinds with the same payload are described together.
 fn kinds() -> String {
     let mut generator = SchemaGenerator::default();
-    let mut groups: Vec<(Vec<Kind>, Schema)> = Vec::new();
-    for kind in Kind::ALL {
+    let mut groups: Vec<(Vec<EventType>, Schema)> = Vec::new();
+    for kind in EventType::ALL {
         let schema = kind.schema(&mut generator);
         match groups.iter_mut().find(|(_, known)| *known == schema) {
             Some((kinds, _)) => kinds.push(*kind),

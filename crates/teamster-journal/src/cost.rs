@@ -229,7 +229,7 @@ impl Costs {
             }
             EventKind::TaskCompleted(_) | EventKind::TaskFailed(_) => self.close(task, true),
             EventKind::TaskReleased(_) | EventKind::TaskRequeued(_) | EventKind::TaskDeleted(_) => {
-                self.close(task, false)
+                self.close(task, false);
             }
             _ => {}
         }

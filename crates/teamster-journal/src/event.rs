@@ -9,7 +9,7 @@ use teamster_types::process::ProcessId;
 use teamster_types::redact::redact_json;
 use teamster_types::{TaskId, Time};
 
-use crate::kind::{EventKind, Kind};
+use crate::kind::{EventKind, EventType};
 
 /// The longest line, in bytes; longer texts go to blobs beside the journal.
 pub const LINE_LIMIT: usize = 8 * 1024;
@@ -28,6 +28,8 @@ pub mod family {
     pub const APPROVAL: &str = "approval.";
     /// The kinds about messages.
     pub const MESSAGE: &str = "message.";
+    /// The kinds about who is in the team.
+    pub const MEMBER: &str = "member.";
     /// The kinds about workers.
     pub const WORKER: &str = "worker.";
 }
@@ -63,12 +65,12 @@ pub struct Event {
 
 impl Event {
     /// Returns its kind, or `None` when this version does not know it.
-    pub fn known_kind(&self) -> Option<Kind> {
-        Kind::parse(&self.kind)
+    pub fn known_kind(&self) -> Option<EventType> {
+        EventType::parse(&self.kind)
     }
 
     /// Returns whether it is of this kind.
-    pub fn is(&self, kind: Kind) -> bool {
+    pub fn is(&self, kind: EventType) -> bool {
         self.kind == kind.name()
     }
 

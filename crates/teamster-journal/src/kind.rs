@@ -44,12 +44,12 @@ impl Unread {
     }
 }
 
-/// Declares the kinds: the variants of [`Kind`] and [`EventKind`], their names, and how a payload is read and written.
+/// Declares the kinds: the variants of [`EventType`] and [`EventKind`], their names, and how a payload is read and written.
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $variant:ident($payload:ty) = $name:literal,)+) => {
         /// The kind of an event, without its payload.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kind {
+        pub enum EventType {
             $($(#[doc = $doc])+ $variant,)+
         }
 
@@ -61,7 +61,7 @@ macro_rules! kinds {
             Unknown(Unread),
         }
 
-        impl Kind {
+        impl EventType {
             /// Every kind, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 

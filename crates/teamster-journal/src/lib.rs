@@ -1,6 +1,6 @@
 //! The journal of a team: every kind of event with its payload, and the state that follows from them.
 //!
-//! **What it owns.** The names of the kinds ([`Kind`]), what each tells ([`payload`]), the line in the file ([`Event`]),
+//! **What it owns.** The names of the kinds ([`EventType`]), what each tells ([`payload`]), the line in the file ([`Event`]),
 //! the state of a run ([`RunState`]) and what it has cost ([`cost`]). No other crate spells the name of a kind or looks
 //! into `data` by key; a test reads the sources to prove it.
 //!
@@ -23,5 +23,5 @@ mod run_state;
 
 pub use changes::{apply, changes};
 pub use event::{Event, LINE_LIMIT, NewEvent, family};
-pub use kind::{EventKind, Kind, Unread};
+pub use kind::{EventKind, EventType, Unread};
 pub use run_state::{Finished, Gate, GateDecision, HOST, ON_BASE, RunState, StageEntry};

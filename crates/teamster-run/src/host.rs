@@ -40,7 +40,7 @@ use teamster_isolate::git::{CheckTree, GitError, Integration, Repo};
 use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
 use teamster_journal::payload::{Check, GateAnswer, RunEnd, RunSpec, RunStarted, StageEntered};
-use teamster_journal::{Event, EventKind, Finished, HOST, NewEvent, RunState};
+use teamster_journal::{Event, EventKind, EventType, Finished, HOST, NewEvent, RunState, family};
 use teamster_store::{Store, StoreError};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
@@ -441,10 +441,10 @@ impl<'a> Host<'a> {
 
     /// Reads what was journalled before we came. Of a run that has not begun, everything is news.
     fn catch_up_with_the_journal(&mut self) -> Result<()> {
-        let begun = self
-            .parts
-            .store
-            .last_of(&self.team, &["run.started", "run.resumed"])?;
+        let begun = self.parts.store.last_of(
+            &self.team,
+            &[EventType::RunStarted.name(), EventType::RunResumed.name()],
+        )?;
         let is_new = begun.is_none();
         loop {
             let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
@@ -472,12 +472,14 @@ impl<'a> Host<'a> {
             (Some(Stage::Approval), Some(_)) | (_, None) => {}
             (_, Some(_)) => self.ends_waiting(),
         }
-        if event.task_id.is_some() && event.kind != "agent.event" && event.kind != "usage"
+        if event.task_id.is_some()
+            && !event.is(EventType::AgentEvent)
+            && !event.is(EventType::Usage)
             || event.data.contains_key("also")
         {
             self.tasks_changed = event.seq;
         }
-        if event.kind.starts_with("worker.") || event.kind.starts_with("member.") {
+        if event.kind.starts_with(family::WORKER) || event.kind.starts_with(family::MEMBER) {
             self.crew_changed = event.seq;
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use teamster_journal::{EventType, family};
 use teamster_store::{Filed, Read, Result};
 use teamster_types::TeamName;
 
@@ -40,9 +41,9 @@ pub fn overdue(read: &dyn Read, team: &TeamName) -> Result<Vec<Filed>> {
     let before = teamster_types::Time::from_millis(now.as_millis().saturating_sub(due));
     let mut waiting = read.undelivered(team, before)?;
     if !waiting.is_empty()
-        && let Some(last) = read.last_of(team, &["run."])?
+        && let Some(last) = read.last_of(team, &[family::RUN])?
     {
-        let is_over = last.kind == "run.finished";
+        let is_over = last.is(EventType::RunFinished);
         waiting.retain(|filed| {
             let is_report = REPORTS.contains(&filed.message.kind());
             let came_later = filed.message.timestamp().is_some_and(|sent| sent > last.ts);

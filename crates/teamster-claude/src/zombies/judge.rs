@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use teamster_fs::layout;
-use teamster_journal::Kind as EventType;
+use teamster_journal::EventType;
 use teamster_store::{FileStore, Read, Settings, SystemClock};
 use teamster_types::process::Life;
 use teamster_types::team::TeamConfig;

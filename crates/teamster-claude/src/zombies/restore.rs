@@ -3,7 +3,7 @@
 use serde::Serialize;
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_journal::payload::Nothing;
-use teamster_journal::{EventKind, Kind, NewEvent};
+use teamster_journal::{EventKind, EventType, NewEvent};
 use teamster_store::{Result, StoreError};
 
 use super::look::{Look, Scene};
@@ -81,7 +81,7 @@ fn prepare(scene: &Scene<'_>, entry: &Entry) -> Result<()> {
         // Whoever finds a journal that ends with the team's end would remove the team again.
         let event = NewEvent::new("user", EventKind::TeamRestored(Nothing {}));
         told::append(&registry, scene.look.now, event, |last| {
-            last.is(Kind::TeamDeleted)
+            last.is(EventType::TeamDeleted)
         })?;
         let now = scene.look.now.to_string();
         registry.replace(layout::RESTORED, now.as_bytes(), Sync::Fast)?;

@@ -16,7 +16,6 @@ use crate::verify::{Place, Verifier, charge};
 
 /// So much of what a check printed goes into the task that is to mend it.
 const SHOWN: usize = 7_000;
-/// The checks before anybody works: what fails there is nobody's fault.
 
 impl Host<'_> {
     /// Runs the checks where the work begins, once; whether that is done.

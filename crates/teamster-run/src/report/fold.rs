@@ -89,7 +89,7 @@ impl Stories {
             EventKind::TaskCompleted(_) => self.ends(id, event.ts, |worker| worker.done += 1),
             EventKind::TaskFailed(_) => self.ends(id, event.ts, |worker| worker.failed += 1),
             EventKind::TaskReleased(_) | EventKind::TaskRequeued(_) | EventKind::TaskDeleted(_) => {
-                self.rests(id, event.ts)
+                self.rests(id, event.ts);
             }
             // The first version called it merged, too, when there was no commit to merge.
             EventKind::MergeMerged(merged) => {

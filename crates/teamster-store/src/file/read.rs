@@ -185,8 +185,8 @@ impl Receipts {
             EventKind::MessageAcked(moved) => (&mut self.acked, moved),
             _ => return,
         };
-        let moves = map.entry(moved.mailbox).or_default();
-        moves.push((moved.up_to, event.ts));
+        let of_mailbox = map.entry(moved.mailbox).or_default();
+        of_mailbox.push((moved.up_to, event.ts));
     }
 
     fn find(map: &HashMap<String, Vec<(u64, Time)>>, label: &str, behind: u64) -> Option<Time> {

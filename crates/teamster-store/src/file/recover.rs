@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use teamster_fs::{Dir, FileKind, layout};
-use teamster_journal::Kind;
+use teamster_journal::EventType;
 use teamster_types::message::Mailbox;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, TeamName};
@@ -37,7 +37,7 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut Held) -> Re
     store.machine.boot_id().clone_into(&mut held.note.boot);
     held.note.seq = seq;
     held.note.journal = tail.size;
-    if last.is_some_and(|event| event.is(Kind::TeamDeleted)) {
+    if last.is_some_and(|event| event.is(EventType::TeamDeleted)) {
         return team::finish_delete(store, name, held);
     }
     if rebooted {

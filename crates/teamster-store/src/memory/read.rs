@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use teamster_journal::{EventKind, Kind};
+use teamster_journal::{EventKind, EventType};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
@@ -62,7 +62,7 @@ impl Read for MemStore {
 
     fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {
         self.with(team, |team| {
-            let receipt = |kind: Kind, label: &str, behind: u64| {
+            let receipt = |kind: EventType, label: &str, behind: u64| {
                 let mut moved = team.events.iter().filter(|event| event.is(kind));
                 let moved = moved.find(|event| match event.payload() {
                     EventKind::MessageDelivered(moved) | EventKind::MessageAcked(moved) => {
@@ -78,8 +78,8 @@ impl Read for MemStore {
                 found.extend((1..).zip(mail).map(|(behind, message)| Filed {
                     mailbox: label.clone(),
                     message: message.clone(),
-                    delivered_at: receipt(Kind::MessageDelivered, &label, behind),
-                    acked_at: receipt(Kind::MessageAcked, &label, behind),
+                    delivered_at: receipt(EventType::MessageDelivered, &label, behind),
+                    acked_at: receipt(EventType::MessageAcked, &label, behind),
                 }));
             }
             found.extend(team.native.iter().map(|(name, message)| Filed {

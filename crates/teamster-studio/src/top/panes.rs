@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Widget};
-use teamster_journal::Kind;
+use teamster_journal::EventType;
 use teamster_types::graph::State;
 use teamster_types::health::Verdict;
 use teamster_view::model::{Lane, SpanEnd, TaskRow, Worker};
@@ -180,8 +180,8 @@ fn lane_line<'a>(scene: &Scene, lane: &Lane, width: usize) -> Line<'a> {
     }
     for mark in &lane.marks {
         if matches!(
-            Kind::parse(&mark.what),
-            Some(Kind::WorkerDead | Kind::WorkerHung)
+            EventType::parse(&mark.what),
+            Some(EventType::WorkerDead | EventType::WorkerHung)
         ) {
             drawn[place(mark.at.as_millis())] = '†';
         }

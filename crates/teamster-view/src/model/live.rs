@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use teamster_journal::{Event, family};
+use teamster_journal::{Event, EventType, family};
 use teamster_store::{
     Change, Damaged, JournalPage, Kind as ErrorKind, Read, Result, StoreError, TeamEntry,
 };
@@ -147,7 +147,7 @@ impl LiveTeam {
                     }
                     self.last = self.last.max(event.seq);
                     tasks_of(event, &mut touched);
-                    registry |= is_about_crew(&event.kind);
+                    registry |= is_about_crew(event);
                     mail |= !self.unread.is_empty() && event.kind.starts_with(family::MESSAGE);
                     gate |= event.kind.starts_with(family::APPROVAL)
                         || event.kind.starts_with(family::RUN);
@@ -306,12 +306,20 @@ impl LiveTeam {
 }
 
 /// Whether an event may tell of somebody who came, went, started or ended. Those that agents make most of do not.
-fn is_about_crew(kind: &str) -> bool {
-    let group = kind.split('.').next().unwrap_or_default();
-    !matches!(
-        group,
-        "task" | "agent" | "usage" | "message" | "hook" | "merge" | "verify" | "budget" | "state"
-    )
+fn is_about_crew(event: &Event) -> bool {
+    let is_frequent = [family::MESSAGE, family::VERIFY]
+        .iter()
+        .any(|family| event.kind.starts_with(family));
+    let is_of_agent = matches!(
+        event.known_kind(),
+        Some(
+            EventType::AgentEvent
+                | EventType::Usage
+                | EventType::HookReceived
+                | EventType::BudgetReserved
+        )
+    );
+    !is_frequent && !is_of_agent && !event.is_about_tasks()
 }
 
 /// The tasks that an event changed.

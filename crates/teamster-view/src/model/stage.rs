@@ -1,6 +1,6 @@
 //! Where a run stands, without reading the whole journal.
 
-use teamster_journal::{Event, Kind, RunState, family};
+use teamster_journal::{Event, EventType, RunState, family};
 use teamster_store::{Read, Result};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
@@ -22,16 +22,16 @@ const LATELY: usize = 200;
 /// event at the gate.
 const ASKED: [&[&str]; 4] = [
     &[family::RUN],
-    &[Kind::RunStarted.name(), Kind::RunStage.name()],
+    &[EventType::RunStarted.name(), EventType::RunStage.name()],
     &[
-        Kind::ApprovalRequested.name(),
-        Kind::RunStarted.name(),
-        Kind::RunFinished.name(),
+        EventType::ApprovalRequested.name(),
+        EventType::RunStarted.name(),
+        EventType::RunFinished.name(),
     ],
     &[
         family::APPROVAL,
-        Kind::RunStarted.name(),
-        Kind::RunFinished.name(),
+        EventType::RunStarted.name(),
+        EventType::RunFinished.name(),
     ],
 ];
 
@@ -56,18 +56,18 @@ pub fn run_lately(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
 fn standing(mut events: Vec<Event>) -> RunNow {
     events.sort_by_key(|event| event.seq);
     events.dedup_by_key(|event| event.seq);
-    let mut state = RunState::default();
+    let mut run = RunState::default();
     for event in &events {
-        state.apply(event);
+        run.apply(event);
     }
     let last = events
         .iter()
         .rfind(|event| event.kind.starts_with(family::RUN));
-    let mut stages = state.stages.iter().map(|entry| entry.stage);
+    let mut stages = run.stages.iter().map(|entry| entry.stage);
     let stage = stages.rfind(|stage| !matches!(stage, Stage::End(_)));
     RunNow {
         stage: stage.map(|stage| stage.as_str().to_owned()),
-        awaits_approval: state.open_gate().is_some(),
-        finished: last.is_some_and(|event| event.is(Kind::RunFinished)),
+        awaits_approval: run.open_gate().is_some(),
+        finished: last.is_some_and(|event| event.is(EventType::RunFinished)),
     }
 }

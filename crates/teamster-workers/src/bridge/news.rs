@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use teamster_journal::Event as Recorded;
 use teamster_journal::payload::WorkerResumed;
-use teamster_journal::{EventKind, Kind, family};
+use teamster_journal::{EventKind, EventType, family};
 use teamster_store::{Reader, Signal};
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::message::Message;
@@ -39,7 +39,7 @@ impl Bridge {
     }
 
     fn is_mail(&self, event: &Recorded) -> bool {
-        event.is(Kind::MessageSent) && event.actor != self.who.name.as_str()
+        event.is(EventType::MessageSent) && event.actor != self.who.name.as_str()
     }
 
     /// Whether somebody else did something to the task that is held.
@@ -172,14 +172,14 @@ impl Bridge {
 fn makes_work(event: &Recorded) -> bool {
     match event.known_kind() {
         Some(
-            Kind::WorkerDead
-            | Kind::WorkerQuarantined
-            | Kind::WorkerResumed
-            | Kind::WorkerStopped
+            EventType::WorkerDead
+            | EventType::WorkerQuarantined
+            | EventType::WorkerResumed
+            | EventType::WorkerStopped
             // What waited for it can begin.
-            | Kind::MergeMerged,
+            | EventType::MergeMerged,
         ) => true,
-        Some(Kind::TaskClaimed) => false,
+        Some(EventType::TaskClaimed) => false,
         _ => event.kind.starts_with(family::TASK),
     }
 }

@@ -58,8 +58,10 @@ impl Story {
     /// The host writes an event, `seconds` after what was before.
     pub(super) fn tell(&self, seconds: i64, kind: &'static str, task: Option<&str>, data: Value) {
         self.wait(seconds);
-        let data = data.as_object().expect("data is an object");
-        let mut event = NewEvent::new("host", EventKind::parse(kind, data));
+        let Value::Object(data) = data else {
+            panic!("data is an object");
+        };
+        let mut event = NewEvent::new("host", EventKind::parse(kind, &data));
         if let Some(task) = task {
             event = event.task(&task.parse().unwrap());
         }

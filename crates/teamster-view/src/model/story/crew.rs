@@ -318,8 +318,9 @@ impl<'a> Step<'a> {
             reason,
         };
         Some(match what {
-            EventKind::WorkerSpawned(_) | EventKind::WorkerStarted(_) => step(None, &[], ""),
-            EventKind::WorkerResumed(_) => step(None, &[], ""),
+            EventKind::WorkerSpawned(_)
+            | EventKind::WorkerStarted(_)
+            | EventKind::WorkerResumed(_) => step(None, &[], ""),
             EventKind::WorkerLaunchFailed(failed) => step(None, &[], &failed.reason),
             EventKind::WorkerPaused(paused) => step(None, &[], &paused.reason),
             EventKind::WorkerQuarantined(told) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_journal::Kind;
+use teamster_journal::EventType;
 use teamster_store::{Change, Filed, Read};
 use teamster_types::TeamName;
 use teamster_view::messages::to_json;
@@ -70,7 +70,7 @@ impl Tail {
         loop {
             let changes = watch.wait(PATIENCE)?;
             let may_be_mail = changes.iter().any(|change| match change {
-                Change::Event(event) => event.is(Kind::MessageSent),
+                Change::Event(event) => event.is(EventType::MessageSent),
                 Change::Foreign => true,
                 Change::Beat(_) | Change::Task(_) => false,
             });

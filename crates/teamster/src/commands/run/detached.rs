@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use teamster_fs::{Dir, layout};
 use teamster_isolate::detached::Detached;
-use teamster_journal::Kind;
+use teamster_journal::EventType;
 use teamster_types::TeamName;
 use teamster_workers::launch::own_program;
 
@@ -66,7 +66,7 @@ pub fn begin(context: &Context, team: &TeamName, more: &[String]) -> Result<(u32
     loop {
         let events = context.read()?.events(team, before + 1, 100)?.events;
         let has_begun = |event: &teamster_journal::Event| {
-            event.is(Kind::RunStarted) || event.is(Kind::RunResumed)
+            event.is(EventType::RunStarted) || event.is(EventType::RunResumed)
         };
         if events.iter().any(has_begun) {
             break;

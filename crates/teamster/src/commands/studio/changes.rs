@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use teamster_isolate::git::{CommitId, Git, GitError, Repo, Tip, tips};
-use teamster_journal::{EventKind, Kind};
+use teamster_journal::{EventKind, EventType};
 use teamster_studio::api::{Branch, ChangedFile, Changes, Diff};
 use teamster_studio::{Refused, TaskWork};
 use teamster_types::TeamName;
@@ -148,7 +148,7 @@ fn at_gate(
     team: &TeamName,
     repo: &Repo,
 ) -> Result<Option<(Tip, CommitId)>, Refused> {
-    let kind = Kind::ApprovalRequested.name();
+    let kind = EventType::ApprovalRequested.name();
     let asked = context.read()?.last_of(team, &[kind])?;
     let Some(EventKind::ApprovalRequested(asked)) = asked.map(|event| event.payload()) else {
         return Ok(None);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use teamster_fs::{Dir, FileKind, layout, remove_tree, team_store};
 use teamster_isolate::git::{self, KeptRef, Repo};
 use teamster_journal::payload::RunEnd;
-use teamster_journal::{EventKind, Kind};
+use teamster_journal::{EventKind, EventType};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
@@ -19,7 +19,11 @@ use crate::error::Result;
 /// Ends of a run after which it is never taken up again.
 const FINAL: [RunEnd; 3] = [RunEnd::Complete, RunEnd::Rejected, RunEnd::RolledBack];
 /// The kinds of which the last tells whether a run is over.
-const LAST_OF_RUN: [Kind; 3] = [Kind::RunStarted, Kind::RunResumed, Kind::RunFinished];
+const LAST_OF_RUN: [EventType; 3] = [
+    EventType::RunStarted,
+    EventType::RunResumed,
+    EventType::RunFinished,
+];
 
 /// Whether a run may still need what it left.
 enum Need {
@@ -268,7 +272,7 @@ fn need(
     }
     let last = context
         .read()?
-        .last_of(team, &LAST_OF_RUN.map(Kind::name))?;
+        .last_of(team, &LAST_OF_RUN.map(EventType::name))?;
     let is_over = last.is_some_and(|event| match event.payload() {
         EventKind::RunFinished(finished) => finished.end().is_some_and(|end| FINAL.contains(&end)),
         _ => false,
