@@ -10,7 +10,6 @@ mod studio;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -20,85 +19,22 @@ use crate::product::{
 };
 use crate::{docs, fixture};
 
-/// How much is measured.
+/// Tasks and workers of a large team.
+const TASKS: usize = 1_000;
+const WORKERS: usize = 100;
+
+/// How much is measured: everything, or little to see that it works.
 #[derive(Clone, Copy, Debug)]
 struct Size {
-    /// Samples of a hook.
-    hooks: usize,
-    /// Trials of many hooks at once, without a state before and with one, each.
-    trials: usize,
-    /// Samples of a command.
-    commands: usize,
-    /// Samples of a workload, and operations in each.
-    workloads: usize,
-    operations: usize,
-    /// Tasks and workers of a large team.
-    tasks: usize,
-    workers: usize,
-    /// Tasks that processes drain.
-    drained: usize,
-    /// Tasks in the largest team that is claimed from.
-    largest: usize,
-    /// Events in the long journal.
-    events: usize,
-    /// Workers that do tasks, and how many tasks.
-    busy: usize,
-    busy_tasks: usize,
-    /// Workers that have nothing to do, and for how long they are watched.
-    idle: usize,
-    idle_time: Duration,
-    /// Workers of the run whose host is watched, and for how long it is.
-    hosted: usize,
-    hosted_time: Duration,
-    /// Events of the team that Studio shows, and of one with a long journal.
-    studio_events: usize,
-    studio_long: usize,
-    /// Changes that are watched on their way to the page.
-    studio_changes: usize,
+    quick: bool,
 }
 
-const FULL: Size = Size {
-    hooks: 101,
-    trials: 100,
-    commands: 41,
-    workloads: 11,
-    operations: 60,
-    tasks: 1_000,
-    workers: 100,
-    drained: 500,
-    largest: 10_000,
-    events: 200_000,
-    busy: 50,
-    busy_tasks: 500,
-    idle: 100,
-    idle_time: Duration::from_secs(60),
-    hosted: 100,
-    hosted_time: Duration::from_secs(30),
-    studio_events: 100_000,
-    studio_long: 1_000_000,
-    studio_changes: 2_000,
-};
-
-const QUICK: Size = Size {
-    hooks: 11,
-    trials: 5,
-    commands: 5,
-    workloads: 3,
-    operations: 10,
-    drained: 100,
-    largest: 2_000,
-    events: 20_000,
-    busy: 6,
-    busy_tasks: 60,
-    idle: 10,
-    idle_time: Duration::from_secs(15),
-    hosted: 5,
-    hosted_time: Duration::from_secs(5),
-    studio_events: 20_000,
-    studio_long: 50_000,
-    studio_changes: 300,
-    ..FULL
-};
+impl Size {
+    /// Returns the full or the quick one of two sizes.
+    fn of<T>(self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
 
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
@@ -120,7 +56,7 @@ pub(crate) fn run(quick: bool, check: bool, only: &[String], limits: &[String]) 
     let mut rows = Vec::new();
     for (name, measure) in GROUPS {
         if only.is_empty() || only.iter().any(|wanted| wanted == name) {
-            rows.extend(measure(&programs, if quick { QUICK } else { FULL })?);
+            rows.extend(measure(&programs, Size { quick })?);
         }
     }
     for limit in limits {

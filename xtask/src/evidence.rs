@@ -16,51 +16,15 @@ use crate::inject::{self, Coverage, Tally};
 use crate::product::{Finished, Product, build_workloads, cargo, check_names, workspace};
 use crate::race::{self, RACERS, Races};
 
-/// How much is run.
-#[derive(Clone, Copy)]
-struct Sizes {
-    coverage: Coverage,
-    /// Runs of each race through the command line, and tasks in each.
-    runs: usize,
-    tasks: usize,
-    /// Runs of the stale-lock race through the library.
-    fast_runs: usize,
-    /// How long a worker's long task takes.
-    long_task: Duration,
-    /// Histories, sequences of operations, the distance of the events at which a host is killed, random histories of
-    /// merges, and sizes of a full disk: the sizes of test suites, by their variables.
-    suites: [(&'static str, &'static str); 5],
-}
-
-const NIGHTLY: Sizes = Sizes {
-    coverage: Coverage::Every,
-    runs: 20,
-    tasks: 500,
-    fast_runs: 2_000,
-    long_task: Duration::from_secs(180),
-    suites: [
-        ("TEAMSTER_HISTORIES", "10000"),
-        ("TEAMSTER_CASES", "5000"),
-        ("TEAMSTER_KILLS_EVERY", "1"),
-        ("TEAMSTER_MERGE_HISTORIES", "200"),
-        ("TEAMSTER_DISK_SIZES", "40"),
-    ],
-};
-
-const QUICK: Sizes = Sizes {
-    coverage: Coverage::Sample,
-    runs: 2,
-    tasks: 100,
-    fast_runs: 20,
-    long_task: Duration::from_secs(20),
-    suites: [
-        ("TEAMSTER_HISTORIES", "100"),
-        ("TEAMSTER_CASES", "50"),
-        ("TEAMSTER_KILLS_EVERY", "10"),
-        ("TEAMSTER_MERGE_HISTORIES", "8"),
-        ("TEAMSTER_DISK_SIZES", "3"),
-    ],
-};
+/// Variables with the sizes of test suites: histories, sequences of operations, the distance of the events at which a
+/// host is killed, random histories of merges, and sizes of a full disk; each with its nightly and its quick value.
+const SUITE_SIZES: [(&str, [&str; 2]); 5] = [
+    ("TEAMSTER_HISTORIES", ["10000", "100"]),
+    ("TEAMSTER_CASES", ["5000", "50"]),
+    ("TEAMSTER_KILLS_EVERY", ["1", "10"]),
+    ("TEAMSTER_MERGE_HISTORIES", ["200", "8"]),
+    ("TEAMSTER_DISK_SIZES", ["40", "3"]),
+];
 
 type Section = (&'static str, fn(&mut Report) -> Result<()>);
 
@@ -80,7 +44,7 @@ pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
     check_names("section", only, &SECTIONS.map(|(name, _)| name))?;
     let start = Instant::now();
     let mut report = Report {
-        sizes: if quick { QUICK } else { NIGHTLY },
+        quick,
         product: None,
         text: format!(
             "# Evidence\n\nWritten by `cargo xtask evidence`. Do not edit it by hand.\n\nRun on {}.\n",
@@ -112,13 +76,22 @@ pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
 }
 
 struct Report {
-    sizes: Sizes,
+    quick: bool,
     product: Option<Rc<Product>>,
     text: String,
     failures: Vec<String>,
 }
 
 impl Report {
+    /// Returns the nightly or the quick one of two sizes.
+    fn size<T>(&self, nightly: T, quick: T) -> T {
+        if self.quick { quick } else { nightly }
+    }
+
+    fn coverage(&self) -> Coverage {
+        self.size(Coverage::Every, Coverage::Sample)
+    }
+
     /// Returns the release binary, built when the first section needs it.
     fn product(&mut self) -> Result<Rc<Product>> {
         let product = match self.product.take() {
@@ -145,7 +118,7 @@ impl Report {
     }
 
     fn races(&mut self) -> Result<()> {
-        let Sizes { runs, tasks, .. } = self.sizes;
+        let (runs, tasks) = self.size((20, 500), (2, 100));
         self.heading(
             "Races",
             &format!(
@@ -167,7 +140,7 @@ impl Report {
             &race::for_stale_locks(&product, runs, tasks)?,
         );
         let workloads = build_workloads()?;
-        let fast = race::for_stale_locks_at_speed(&workloads, self.sizes.fast_runs, tasks)?;
+        let fast = race::for_stale_locks_at_speed(&workloads, self.size(2_000, 20), tasks)?;
         self.race("stale locks at speed", &fast);
         Ok(())
     }
@@ -203,7 +176,7 @@ impl Report {
              waits for the lock.",
         );
         let product = self.product()?;
-        self.tallies(&inject::kills(&product, self.sizes.coverage)?);
+        self.tallies(&inject::kills(&product, self.coverage())?);
         Ok(())
     }
 
@@ -216,7 +189,7 @@ impl Report {
              on, whether its change was possible or not; a call that was only interrupted costs it nothing.",
         );
         let product = self.product()?;
-        self.tallies(&inject::errors(&product, self.sizes.coverage)?);
+        self.tallies(&inject::errors(&product, self.coverage())?);
         Ok(())
     }
 
@@ -265,7 +238,8 @@ impl Report {
 
     /// Runs the tests of this name and writes down what they print. Returns whether all passed.
     fn suite(&mut self, name: &str) -> Result<()> {
-        let finished = Finished::of(tests(&[name, "--show-output"]).envs(self.sizes.suites))?;
+        let sizes = SUITE_SIZES.map(|(name, [nightly, quick])| (name, self.size(nightly, quick)));
+        let finished = Finished::of(tests(&[name, "--show-output"]).envs(sizes))?;
         print!("{}", finished.stdout);
         self.write(&format!("```text\n{}\n```", finished.stdout.trim()));
         if !finished.success() {
@@ -315,7 +289,7 @@ impl Report {
              In the middle of its next task the team is shut down.",
         );
         let product = self.product()?;
-        let seen = workers::long_task(&product, self.sizes.long_task)?;
+        let seen = workers::long_task(&product, Duration::from_secs(self.size(180, 20)))?;
         let line = format!(
             "Task of {}, {} looks: oldest heartbeat {:.1} s (limit {} s). Shutdown: {:.1} s (limit {} s), processes left: {}.",
             minutes(seen.length),

@@ -202,9 +202,9 @@ fn cpu_time() -> f64 {
 /// How data gets to the disk.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Flush {
-    /// `fsync`
+    /// Flushes contents and metadata (`fsync`).
     All,
-    /// `fdatasync`
+    /// Flushes contents only (`fdatasync`).
     Data,
 }
 

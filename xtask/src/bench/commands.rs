@@ -13,7 +13,7 @@ use teamster_fs::proc::Machine;
 use teamster_store::{FileStore, Read, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 
-use super::{Programs, Row, Size, median};
+use super::{Programs, Row, Size, TASKS, WORKERS, median};
 use crate::fixture;
 use crate::product::{Finished, TempProject, on_path};
 
@@ -56,7 +56,7 @@ pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         &|_| interpreter(python.as_deref(), &["-S", "-c", "pass"]),
     ];
     let mut used: [Vec<Used>; 4] = Default::default();
-    for turn in 0..=size.hooks {
+    for turn in 0..=size.of(101, 11) {
         let mut order = [0, 1, 2, 3];
         // To and fro: whoever follows an interpreter finds the caches cold.
         if turn % 2 == 1 {
@@ -98,7 +98,8 @@ pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
 
 /// Starts many hooks at once, in a project without a state and in one that has one. No trial may lose a row.
 fn at_once(programs: &Programs, size: Size) -> Result<Row> {
-    let trials = size.trials * 2;
+    let each = size.of(100, 5);
+    let trials = each * 2;
     for trial in 0..trials {
         let project = TempProject::on_disk()?;
         let is_warm = trial % 2 == 1;
@@ -112,10 +113,7 @@ fn at_once(programs: &Programs, size: Size) -> Result<Row> {
         check_roster(&project, &format!("in trial {trial} of hooks at once"))?;
     }
     let what = format!("{AT_ONCE} concurrent hooks, {AGENTS} agents: trials with every row");
-    let against = format!(
-        "{trials} trials, {} of them without a state before",
-        size.trials
-    );
+    let against = format!("{trials} trials, {each} of them without a state before");
     let times = format!("{trials} of {trials}");
     Ok(Row::new("hooks-at-once", what, against, 1.0, times).at_least(1.0))
 }
@@ -241,7 +239,7 @@ impl Started {
 /// Measures `--version`, `task list` and `status` on a large team, by turns with the floor.
 pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let project = TempProject::on_disk()?;
-    let store = large_team(&project, size)?;
+    let store = large_team(&project)?;
     let state = project.root().join("state.json");
     let row =
         |number: usize| json!({"name": format!("w{number}"), "status": "working", "task": "3"});
@@ -249,8 +247,8 @@ pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     std::fs::write(&state, json!({"runs": 0, "rows": rows}).to_string())?;
     let mut times: [Vec<f64>; 4] = Default::default();
     let mut status = None;
-    for turn in 0..=size.commands {
-        beat_all(&store, size)?;
+    for turn in 0..=size.of(41, 5) {
+        beat_all(&store)?;
         let run =
             |words: &[&str]| Finished::checked(&mut programs.product.command(&project, words));
         let ended = [
@@ -270,11 +268,11 @@ pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let team = &status.context("status printed no JSON")?["teams"][0];
     let workers = team["workers"].as_array().map_or(0, Vec::len);
     let tasks = &team["progress"]["totalTasks"];
-    if *tasks != size.tasks || workers != size.workers {
+    if *tasks != TASKS || workers != WORKERS {
         bail!("status shows {tasks} tasks and {workers} workers");
     }
     let [floor, version, list, status] = times.map(|times| median(&times));
-    let team = format!("{} tasks and {} workers", size.tasks, size.workers);
+    let team = format!("{TASKS} tasks and {WORKERS} workers");
     let least = "the floor: parse, write, rename";
     let on_team = |key, line: &str, time| {
         Row::of_times(
@@ -293,33 +291,33 @@ pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
 }
 
 /// Makes a team in the middle of its work: a third done, some in progress, some blocked.
-fn large_team(project: &TempProject, size: Size) -> Result<FileStore> {
-    let store = fixture::create_team(project, size.workers)?;
+fn large_team(project: &TempProject) -> Result<FileStore> {
+    let store = fixture::create_team(project, WORKERS)?;
     let team = fixture::team()?;
-    fixture::create_tasks(&store, size.tasks / 2)?;
+    fixture::create_tasks(&store, TASKS / 2)?;
     let step = |number: usize| {
         let after: Vec<usize> = number.checked_sub(1).into_iter().collect();
         fixture::planned(&format!("step {number}"), &after)
     };
     let chain: Vec<_> = (0..CHAIN).map(step).collect();
-    for _ in 0..size.tasks / 2 / CHAIN {
+    for _ in 0..TASKS / 2 / CHAIN {
         fixture::import(&store, &chain)?;
     }
-    for number in 0..size.tasks / 3 {
-        let claimed = fixture::claim(&store, number % size.workers + 1)?;
+    for number in 0..TASKS / 3 {
+        let claimed = fixture::claim(&store, number % WORKERS + 1)?;
         store.complete(&team, claimed.task.id(), &claimed.token, None)?;
     }
-    for number in 1..=size.workers / 2 {
+    for number in 1..=WORKERS / 2 {
         fixture::claim(&store, number)?;
     }
     Ok(store)
 }
 
 /// Writes a fresh heartbeat for every worker.
-pub(super) fn beat_all(store: &FileStore, size: Size) -> Result<()> {
+pub(super) fn beat_all(store: &FileStore) -> Result<()> {
     let machine = Machine::read();
     let me = machine.me();
-    for number in 1..=size.workers {
+    for number in 1..=WORKERS {
         store.beat(&Heartbeat {
             worker_name: fixture::worker(number)?,
             team_name: fixture::team()?,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use teamster_fs::Sync;
 use teamster_store::{FileStore, Read};
 
-use super::{Programs, Row, Size, float};
+use super::{Programs, Row, Size, TASKS, float};
 use crate::fixture::{self, WorkerTeam, until_quiet};
 use crate::product::{Finished, TEAM, TempProject, wait_for};
 
@@ -45,18 +45,20 @@ seconds = 3600
 
 /// Measures workers that do many tasks, each once, and then wait.
 pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+    let (busy, tasks, idle, watched) = size.of((50, 500, 100, 60), (6, 60, 10, 15));
+    let watched = Duration::from_secs(watched);
     let few = {
         let mut team = WorkerTeam::create(&programs.product)?;
         team.grow(FEW, &team.script(WORK)?, &[])?;
-        let tasks = (size.busy_tasks / 5).max(FEW);
+        let tasks = (tasks / 5).max(FEW);
         let took = do_tasks(&team, tasks)?;
         team.shut_down()?;
         took.as_secs_f64() / float(tasks)
     };
     let mut team = WorkerTeam::create(&programs.product)?;
-    team.grow(size.busy, &team.script(WORK)?, &[])?;
-    let took = do_tasks(&team, size.busy_tasks)?.as_secs_f64();
-    let many = took / float(size.busy_tasks);
+    team.grow(busy, &team.script(WORK)?, &[])?;
+    let took = do_tasks(&team, tasks)?.as_secs_f64();
+    let many = took / float(tasks);
     let most_memory = |team: &WorkerTeam<'_>| -> Result<f64> {
         let each = team.pids.iter().map(|pid| most_megabytes(*pid));
         Ok(each
@@ -68,26 +70,23 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         team.pids.iter().map(|pid| cpu_of(*pid)).sum()
     };
     let worked = most_memory(&team)?;
-    team.grow(size.idle, &team.script(WORK)?, &[])?;
+    team.grow(idle, &team.script(WORK)?, &[])?;
     team.until_idle()?;
     // Every worker is told of each new one; what has just been told is not idle yet. What that costs is shown.
     let (before, start) = (cpu(&team)?, Instant::now());
-    until_quiet(&team.store, size.idle_time / 3)?;
+    until_quiet(&team.store, watched / 3)?;
     let settled = cpu(&team)?;
     let settling = settled.saturating_sub(before).as_secs_f64() / start.elapsed().as_secs_f64();
-    std::thread::sleep(size.idle_time);
+    std::thread::sleep(watched);
     let used = cpu(&team)?.saturating_sub(settled);
-    let share = used.as_secs_f64() / size.idle_time.as_secs_f64();
-    let allowed = IDLE_HUNDRED * float(size.idle) / 100.0;
+    let share = used.as_secs_f64() / watched.as_secs_f64();
+    let allowed = IDLE_HUNDRED * float(idle) / 100.0;
     let waited = most_memory(&team)?;
     team.shut_down()?;
     Ok(vec![
         Row::new(
             "workers-500",
-            format!(
-                "a task of {} scripted workers that do {} tasks, each once",
-                size.busy, size.busy_tasks
-            ),
+            format!("a task of {busy} scripted workers that do {tasks} tasks, each once"),
             format!("of {FEW} workers"),
             many / few,
             format!(
@@ -98,7 +97,7 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         ),
         Row::new(
             "workers-memory",
-            format!("the largest bridge of {} that ever was", size.idle),
+            format!("the largest bridge of {idle} that ever was"),
             format!("{WORKER_MEGABYTES} MB"),
             worked.max(waited) / WORKER_MEGABYTES,
             format!("{worked:.1} MB after work, {waited:.1} MB after waiting"),
@@ -108,9 +107,9 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
             "workers-idle",
             format!(
                 "CPU of {} idle workers over {} s, after {} s without news",
-                size.idle,
-                size.idle_time.as_secs(),
-                (size.idle_time / 3).as_secs()
+                idle,
+                watched.as_secs(),
+                (watched / 3).as_secs()
             ),
             format!("{:.1} % of a core", allowed * 100.0),
             share / allowed,
@@ -157,23 +156,25 @@ fn do_tasks(team: &WorkerTeam<'_>, tasks: usize) -> Result<Duration> {
 
 /// Measures the host of a large run while its workers are busy and nothing happens.
 pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let run = HostedRun::start(programs, size)?;
+    let (workers, watched) = size.of((100, 30), (5, 5));
+    let watched = Duration::from_secs(watched);
+    let run = HostedRun::start(programs, workers)?;
     let team = fixture::team()?;
     wait_for("every worker has a task", LONG, || {
         let progress = run.store.progress(&team);
-        let is_busy = progress.is_ok_and(|(all, _)| all.in_progress_tasks == size.hosted);
+        let is_busy = progress.is_ok_and(|(all, _)| all.in_progress_tasks == workers);
         Ok(is_busy.then_some(()))
     })?;
     // Who has just been told that everybody is at work is not idle yet.
-    until_quiet(&run.store, size.hosted_time / 3)?;
+    until_quiet(&run.store, watched / 3)?;
     let (before, start) = (cpu_of(run.host.id())?, Instant::now());
-    std::thread::sleep(size.hosted_time);
+    std::thread::sleep(watched);
     let used = cpu_of(run.host.id())?.saturating_sub(before);
     let share = used.as_secs_f64() / start.elapsed().as_secs_f64();
     let memory = most_megabytes(run.host.id())?;
     run.end()?;
-    let what = format!("{} tasks and {} scripted workers", size.tasks, size.hosted);
-    let seconds = size.hosted_time.as_secs();
+    let what = format!("{TASKS} tasks and {workers} scripted workers");
+    let seconds = watched.as_secs();
     Ok(vec![
         Row::new(
             "host-memory",
@@ -204,19 +205,19 @@ struct HostedRun<'a> {
 }
 
 impl<'a> HostedRun<'a> {
-    fn start(programs: &'a Programs, size: Size) -> Result<Self> {
+    fn start(programs: &'a Programs, workers: usize) -> Result<Self> {
         let project = TempProject::on_disk()?;
         fixture::create_repository(&project)?;
         let script = project.root().join("script.toml");
         let plan = project.root().join("plan.toml");
         std::fs::write(&script, BUSY)?;
         let mut tasks = String::new();
-        for n in 1..=size.tasks {
+        for n in 1..=TASKS {
             writeln!(tasks, "[[tasks]]\nid = \"t{n}\"\nsubject = \"task {n}\"\n")?;
         }
         std::fs::write(&plan, tasks)?;
         let provider = format!("actor=scripted:{}", script.display());
-        let members = format!("{}:actor", size.hosted);
+        let members = format!("{workers}:actor");
         let plan = plan.display().to_string();
         let mut words = vec!["run", &members, "the plan", "--team", TEAM, "--plan", &plan];
         words.extend(["--provider", &provider, "--approve", "never", "--yes"]);

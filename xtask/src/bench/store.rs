@@ -76,7 +76,7 @@ fn cycle(programs: &Programs, size: Size) -> Result<Row> {
     let project = TempProject::on_disk()?;
     fixture::create_team(&project, 1)?;
     let row = ("cycle", "create + claim + complete, durable, 1 process");
-    let (count, samples) = (size.operations, size.workloads);
+    let (count, samples) = size.of((60, 11), (10, 3));
     let warm_up = || {
         programs
             .seconds(&project, &["cycle", "--count", "1"])
@@ -97,7 +97,7 @@ fn append(programs: &Programs, size: Size) -> Result<Row> {
     let project = TempProject::on_disk()?;
     fixture::create_team(&project, 2)?;
     let row = ("append", "message send, durable");
-    let (count, samples) = (size.operations * 4, size.workloads);
+    let (count, samples) = size.of((240, 11), (40, 3));
     let warm_up = || {
         programs
             .seconds(&project, &["send", "--count", "1"])
@@ -117,7 +117,8 @@ fn append(programs: &Programs, size: Size) -> Result<Row> {
 fn receive(programs: &Programs, size: Size) -> Result<Row> {
     let project = TempProject::on_disk()?;
     let store = fixture::create_team(&project, 2)?;
-    let messages = size.operations * BATCH;
+    let (count, samples) = size.of((60, 5), (10, 3));
+    let messages = count * BATCH;
     let fill = || (0..messages).try_for_each(|_| fixture::send(&store, 1, 2, CONTENT));
     let line = json!({
         "id": "0123456789abcdef0123456789abcdef", "type": "message", "from": "w1", "to": "w2",
@@ -125,7 +126,6 @@ fn receive(programs: &Programs, size: Size) -> Result<Row> {
     });
     let lines = format!("{line}\n").repeat(messages);
     let what = format!("message read with acknowledgement, durable, {BATCH} at a time");
-    let (count, samples) = (size.operations, size.workloads.min(5));
     let row = ("receive", what.as_str());
     let mut row = against_raw(
         programs,
@@ -142,7 +142,7 @@ fn receive(programs: &Programs, size: Size) -> Result<Row> {
 
 /// Measures several processes that claim all tasks of a team, against one.
 fn several(programs: &Programs, size: Size) -> Result<Row> {
-    let tasks = size.drained;
+    let (tasks, samples) = size.of((500, 7), (100, 3));
     let drain = |processes: usize| -> Result<f64> {
         let project = TempProject::on_disk()?;
         let store = fixture::create_team(&project, processes)?;
@@ -157,7 +157,6 @@ fn several(programs: &Programs, size: Size) -> Result<Row> {
         }
         Ok(took.as_secs_f64())
     };
-    let samples = size.workloads.min(7);
     let (together, alone) = by_turns(samples, || drain(PROCESSES), || drain(1))?;
     let what = format!("{PROCESSES} processes claim {tasks} tasks, none twice");
     let times = per_operation(together, alone, tasks);
@@ -167,6 +166,7 @@ fn several(programs: &Programs, size: Size) -> Result<Row> {
 /// Measures the CPU time of a claim in a large team against one in a small team. With `behind`, nine of ten tasks are
 /// blocked by the first one, which is in progress, and those behind them are claimable.
 fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
+    let (largest, count, samples) = size.of((10_000, 60, 11), (2_000, 10, 3));
     let make = |tasks: usize| -> Result<TempProject> {
         let project = TempProject::on_disk()?;
         let store = fixture::create_team(&project, 2)?;
@@ -182,8 +182,8 @@ fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
         }
         Ok(project)
     };
-    let (small, middle, large) = (make(100)?, make(1_000)?, make(size.largest)?);
-    let count = size.operations.to_string();
+    let (small, middle, large) = (make(100)?, make(1_000)?, make(largest)?);
+    let count = count.to_string();
     let cpu = |project: &TempProject| -> Result<f64> {
         let figures = programs.figures(project, &["claims", "--count", &count])?;
         let each = figures["cpu"].as_array().into_iter().flatten();
@@ -194,14 +194,14 @@ fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
     }
     let mut middles = Vec::new();
     let (of_large, of_small) = by_turns(
-        size.workloads,
+        samples,
         || {
             middles.push(cpu(&middle)?);
             cpu(&large)
         },
         || cpu(&small),
     )?;
-    let what = format!("CPU of a claim in a team of {} tasks", size.largest);
+    let what = format!("CPU of a claim in a team of {largest} tasks");
     let against = "in a team of 100";
     let ratio = of_large / of_small;
     let [large, small] = [of_large, of_small].map(|time| format!("{:.0} µs", time * 1e6));
@@ -219,14 +219,15 @@ fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
 
 /// Measures reading the last events of a long journal against those of a short one.
 fn journal(programs: &Programs, size: Size) -> Result<Row> {
-    let (long, short) = (with_events(size.events)?, with_events(1_000)?);
+    let (events, samples) = size.of((200_000, 11), (20_000, 3));
+    let (long, short) = (with_events(events)?, with_events(1_000)?);
     let words = ["journal", "--count", "200"];
     let (of_long, of_short) = by_turns(
-        size.workloads,
+        samples,
         || programs.seconds(&long, &words),
         || programs.seconds(&short, &words),
     )?;
-    let what = format!("the last 20 of {} events", size.events);
+    let what = format!("the last 20 of {events} events");
     let times = per_operation(of_long, of_short, 200);
     Ok(Row::new("journal", what, "of 1,000", of_long / of_short, times).at_most(4.0))
 }

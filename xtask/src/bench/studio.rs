@@ -20,7 +20,7 @@ use teamster_types::steps::Edit;
 
 use super::commands::beat_all;
 use super::processes::most_megabytes;
-use super::{Programs, Row, Size, percentile};
+use super::{Programs, Row, Size, TASKS, WORKERS, percentile};
 use crate::fixture;
 use crate::product::{TEAM, TempProject, wait_for};
 use crate::workload::CONTENT;
@@ -39,13 +39,11 @@ const PER_SECOND: u32 = 100;
 
 /// Measures the server, as a client of its stream sees it.
 pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let project = large_team(size, size.studio_events)?;
+    let events = size.of(100_000, 20_000);
+    let project = large_team(events)?;
     let server = Server::start(programs, &project)?;
-    let first = server.first_view(size)?;
-    let what = format!(
-        "the first view of {} tasks, {} workers and {} events",
-        size.tasks, size.workers, size.studio_events
-    );
+    let first = server.first_view()?;
+    let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {events} events");
     let times = format!("{:.0} ms with the server's start", first * 1e3);
     let mut rows =
         vec![Row::new("studio-first", what, "1 s", first / FIRST_VIEW, times).at_most(1.0)];
@@ -64,17 +62,15 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         .at_most(1.0),
     );
     drop((server, project));
-    let project = large_team(size, size.studio_long)?;
+    let events = size.of(1_000_000, 50_000);
+    let project = large_team(events)?;
     let server = Server::start(programs, &project)?;
-    let first = server.first_view(size)?;
+    let first = server.first_view()?;
     wait_for("the journal is read", Duration::from_secs(300), || {
         let view = server.get(&format!("/api/v1/teams/{TEAM}"))?;
         Ok((view["history"]["complete"] == true).then_some(()))
     })?;
-    let what = format!(
-        "the first view with a journal of {} events",
-        size.studio_long
-    );
+    let what = format!("the first view with a journal of {events} events");
     let times = format!(
         "{:.0} ms, all of it counted in after {:.1} s, {:.1} MB at most",
         first * 1e3,
@@ -94,14 +90,15 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
             return Ok(Vec::new());
         }
     };
-    let project = large_team(size, size.studio_events)?;
+    let events = size.of(100_000, 20_000);
+    let project = large_team(events)?;
     let store = project.store(Sync::Fast)?;
     let server = Server::start(programs, &project)?;
     let mut page = Page::open(&chromium)?;
     // Few enough for the quick run, and enough for a p99 in the full one.
-    let changes = size.studio_changes * 2 / 3;
+    let changes = size.of(1_333, 200);
     Ok(vec![
-        first_view_in_page(&mut page, &server, size)?,
+        first_view_in_page(&mut page, &server, events)?,
         state_file_in_page(&mut page, &project, changes)?,
         task_in_page(&mut page, &store, changes)?,
         event_in_page(&mut page, &store, changes)?,
@@ -109,10 +106,10 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
 }
 
 /// Makes a team with tasks, workers that beat, and a journal of this length as a run leaves it: most events are of agents.
-fn large_team(size: Size, events: usize) -> Result<TempProject> {
+fn large_team(events: usize) -> Result<TempProject> {
     let project = TempProject::on_disk()?;
-    let store = fixture::create_team(&project, size.workers)?;
-    fixture::create_tasks(&store, size.tasks)?;
+    let store = fixture::create_team(&project, WORKERS)?;
+    fixture::create_tasks(&store, TASKS)?;
     let file = project.team().join("events.jsonl");
     let text = std::fs::read_to_string(&file)?;
     let mut event: Value = serde_json::from_str(text.lines().last().context("an empty journal")?)?;
@@ -144,7 +141,7 @@ fn large_team(size: Size, events: usize) -> Result<TempProject> {
             _ => ("agent.event", json!({ "what": "tool", "text": CONTENT })),
         };
         event["seq"] = json!(seq);
-        event["actor"] = json!(format!("w{}", seq % size.workers.max(1) as u64 + 1));
+        event["actor"] = json!(format!("w{}", seq % WORKERS as u64 + 1));
         event["type"] = json!(kind);
         event["data"] = data;
         if written > SEGMENT {
@@ -163,7 +160,7 @@ fn large_team(size: Size, events: usize) -> Result<TempProject> {
     }
     out.flush()?;
     drop(out);
-    beat_all(&store, size)?;
+    beat_all(&store)?;
     Ok(project)
 }
 
@@ -191,8 +188,8 @@ fn events_at_server(server: &Server, store: &FileStore, size: Size) -> Result<[R
         })
     };
     let (journal, patches) = (listen("journal")?, listen("patch")?);
-    let workers = size.workers.max(1) as u64;
-    let sent = paced(size.studio_changes, |number| {
+    let workers = WORKERS as u64;
+    let sent = paced(size.of(2_000, 300), |number| {
         let worker = format!("w{}", number % workers + 1);
         let event = NewEvent::new("agent.event", worker).with("what", "tool");
         Ok(store.record(&team, event.with("text", CONTENT))?)
@@ -225,7 +222,7 @@ fn state_file_at_server(server: &Server, project: &TempProject, size: Size) -> R
         let feature = data["session"]["feature"].as_str()?;
         (name == "view").then(|| feature.parse().ok()).flatten()
     })?;
-    let sent = paced(size.studio_changes, |number| {
+    let sent = paced(size.of(2_000, 300), |number| {
         write_state(project, &(number + 1).to_string())?;
         Ok(number + 1)
     })?;
@@ -289,17 +286,15 @@ fn latency(key: &'static str, what: &str, took: &[f64]) -> Row {
     Row::new(key, what, "100 ms", p99 / CHANGE, times).at_most(1.0)
 }
 
-fn first_view_in_page(page: &mut Page, server: &Server, size: Size) -> Result<Row> {
+fn first_view_in_page(page: &mut Page, server: &Server, events: usize) -> Result<Row> {
     let answer = page.ask(&json!({
         "wish": "first", "address": server.printed["address"], "port": server.printed["port"],
         "bearer": server.printed["bearer"], "view": format!("#/team/{TEAM}/team"),
-        "words": ["task 1", "w1", format!("0 of {} tasks done", size.tasks)],
+        "words": ["task 1", "w1", format!("0 of {} tasks done", TASKS)],
     }))?;
     let took = answer["milliseconds"].as_f64().context("no time")? / 1e3;
-    let what = format!(
-        "the first view in a browser: {} tasks, {} workers, {} events",
-        size.tasks, size.workers, size.studio_events
-    );
+    let what =
+        format!("the first view in a browser: {TASKS} tasks, {WORKERS} workers, {events} events");
     let times = format!("{:.0} ms from the address to the screen", took * 1e3);
     Ok(Row::new("browser-first", what, "1 s", took / FIRST_VIEW, times).at_most(1.0))
 }
@@ -487,11 +482,11 @@ impl Server {
     }
 
     /// Returns the seconds from the start of the server to the view of the whole team.
-    fn first_view(&self, size: Size) -> Result<f64> {
+    fn first_view(&self) -> Result<f64> {
         let view = self.get(&format!("/api/v1/teams/{TEAM}"))?;
         let took = self.started.elapsed();
         let count = |key: &str| view[key].as_array().map_or(0, Vec::len);
-        if (count("tasks"), count("workers")) != (size.tasks, size.workers) {
+        if (count("tasks"), count("workers")) != (TASKS, WORKERS) {
             bail!("{} tasks and {} workers", count("tasks"), count("workers"));
         }
         Ok(took.as_secs_f64())
