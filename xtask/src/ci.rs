@@ -118,8 +118,8 @@ fn remember_skipped(note: String) {
 
 /// Installs the programs that are missing, and nothing else.
 fn install_tools() -> Result<()> {
-    let missing = PROGRAMS.iter().filter(|(name, _)| on_path(name).is_none());
-    let mut packages: Vec<&str> = missing.map(|(_, package)| *package).collect();
+    let missing = || PROGRAMS.iter().filter(|(name, _)| on_path(name).is_none());
+    let mut packages: Vec<&str> = missing().map(|(_, package)| *package).collect();
     let node = web::check_node();
     if node.is_ok() {
         if web::chromium().is_none() {
@@ -133,6 +133,9 @@ fn install_tools() -> Result<()> {
         println!("  all programs are there");
     } else if let Err(error) = apt_install(&packages) {
         skip("tools", &format!("{}: {error:#}", packages.join(", ")))?;
+    }
+    for (name, _) in missing() {
+        skip("tools", &format!("{name} is missing"))?;
     }
     if let Err(why) = node {
         skip("tools", &format!("no browser is installed: {why:#}"))?;
