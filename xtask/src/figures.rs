@@ -20,6 +20,8 @@ const HELP: [&str; 4] = ["Args", "Parser", "Subcommand", "ValueEnum"];
 #[derive(Debug, Default)]
 struct Figures {
     lines: usize,
+    /// Lines that are neither blank nor a comment.
+    code: usize,
     files: usize,
     short: usize,
     /// The places of each type's definition, by name.
@@ -56,7 +58,7 @@ pub(crate) fn run(list: bool) -> Result<()> {
             let (code, inline_tests) = split(text);
             parts[part].files += 1;
             parts[part].short += usize::from(text.lines().count() < SHORT);
-            parts[if part == 0 { 1 } else { part }].lines += inline_tests.len();
+            parts[if part == 0 { 1 } else { part }].count(inline_tests);
             parts[part].read(&format!("{folder}/{name}"), &code);
         }
     }
@@ -71,6 +73,7 @@ pub(crate) fn run(list: bool) -> Result<()> {
         "", "product", "tests", "xtask", "all"
     );
     row("lines", &|part| part.lines);
+    row("lines of code", &|part| part.code);
     row("Rust files", &|part| part.files);
     row(&format!("files under {SHORT} lines"), &|part| part.short);
     row("names of more than one type", &|part| {
@@ -108,9 +111,17 @@ impl Figures {
         self.types.iter().filter(|(_, at)| at.len() > 1).collect()
     }
 
+    fn count<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
+        for line in lines {
+            let text = line.trim_start();
+            self.lines += 1;
+            self.code += usize::from(!text.is_empty() && !text.starts_with("//"));
+        }
+    }
+
     /// Counts the lines of a file and notes its types and doc comments.
     fn read(&mut self, file: &str, code: &[(usize, &str)]) {
-        self.lines += code.len();
+        self.count(code.iter().map(|(_, line)| *line));
         let (mut comment, mut help_until) = (Vec::new(), None::<String>);
         for (place, (number, line)) in code.iter().enumerate() {
             let text = line.trim_start();
