@@ -6,8 +6,8 @@ mod ran;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -23,6 +23,25 @@ pub use ran::Ran;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
+/// Lets SIGINT end whatever the tests start, also where their parent ignores it, as under `nohup … &`.
+///
+/// A program inherits a signal that is ignored, but not a handler.
+fn restore_interrupt() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let always = Arc::new(AtomicBool::new(true));
+        signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, always)
+            .unwrap();
+    });
+}
+
+/// Skips a test that this machine cannot run, and fails it where nothing may be skipped.
+#[track_caller]
+pub fn skip(why: &str) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    teamster_testkit::skip(&format!("{test}: {why}")).unwrap();
+}
+
 /// A home and a project that nobody else uses. Both are gone when it is dropped.
 pub struct TestProject {
     root: PathBuf,
@@ -31,6 +50,7 @@ pub struct TestProject {
 impl TestProject {
     /// An empty home and an empty project.
     pub fn new() -> Self {
+        restore_interrupt();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("teamster-test-{}-{number}", std::process::id());
         let root = std::env::temp_dir().canonicalize().unwrap().join(name);

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{DAY, evidence, is_gone, is_there, led_by, team, touch};
-use crate::kit::{TestProject, gone, living};
+use crate::kit::{TestProject, gone, living, skip};
 
 /// A tmux server of its own, gone when dropped.
 struct Tmux {
@@ -51,7 +51,7 @@ fn with_pane(config: Value, pane: &str) -> Value {
 fn an_open_pane_keeps_a_team_and_names_the_orphan() {
     let project = TestProject::new();
     let Some(tmux) = Tmux::start(&project) else {
-        return;
+        return skip("tmux is not installed");
     };
     team(
         &project,
@@ -98,7 +98,7 @@ fn an_open_pane_keeps_a_team_and_names_the_orphan() {
 fn a_dead_pane_is_listed_and_keeps_nothing() {
     let project = TestProject::new();
     let Some(tmux) = Tmux::start(&project) else {
-        return;
+        return skip("tmux is not installed");
     };
     assert_eq!(
         tmux.tmux(&["set-option", "-g", "remain-on-exit", "on"]),
@@ -189,7 +189,7 @@ fn a_teammates_own_process_keeps_its_team() {
 fn who_has_a_lead_is_no_orphan() {
     let project = TestProject::new();
     let Some(tmux) = Tmux::start(&project) else {
-        return;
+        return skip("tmux is not installed");
     };
     team(
         &project,

@@ -3,168 +3,81 @@
 //! A time on a shared machine means nothing; how many times longer than the floor, the raw loop or the same command on
 //! a small team, means something. Every row takes its two sides by turns and compares their medians.
 
-mod browser;
 mod commands;
-mod hooks;
-mod host;
-mod recipe;
+mod processes;
 mod store;
 mod studio;
-mod table;
-mod workers;
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::product::{Answer, Place, Product, build_workloads, cargo, must, target};
-use crate::{docs, drain};
-use table::Row;
+use crate::product::{
+    Finished, Product, TempProject, build_workloads, cargo, check_names, must, target,
+};
+use crate::{docs, fixture};
 
-/// How much is measured.
+/// Tasks and workers of a large team.
+const TASKS: usize = 1_000;
+const WORKERS: usize = 100;
+
+/// How much is measured: everything, or little to see that it works.
 #[derive(Clone, Copy, Debug)]
 struct Size {
-    /// Samples of a hook.
-    hooks: usize,
-    /// Trials of many hooks at once, without a state before and with one, each.
-    trials: usize,
-    /// Samples of a command.
-    commands: usize,
-    /// Samples of a workload.
-    workloads: usize,
-    /// Operations in one sample of a workload.
-    operations: usize,
-    /// Tasks and workers of the team that `status` shows.
-    tasks: usize,
-    workers: usize,
-    /// Tasks that processes drain.
-    drained: usize,
-    /// Tasks in the largest team that is claimed from.
-    largest: usize,
-    /// Events in the long journal.
-    events: usize,
-    /// Workers that do tasks,
-    crew: usize,
-    /// how many tasks,
-    crew_tasks: usize,
-    /// workers that have nothing to do,
-    idle: usize,
-    /// and for how long they are watched.
-    idle_time: Duration,
-    /// Workers of the run whose host is watched,
-    hosted: usize,
-    /// and for how long it is.
-    hosted_time: Duration,
-    /// Events of the team that Studio shows,
-    studio_events: usize,
-    /// of one with a long journal,
-    studio_long: usize,
-    /// and changes that are watched on their way to the page.
-    studio_changes: usize,
+    quick: bool,
 }
 
-const FULL: Size = Size {
-    hooks: 101,
-    trials: 100,
-    commands: 41,
-    workloads: 11,
-    operations: 60,
-    tasks: 1_000,
-    workers: 100,
-    drained: 500,
-    largest: 10_000,
-    events: 200_000,
-    crew: 50,
-    crew_tasks: 500,
-    idle: 100,
-    idle_time: Duration::from_secs(60),
-    hosted: 100,
-    hosted_time: Duration::from_secs(30),
-    studio_events: 100_000,
-    studio_long: 1_000_000,
-    studio_changes: 2_000,
-};
-
-const QUICK: Size = Size {
-    hooks: 11,
-    trials: 5,
-    commands: 5,
-    workloads: 3,
-    operations: 10,
-    tasks: 1_000,
-    workers: 100,
-    drained: 100,
-    largest: 2_000,
-    events: 20_000,
-    crew: 6,
-    crew_tasks: 60,
-    idle: 10,
-    idle_time: Duration::from_secs(15),
-    hosted: 5,
-    hosted_time: Duration::from_secs(5),
-    studio_events: 20_000,
-    studio_long: 50_000,
-    studio_changes: 300,
-};
+impl Size {
+    /// Returns the full or the quick one of two sizes.
+    fn of<T>(self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
 
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
 /// The rows, in groups that can be measured alone.
 const GROUPS: [Group; 7] = [
-    ("hooks", hooks::measure),
-    ("commands", commands::measure),
+    ("hooks", commands::hooks),
+    ("commands", commands::commands),
     ("store", store::measure),
-    ("workers", workers::measure),
-    ("host", host::measure),
-    ("studio", studio::measure),
-    ("browser", browser::measure),
+    ("workers", processes::workers),
+    ("host", processes::host),
+    ("studio", studio::server),
+    ("browser", studio::browser),
 ];
 
-/// Measures all rows, or those of some groups, and prints them; a full run writes them down.
+/// Measures all rows, or those of some groups, and prints them; a full run writes them into the document.
 pub(crate) fn run(quick: bool, check: bool, only: &[String], limits: &[String]) -> Result<()> {
-    let size = if quick { QUICK } else { FULL };
-    let names = GROUPS.map(|(name, _)| name);
-    if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
-        bail!(
-            "there is no group {unknown}; there are {}",
-            names.join(", ")
-        );
-    }
+    check_names("group", only, &GROUPS.map(|(name, _)| name))?;
     let programs = Programs::build()?;
     let mut rows = Vec::new();
     for (name, measure) in GROUPS {
         if only.is_empty() || only.iter().any(|wanted| wanted == name) {
-            rows.extend(measure(&programs, size)?);
+            rows.extend(measure(&programs, Size { quick })?);
         }
     }
     for limit in limits {
         tighten(&mut rows, limit)?;
     }
-    println!("{}", table::aligned(&rows));
+    println!("{}", aligned(&rows));
     if !quick && only.is_empty() && limits.is_empty() {
-        let text = format!(
-            "Measured by `cargo xtask bench` on {}.\n\n{}",
-            docs::stamp(),
-            table::markdown(&rows)
-        );
+        let (stamp, table) = (docs::stamp(), markdown(&rows));
+        let text = format!("Measured by `cargo xtask bench` on {stamp}.\n\n{table}");
         let path = docs::put_between("docs/performance.md", "bench", &text)?;
         println!("written to {}", path.display());
     }
-    let beyond: Vec<&str> = rows
-        .iter()
-        .filter(|row| row.is_beyond())
-        .map(|row| row.key)
-        .collect();
+    let beyond = rows.iter().filter(|row| row.is_beyond());
+    let beyond: Vec<&str> = beyond.map(|row| row.key).collect();
     if check && !beyond.is_empty() {
         bail!("beyond 1.5 times the limit: {}", beyond.join(", "));
     }
     Ok(())
 }
 
-/// `ROW=VALUE` from the command line.
+/// Applies a `ROW=VALUE` of the command line.
 fn tighten(rows: &mut [Row], limit: &str) -> Result<()> {
     let (key, value) = limit.split_once('=').context("a limit is ROW=VALUE")?;
     let value: f64 = value.parse().context("the value of a limit is a number")?;
@@ -173,75 +86,59 @@ fn tighten(rows: &mut [Row], limit: &str) -> Result<()> {
     let row = rows.iter_mut().find(|row| row.key == key);
     let row = row.with_context(|| format!("there is no row {key}; there are {keys}"))?;
     row.limit = Some(match row.limit {
-        Some(table::Limit::AtLeast(_)) => table::Limit::AtLeast(value),
-        _ => table::Limit::AtMost(value),
+        Some(Limit::AtLeast(_)) => Limit::AtLeast(value),
+        _ => Limit::AtMost(value),
     });
     Ok(())
 }
 
-/// What is measured, all of it built for release.
+/// The programs that are measured, all of them built for release.
 struct Programs {
     product: Product,
-    /// xtask itself, whose workloads use the library.
+    /// The release build of xtask, whose workloads use the library.
     workloads: PathBuf,
     floor: PathBuf,
 }
 
 impl Programs {
     fn build() -> Result<Self> {
-        let product = Product::build()?;
-        let workloads = build_workloads()?;
         // Static, as the product is; the flag reaches this one program only.
-        must(&mut cargo([
-            "rustc",
-            "--quiet",
-            "--release",
-            "--package",
-            "floor",
-            "--",
-            "-C",
-            "target-feature=+crt-static",
-        ]))?;
-        let release = target().join("release");
+        let floor = "rustc --quiet --release --package floor -- -C target-feature=+crt-static";
+        must(&mut cargo(floor))?;
         Ok(Self {
-            product,
-            workloads,
-            floor: release.join("floor"),
+            product: Product::build()?,
+            workloads: build_workloads()?,
+            floor: target().join("release/floor"),
         })
     }
 
-    /// A workload in a place, not started yet.
-    fn workload(&self, place: &Place, words: &[&str]) -> Command {
-        drain::command(&self.workloads, place, words)
+    /// Returns the figures of a workload.
+    fn figures(&self, project: &TempProject, words: &[&str]) -> Result<Value> {
+        let mut command = fixture::workload(&self.workloads, project, words);
+        let figures = Finished::checked(&mut command)?.json();
+        figures.with_context(|| format!("the workload {words:?} printed no figures"))
     }
 
-    /// The figures of a workload.
-    fn figures(&self, place: &Place, words: &[&str]) -> Result<Value> {
-        let answer = Answer::of(&mut self.workload(place, words))?;
-        if !answer.status.success() {
-            bail!("the workload {words:?} failed: {}", answer.said());
-        }
-        answer
-            .json()
-            .with_context(|| format!("the workload {words:?} printed no figures"))
-    }
-
-    /// How long a workload took.
-    fn seconds(&self, place: &Place, words: &[&str]) -> Result<f64> {
-        self.figures(place, words)?["seconds"]
-            .as_f64()
-            .context("a workload printed no time")
+    /// Returns how long a workload took.
+    fn seconds(&self, project: &TempProject, words: &[&str]) -> Result<f64> {
+        let seconds = self.figures(project, words)?["seconds"].as_f64();
+        seconds.context("a workload printed no time")
     }
 }
 
-/// The middle one.
-fn median(values: &[f64]) -> f64 {
+/// Returns the value below which this percentage of the values lies.
+fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(place).copied().unwrap_or(f64::NAN)
 }
 
-/// Takes samples of both sides by turns; their medians.
+fn median(values: &[f64]) -> f64 {
+    percentile(values, 50)
+}
+
+/// Takes samples of both sides by turns and returns their medians.
 fn by_turns(
     samples: usize,
     mut one: impl FnMut() -> Result<f64>,
@@ -258,4 +155,138 @@ fn by_turns(
         }
     }
     Ok((median(&ones), median(&others)))
+}
+
+fn float(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::NAN, f64::from)
+}
+
+/// What a ratio must be.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// One ratio.
+#[derive(Debug)]
+struct Row {
+    /// The name on the command line.
+    key: &'static str,
+    what: String,
+    against: String,
+    ratio: f64,
+    limit: Option<Limit>,
+    /// Times behind the ratio, for a person at this machine.
+    times: String,
+}
+
+impl Row {
+    /// Returns a row without a limit. A ratio that is not a number says that the other side is not on this machine.
+    fn new(
+        key: &'static str,
+        what: impl Into<String>,
+        against: impl Into<String>,
+        ratio: f64,
+        times: String,
+    ) -> Self {
+        Self {
+            key,
+            what: what.into(),
+            against: against.into(),
+            ratio,
+            limit: None,
+            times,
+        }
+    }
+
+    fn at_most(mut self, limit: f64) -> Self {
+        self.limit = Some(Limit::AtMost(limit));
+        self
+    }
+
+    fn at_least(mut self, limit: f64) -> Self {
+        self.limit = Some(Limit::AtLeast(limit));
+        self
+    }
+
+    /// Returns the ratio of two times in seconds.
+    fn of_times(
+        key: &'static str,
+        what: impl Into<String>,
+        against: impl Into<String>,
+        one: f64,
+        other: f64,
+    ) -> Self {
+        let times = format!("{:.2} ms : {:.2} ms", one * 1e3, other * 1e3);
+        Self::new(key, what, against, one / other, times)
+    }
+
+    fn is_within(&self, tolerance: f64) -> bool {
+        match self.limit {
+            Some(Limit::AtMost(limit)) => self.ratio <= tolerance * limit,
+            Some(Limit::AtLeast(limit)) => self.ratio >= limit / tolerance,
+            None => true,
+        }
+    }
+
+    /// Tells whether the ratio is beyond one and a half times its limit.
+    fn is_beyond(&self) -> bool {
+        !self.is_within(1.5)
+    }
+
+    fn cells(&self) -> [String; 6] {
+        // A small ratio needs more digits to be told from its limit.
+        let times = |ratio: f64| format!("{ratio:.0$} ×", if ratio < 0.5 { 3 } else { 2 });
+        let (measured, wanted) = match self.limit {
+            Some(Limit::AtLeast(limit)) => (
+                format!("{:.0} %", self.ratio * 100.0),
+                format!("≥ {:.0} %", limit * 100.0),
+            ),
+            Some(Limit::AtMost(limit)) => (times(self.ratio), format!("≤ {}", times(limit))),
+            None if self.ratio.is_nan() => ("not there".to_owned(), String::new()),
+            None => (times(self.ratio), String::new()),
+        };
+        let verdict = match self.limit {
+            None => "",
+            _ if self.is_within(1.0) => "ok",
+            _ if self.is_beyond() => "BEYOND",
+            _ => "over the limit",
+        };
+        let (key, what) = (self.key.to_owned(), self.what.clone());
+        let against = self.against.clone();
+        [key, what, against, measured, wanted, verdict.to_owned()]
+    }
+}
+
+const HEADINGS: [&str; 6] = ["row", "what", "against", "measured", "must be", ""];
+
+/// Returns the table for a terminal, with the times.
+fn aligned(rows: &[Row]) -> String {
+    let mut lines = vec![(HEADINGS.map(str::to_owned), "")];
+    lines.extend(rows.iter().map(|row| (row.cells(), row.times.as_str())));
+    let length = |cells: &[String; 6], column: usize| cells[column].chars().count();
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        let lengths = lines.iter().map(|(cells, _)| length(cells, column));
+        lengths.max().unwrap_or(0)
+    });
+    let mut text = String::new();
+    for (cells, times) in &lines {
+        for (column, cell) in cells.iter().enumerate() {
+            let padding = " ".repeat(widths[column] - length(cells, column) + 2);
+            let _ = write!(text, "{cell}{padding}");
+        }
+        let _ = writeln!(text, "{times}");
+    }
+    text
+}
+
+/// Returns the table for a document, without the times.
+fn markdown(rows: &[Row]) -> String {
+    let rule = "---|".repeat(HEADINGS.len());
+    let mut text = format!("| {} |\n|{rule}\n", HEADINGS.join(" | "));
+    for row in rows {
+        let _ = writeln!(text, "| {} |", row.cells().join(" | "));
+    }
+    text
 }

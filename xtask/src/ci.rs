@@ -1,163 +1,226 @@
-//! Everything a change must pass, on a machine that has a Rust toolchain and little else.
+//! Everything that a change must pass, on a machine that has a Rust toolchain and little else.
 
-mod documents;
-mod elf;
-mod tests;
-mod tools;
-
-use std::fmt::Display;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use crate::inject::{self, Size, Tally};
-use crate::product::{Product, cargo, must};
-use crate::{bench, docs, race, web};
+use crate::inject::{self, Coverage, Tally};
+use crate::product::{Finished, Product, cargo, check_names, must, on_path, target, workspace};
+use crate::{bench, docs, documents, race, web};
 
-/// Sizes of the races here; `cargo xtask evidence` has larger ones.
+/// Sizes of the races; `cargo xtask evidence` has larger ones.
 const RACES: usize = 5;
 const RACE_TASKS: usize = 200;
+const CARGO_DENY: &str = "0.20.2";
+/// Programs that the checks need, and the Debian packages that bring them.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("git", "git"),
+    ("git-lfs", "git-lfs"),
+    ("strace", "strace"),
+    ("tmux", "tmux"),
+    ("script", "bsdutils"),
+    ("unshare", "util-linux"),
+];
+/// A file of the package fonts-noto-cjk.
+const CJK_FONT: &str = "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc";
+const LARGEST_BINARY: usize = 20 * 1024 * 1024;
 
 type Step = (&'static str, fn() -> Result<()>);
 
 /// The steps, in the order in which a mistake is found soonest.
 const STEPS: [Step; 14] = [
-    ("tools", tools::install),
-    ("format", format),
-    ("lints", lints),
-    ("dependencies", tools::deny),
+    ("tools", install_tools),
+    ("format", || must(&mut cargo("fmt --all --check"))),
+    ("lints", || {
+        must(&mut cargo(
+            "clippy --quiet --workspace --all-targets --locked -- --deny warnings",
+        ))
+    }),
+    ("dependencies", check_dependencies),
     ("web", web::check),
-    ("tests", tests::run),
-    ("browser", in_browser),
-    ("release", release),
-    ("documents", documents::run_as_written),
-    ("docs", fresh_docs),
-    ("kills", kills),
-    ("errors", errors),
+    ("tests", run_tests),
+    ("browser", web::test_in_browser),
+    ("release", || check_static(&Product::build()?.binary)),
+    ("documents", documents::run),
+    ("docs", || docs::run(&Product::build()?, true)),
+    ("kills", || {
+        judge(&inject::kills(&Product::build()?, Coverage::Every)?)
+    }),
+    ("errors", || {
+        judge(&inject::errors(&Product::build()?, Coverage::Sample)?)
+    }),
     ("races", races),
-    ("bench", bench_runs),
+    // Only that it runs: its figures mean nothing on a shared machine.
+    ("bench", || bench::run(true, false, &[], &[])),
 ];
+
+/// Checks that were skipped, and why.
+static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Runs all steps, or only some; an error that lists those that failed.
 pub(crate) fn run(only: &[String]) -> Result<()> {
-    if let Some(unknown) = only
-        .iter()
-        .find(|name| !STEPS.iter().any(|(step, _)| step == name))
-    {
-        let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
-        bail!("there is no step {unknown}; there are {}", names.join(", "));
-    }
+    check_names("step", only, &STEPS.map(|(name, _)| name))?;
     let start = Instant::now();
-    let mut ended: Vec<(&str, Duration, Result<()>)> = Vec::new();
+    let mut summary = String::new();
+    let mut failed = Vec::new();
+    let mut note = |name: &str, end: &str, took: Duration| {
+        let _ = writeln!(
+            summary,
+            "  {name:<14} {end:<7} {:>7.1} s",
+            took.as_secs_f64()
+        );
+    };
     for (name, step) in STEPS {
         if !only.is_empty() && !only.iter().any(|wanted| wanted == name) {
             continue;
         }
         println!("\n== {name}");
         let begin = Instant::now();
-        let result = step();
-        if let Err(error) = &result {
-            println!("FAILED: {error:#}");
-        }
+        let end = match step() {
+            Ok(()) => "ok",
+            Err(error) => {
+                println!("FAILED: {error:#}");
+                failed.push(format!("{name}: {error:#}"));
+                "FAILED"
+            }
+        };
         println!("-- {name}: {:.1} s", begin.elapsed().as_secs_f64());
-        ended.push((name, begin.elapsed(), result));
+        note(name, end, begin.elapsed());
     }
-    println!("\n== summary");
-    for (name, took, result) in &ended {
-        let word = if result.is_ok() { "ok" } else { "FAILED" };
-        println!("  {name:<14} {word:<7} {:>7.1} s", took.as_secs_f64());
-    }
-    println!(
-        "  {:<14} {:<7} {:>7.1} s",
-        "all",
-        "",
-        start.elapsed().as_secs_f64()
-    );
+    note("total", "", start.elapsed());
+    println!("\n== summary\n{summary}");
     let skipped = SKIPPED.lock().unwrap_or_else(PoisonError::into_inner);
-    for step in skipped.iter() {
-        println!("SKIPPED, {step}");
+    for check in skipped.iter() {
+        println!("SKIPPED: {check}");
     }
-    let failed: Vec<String> = ended
-        .iter()
-        .filter_map(|(name, _, result)| Some(format!("{name}: {:#}", result.as_ref().err()?)))
-        .collect();
-    if failed.is_empty() {
-        return Ok(());
-    }
-    bail!("{} steps failed\n{}", failed.len(), failed.join("\n"));
-}
-
-/// The page in a browser. A machine that cannot try it says so, here and at the end.
-fn in_browser() -> Result<()> {
-    if let Some(lack) = web::browser::step()? {
-        skip("browser", &lack);
+    if !failed.is_empty() {
+        bail!("{} steps failed\n{}", failed.len(), failed.join("\n"));
     }
     Ok(())
 }
 
-/// Steps that could not be made here, and why.
-static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Skips a check that this machine cannot make: an error when `CI` is set, otherwise a note now and in the summary.
+pub(crate) fn skip(check: &str, why: &str) -> Result<()> {
+    let note = format!("{check}: {why}");
+    teamster_testkit::skip(&note).map_err(anyhow::Error::msg)?;
+    remember_skipped(note);
+    Ok(())
+}
 
-fn skip(step: &str, why: &dyn Display) {
-    println!("  SKIPPED: {why}");
+fn remember_skipped(note: String) {
     let mut skipped = SKIPPED.lock().unwrap_or_else(PoisonError::into_inner);
-    skipped.push(format!("{step}: {why}"));
+    skipped.push(note);
 }
 
-fn format() -> Result<()> {
-    must(&mut cargo(["fmt", "--all", "--check"]))
+/// Installs the programs that are missing, and nothing else.
+fn install_tools() -> Result<()> {
+    let missing = || PROGRAMS.iter().filter(|(name, _)| on_path(name).is_none());
+    let mut packages: Vec<&str> = missing().map(|(_, package)| *package).collect();
+    let node = web::check_node();
+    if node.is_ok() {
+        if web::chromium().is_none() {
+            packages.push("chromium");
+        }
+        if !Path::new(CJK_FONT).exists() {
+            packages.push("fonts-noto-cjk");
+        }
+    }
+    if packages.is_empty() {
+        println!("  all programs are there");
+    } else if let Err(error) = apt_install(&packages) {
+        skip("tools", &format!("{}: {error:#}", packages.join(", ")))?;
+    }
+    for (name, _) in missing() {
+        skip("tools", &format!("{name} is missing"))?;
+    }
+    if let Err(why) = node {
+        skip("tools", &format!("no browser is installed: {why:#}"))?;
+    }
+    if cargo_deny().exists() {
+        return Ok(());
+    }
+    println!("  installing cargo-deny {CARGO_DENY}, once");
+    // It works for a second; a build for speed would take minutes.
+    let mut install = cargo("install --quiet --locked --debug cargo-deny --version");
+    let tools = target().join("tools");
+    install.arg(CARGO_DENY).arg("--root").arg(&tools);
+    // The tool's own build must not mix with the project's.
+    must(install.env("CARGO_TARGET_DIR", tools.join("build")))
 }
 
-fn lints() -> Result<()> {
-    must(&mut cargo([
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "--deny",
-        "warnings",
-    ]))
+fn apt_install(packages: &[&str]) -> Result<()> {
+    println!("  installing {}", packages.join(", "));
+    if on_path("apt-get").is_none() {
+        bail!("they must be installed by hand, because there is no apt-get");
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    let apt = |words: &[&str]| {
+        let mut command = Command::new(if is_root { "apt-get" } else { "sudo" });
+        if !is_root {
+            command.arg("apt-get");
+        }
+        must(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    apt(&["-qq", "update"])?;
+    let install = ["-qq", "install", "--yes", "--no-install-recommends"];
+    apt(&[&install, packages].concat())
 }
 
-/// The release is one static file of a reasonable size.
-fn release() -> Result<()> {
-    let product = Product::build()?;
-    elf::check(&product.binary)
+fn cargo_deny() -> PathBuf {
+    target().join("tools/bin/cargo-deny")
 }
 
-fn fresh_docs() -> Result<()> {
-    docs::run(&Product::build()?, true)
+/// Runs all tests once. They wait for other processes about half of their time, so each core runs two at a time.
+fn run_tests() -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| (2 * cores).to_string());
+    let mut tests = cargo("test --workspace --locked --no-fail-fast");
+    must(tests.env("RUST_TEST_THREADS", threads))
 }
 
-fn kills() -> Result<()> {
-    judged(&inject::kills(&Product::build()?, Size::Every)?)
+/// Checks licences, sources and banned crates, and advisories when their database can be fetched.
+fn check_dependencies() -> Result<()> {
+    let deny = |line: &str| {
+        let mut command = Command::new(cargo_deny());
+        command.current_dir(workspace());
+        command.args(line.split_whitespace());
+        command
+    };
+    let check = "--all-features check --hide-inclusion-graph";
+    must(&mut deny(&format!("{check} bans licenses sources")))?;
+    match Finished::checked(&mut deny("fetch db")) {
+        Ok(_) => must(&mut deny(&format!("{check} --disable-fetch advisories"))),
+        // What the network does not give is no tool that could be installed, so it is a note under CI, too.
+        Err(error) => {
+            remember_skipped(format!("advisories: {error:#}"));
+            Ok(())
+        }
+    }
 }
 
-fn errors() -> Result<()> {
-    judged(&inject::errors(&Product::build()?, Size::Sample)?)
-}
-
-/// Prints what came out, and fails if anything was wrong.
-fn judged(tallies: &[Tally]) -> Result<()> {
+/// Prints the figures and fails on any violation.
+fn judge(tallies: &[Tally]) -> Result<()> {
     for tally in tallies {
         println!("{}", tally.line());
     }
-    let violations: Vec<&String> = tallies.iter().flat_map(|tally| &tally.violations).collect();
-    for violation in &violations {
-        println!("  {violation}");
-    }
+    let violations: Vec<&str> = tallies
+        .iter()
+        .flat_map(|tally| tally.violations.iter().map(String::as_str))
+        .collect();
     if !violations.is_empty() {
-        bail!("{} violations", violations.len());
+        bail!("{} violations\n{}", violations.len(), violations.join("\n"));
     }
+    let tried: usize = tallies.iter().map(|tally| tally.tried).sum();
+    println!("  {tried} faults, no violation");
     Ok(())
 }
 
 fn races() -> Result<()> {
     let product = Product::build()?;
-    let mut failures = Vec::new();
     for (what, races) in [
         ("tasks", race::for_tasks(&product, RACES, RACE_TASKS)?),
         (
@@ -166,15 +229,61 @@ fn races() -> Result<()> {
         ),
     ] {
         println!("{}", races.line(what));
-        failures.extend(races.failures(what));
-    }
-    if !failures.is_empty() {
-        bail!("{}", failures.join("\n"));
+        if let Some(failure) = races.failure(what) {
+            bail!(failure);
+        }
     }
     Ok(())
 }
 
-/// That it runs; its figures mean nothing on a shared machine.
-fn bench_runs() -> Result<()> {
-    bench::run(true, false, &[], &[])
+/// Fails unless the binary needs no other file at run time and is small enough.
+fn check_static(binary: &Path) -> Result<()> {
+    let bytes = std::fs::read(binary)?;
+    println!("  {} bytes", bytes.len());
+    if bytes.len() > LARGEST_BINARY {
+        bail!("the limit is {LARGEST_BINARY} bytes");
+    }
+    if cfg!(target_os = "linux") {
+        let needs = needed_files(&bytes).context("the binary is no 64-bit ELF file")?;
+        if !needs.is_empty() {
+            bail!("the binary is not static: it needs {}", needs.join(", "));
+        }
+        println!("  static: no interpreter, no shared library");
+    }
+    Ok(())
+}
+
+/// Returns what an ELF file asks the system's loader for. A static file that can be moved has a dynamic section, too,
+/// with nothing but its relocations, so it is the entries that count.
+fn needed_files(bytes: &[u8]) -> Option<Vec<String>> {
+    /// Program headers of a dynamic section and of an interpreter, and the dynamic entry that names a library.
+    const DYNAMIC: usize = 2;
+    const INTERPRETER: usize = 3;
+    const NEEDED: usize = 1;
+    let number = |bytes: &[u8], at: usize, length: usize| -> Option<usize> {
+        let mut buffer = [0; 8];
+        buffer[..length].copy_from_slice(bytes.get(at..at + length)?);
+        usize::try_from(u64::from_le_bytes(buffer)).ok()
+    };
+    if bytes.get(..5)? != b"\x7fELF\x02" {
+        return None;
+    }
+    let mut needs = Vec::new();
+    let (start, size) = (number(bytes, 32, 8)?, number(bytes, 54, 2)?);
+    for header in 0..number(bytes, 56, 2)? {
+        let at = start + header * size;
+        let offset = number(bytes, at + 8, 8)?;
+        let content = bytes.get(offset..offset + number(bytes, at + 32, 8)?)?;
+        match number(bytes, at, 4)? {
+            INTERPRETER => needs.push(String::from_utf8_lossy(content).into_owned()),
+            DYNAMIC => {
+                let mut entries = content.chunks_exact(16);
+                if entries.any(|entry| number(entry, 0, 8) == Some(NEEDED)) {
+                    needs.push("shared libraries".to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(needs)
 }

@@ -1,16 +1,14 @@
-//! Documents that a command writes, and the check that they are fresh.
-
-mod picture;
+//! Documents that are generated, and the check that they are fresh.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use teamster_run::plan;
 use teamster_studio::api;
 
-use crate::product::{Answer, Place, Product, workspace};
-pub(crate) use picture::draw;
+use crate::product::{Finished, Product, TempProject, path_with, words, workspace};
 
 const CONTRACTS: &str = "docs/contracts.md";
 const HEAD: &str = "\
@@ -18,25 +16,42 @@ const HEAD: &str = "\
 
 Written by `cargo xtask docs` from what `--help` prints. Do not edit it by hand: `cargo xtask ci` compares.
 ";
+/// The picture of a demo, and the sizes of its text in pixels; a letter's width is in tenths.
+const PICTURE: &str = "docs/demo.svg";
+const COLUMNS: usize = 104;
+const LINE: usize = 19;
+const MARGIN: usize = 18;
+const LETTER: usize = 84;
+/// Words in a line of the picture, and the colour of the line.
+const COLOURS: [(&str, &str); 8] = [
+    ("FAILED", "#ff7b72"),
+    ("conflicts with", "#e3b341"),
+    ("passed", "#7ee787"),
+    ("complete", "#7ee787"),
+    ("approved", "#7ee787"),
+    ("stage:", "#79c0ff"),
+    ("$ teamster", "#79c0ff"),
+    ("asks for approval", "#79c0ff"),
+];
 
-/// Writes `docs/cli.md`, the schema of plans, the API's document and its types for the page, or only says whether they are fresh.
+/// Writes the command line's reference, the schema of plans, the API's document and its types for the page; with
+/// `check`, fails where one of them is not fresh.
 pub(crate) fn run(product: &Product, check: bool) -> Result<()> {
     for (name, text) in [
         ("docs/cli.md", command_line(product)?),
         (plan::SCHEMA_FILE, plan::schema_text()),
-        (api::OPENAPI_FILE, openapi()?),
+        (
+            api::OPENAPI_FILE,
+            serde_json::to_string_pretty(&api::openapi())? + "\n",
+        ),
         (api::TYPESCRIPT_FILE, api::typescript()),
         (CONTRACTS, contracts()?),
     ] {
         let file = workspace().join(name);
         if !check {
-            if let Some(folder) = file.parent() {
-                std::fs::create_dir_all(folder)?;
-            }
-            std::fs::write(&file, text)
-                .with_context(|| format!("cannot write {}", file.display()))?;
+            write(&file, &text)?;
         } else if std::fs::read_to_string(&file).unwrap_or_default() != text {
-            bail!("{name} is not what the command says; `cargo xtask docs` writes it anew");
+            bail!("{name} is not fresh; `cargo xtask docs` writes it");
         }
     }
     Ok(())
@@ -49,50 +64,43 @@ fn contracts() -> Result<String> {
         .with_context(|| format!("{CONTRACTS} has lost the marks around its kinds of events"))
 }
 
-fn openapi() -> Result<String> {
-    Ok(serde_json::to_string_pretty(&api::openapi())? + "\n")
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The help of every command, one heading for each.
+/// Returns the help of every command, one heading for each.
 fn command_line(product: &Product) -> Result<String> {
-    let place = Place::temporary()?;
     let mut text = HEAD.to_owned();
-    describe(product, &place, &[], &mut text)?;
+    describe(product, &TempProject::new()?, "", &mut text)?;
     Ok(text)
 }
 
-fn describe(product: &Product, place: &Place, path: &[String], text: &mut String) -> Result<()> {
-    let mut command = product.command(place, path.iter().map(String::as_str).chain(["--help"]));
+fn describe(product: &Product, project: &TempProject, path: &str, text: &mut String) -> Result<()> {
+    let mut command = product.command(project, words(path).into_iter().chain(["--help"]));
     // The width that help is wrapped to when nobody knows the terminal's.
-    let answer = Answer::of(command.env("COLUMNS", "100").env_remove("TEAMSTER_TEAM"))?;
-    if !answer.status.success() {
-        bail!(
-            "`teamster {} --help` failed: {}",
-            path.join(" "),
-            answer.said()
-        );
-    }
-    // The copy that is measured has a name of its own, which help shows.
-    let program = command.get_program().to_owned();
-    let own_name = Path::new(&program).file_name().unwrap_or_default();
-    let help = answer
+    command.env("COLUMNS", "100").env_remove("TEAMSTER_TEAM");
+    let finished = Finished::checked(&mut command)?;
+    // The copy that is run has a name of its own, which help shows.
+    let own_name = product.binary.file_name().unwrap_or_default();
+    let help = finished
         .stdout
         .replace(&*own_name.to_string_lossy(), "teamster");
-    let name = [&["teamster".to_owned()], path].concat().join(" ");
-    let marks = "#".repeat((path.len() + 2).min(4));
+    let name = format!("teamster {path}");
+    let marks = "#".repeat((words(path).len() + 2).min(4));
     let _ = write!(
         text,
-        "\n{marks} `{name}`\n\n```text\n{}\n```\n",
+        "\n{marks} `{}`\n\n```text\n{}\n```\n",
+        name.trim_end(),
         help.trim_end()
     );
     for word in subcommands(&help) {
-        describe(product, place, &[path, &[word]].concat(), text)?;
+        describe(product, project, format!("{path} {word}").trim(), text)?;
     }
     Ok(())
 }
 
-/// The words below `Commands:`.
-fn subcommands(help: &str) -> Vec<String> {
+/// Returns the words below `Commands:`.
+fn subcommands(help: &str) -> Vec<&str> {
     help.lines()
         .skip_while(|line| *line != "Commands:")
         .skip(1)
@@ -100,7 +108,6 @@ fn subcommands(help: &str) -> Vec<String> {
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|word| *word != "help")
-        .map(str::to_owned)
         .collect()
 }
 
@@ -119,34 +126,147 @@ pub(crate) fn put_between(file: &str, mark: &str, content: &str) -> Result<PathB
     let Some((before, after)) = parts else {
         bail!("{file} has no marks `{begin}` and `{end}`");
     };
-    let text = format!("{before}{begin}\n{}\n{end}{after}", content.trim());
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    let content = content.trim();
+    write(&path, &format!("{before}{begin}\n{content}\n{end}{after}"))?;
     Ok(path)
 }
 
-/// Today and the commit, for documents that a command writes.
+/// Returns the date and the commit, for documents with figures.
 pub(crate) fn stamp() -> String {
-    let said = |command: &mut std::process::Command| {
-        let answer = Answer::of(command.current_dir(workspace())).ok();
-        answer
-            .filter(|answer| answer.status.success())
-            .map(|answer| answer.stdout.trim().to_owned())
+    let printed = |line: &str| {
+        let line = words(line);
+        let mut command = Command::new(line[0]);
+        let finished = Finished::checked(command.args(&line[1..]).current_dir(workspace()));
+        finished.map_or_else(
+            |_| "unknown".to_owned(),
+            |finished| finished.stdout.trim().to_owned(),
+        )
     };
-    let date = said(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]));
-    let commit = said(std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]));
-    let is_changed = said(std::process::Command::new("git").args([
-        "status",
-        "--porcelain",
-        "--",
-        "crates",
-        "Cargo.lock",
-        "xtask",
-    ]))
-    .is_some_and(|changes| !changes.is_empty());
+    let changes = printed("git status --porcelain -- crates Cargo.lock xtask");
     format!(
         "{}, commit {}{}",
-        date.unwrap_or_else(|| "no date".to_owned()),
-        commit.unwrap_or_else(|| "unknown".to_owned()),
-        if is_changed { " with changes" } else { "" }
+        printed("date -u +%Y-%m-%d"),
+        printed("git rev-parse --short=12 HEAD"),
+        if changes.is_empty() {
+            ""
+        } else {
+            " with changes"
+        }
     )
+}
+
+/// Runs the demo and draws what it prints, as a terminal shows it.
+pub(crate) fn draw(product: &Product) -> Result<()> {
+    let project = TempProject::new()?;
+    let bin = project.root().join("bin");
+    std::fs::create_dir_all(&bin)?;
+    std::os::unix::fs::symlink(&product.binary, bin.join("teamster"))?;
+    let mut command = product.command(&project, ["demo"]);
+    // The picture shows the demo's folder, so it is made where everybody's is.
+    command.env("PATH", path_with(&bin)?).env("TMPDIR", "/tmp");
+    let finished = Finished::checked(&mut command)?;
+    let folder = finished
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("A till whose tests fail is in "))
+        .and_then(|project| project.strip_suffix("/project"))
+        .context("the demo does not say where it is")?;
+    std::fs::remove_dir_all(folder)?;
+    write(&workspace().join(PICTURE), &svg(&shown(&finished.stdout)))?;
+    println!("drew {PICTURE}");
+    Ok(())
+}
+
+/// Returns the lines that fit into a picture: without the output of checks and most of what the gate shows.
+fn shown(printed: &str) -> Vec<String> {
+    let mut lines = vec!["$ teamster demo".to_owned()];
+    let mut is_gate = false;
+    for line in printed.lines() {
+        if line.starts_with("Team demo asks for approval") {
+            lines.extend([line.to_owned(), "…".to_owned()]);
+            is_gate = true;
+        }
+        is_gate = is_gate && !begins_with_time(line);
+        if !is_gate && !line.starts_with("        |") {
+            lines.extend(wrapped(line));
+        }
+    }
+    lines
+}
+
+fn wrapped(line: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in line.split_inclusive(' ') {
+        let last = lines.last().map_or(0, |last| last.chars().count());
+        if last > 0 && last + word.trim_end().chars().count() > COLUMNS {
+            lines.push("    ".to_owned());
+        }
+        if let Some(last) = lines.last_mut() {
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
+fn begins_with_time(line: &str) -> bool {
+    let bytes = line.as_bytes();
+    bytes.len() > 9 && bytes[2] == b':' && bytes[5] == b':' && bytes[0].is_ascii_digit()
+}
+
+fn svg(lines: &[String]) -> String {
+    let width = COLUMNS * LETTER / 10 + 2 * MARGIN;
+    let height = lines.len() * LINE + 2 * MARGIN;
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+         <title>teamster demo, a real run</title>\n\
+         <desc>drawn by `cargo xtask docs --picture`</desc>\n\
+         <rect width=\"{width}\" height=\"{height}\" rx=\"10\" fill=\"#161b22\"/>\n\
+         <g font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, monospace\" font-size=\"14\" fill=\"#d0d7de\">\n"
+    );
+    for (number, line) in lines.iter().enumerate() {
+        let y = MARGIN + (number + 1) * LINE - 5;
+        let (time, rest) = line.split_at(if begins_with_time(line) { 8 } else { 0 });
+        let colour = COLOURS.iter().find(|(word, _)| rest.contains(word));
+        let colour = colour.map_or("#d0d7de", |(_, colour)| colour);
+        let rest = rest.replace('&', "&amp;").replace('<', "&lt;");
+        let time = match time {
+            "" => String::new(),
+            time => format!("<tspan fill=\"#7d8590\">{time}</tspan>"),
+        };
+        let _ = writeln!(
+            text,
+            "<text x=\"{MARGIN}\" y=\"{y}\" xml:space=\"preserve\">{time}<tspan fill=\"{colour}\">{}</tspan></text>",
+            rest.replace('>', "&gt;")
+        );
+    }
+    text + "</g>\n</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picture_shows_the_run_and_escapes_its_text() {
+        let printed = "A <till>\n12:00:00  FAILED x\n        | output\nTeam demo asks for approval of commit 1.\n\nPlan\n\
+                       12:00:01  approved: 1\n";
+        let lines = shown(printed);
+        let expected = "$ teamster demo\nA <till>\n12:00:00  FAILED x\nTeam demo asks for approval of commit 1.\n…\n\
+                        12:00:01  approved: 1";
+        assert_eq!(lines.join("\n"), expected);
+        let svg = svg(&lines);
+        assert!(
+            svg.contains("A &lt;till&gt;") && svg.contains("#ff7b72"),
+            "{svg}"
+        );
+    }
+
+    #[test]
+    fn long_lines_are_wrapped_between_words() {
+        let lines = wrapped(&"word ".repeat(40));
+        assert!(
+            lines.len() == 2 && lines.iter().all(|line| line.trim_end().len() <= COLUMNS),
+            "{lines:?}"
+        );
+    }
 }

@@ -3,34 +3,32 @@
 //! - `ci` is what a change must pass ([`ci`]);
 //! - `evidence` makes the figures behind the guarantees and writes them to `docs/evidence.md` ([`evidence`]);
 //! - `bench` measures ratios and writes them to `docs/performance.md` ([`bench`]);
-//! - `real-clients` runs the real clients with our part installed and compares ([`real_clients`]);
+//! - `real-clients` runs the real clients with teamster installed and compares ([`real_clients`]);
 //! - `docs` writes what is generated from the command line ([`docs`]);
-//! - `web` builds the page of Studio, tries it in a browser, and makes its screenshots ([`web`]);
-//! - `drive` runs a real client once, as its driver says ([`drive`]).
+//! - `web` builds the page of Studio, tests it in a browser, and makes its screenshots ([`web`]);
+//! - `figures` counts lines, files, names and doc comments ([`figures`]).
 //!
-//! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`], the larger
-//! sizes of the test suites in [`suites`].
+//! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`], the commands of
+//! the documents in [`documents`].
 
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "this program works on files and processes from the outside, and talks to a person"
+    reason = "this program works on files and processes from the outside, and prints for a person"
 )]
 
 mod bench;
 mod ci;
-mod crew;
 mod docs;
-mod drain;
-mod drive;
+mod documents;
 mod evidence;
+mod figures;
+mod fixture;
 mod inject;
-mod kit;
 mod product;
 mod race;
 mod real_clients;
-mod suites;
 mod web;
 mod workload;
 
@@ -53,68 +51,72 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Everything a change must pass
+    /// Run everything that a change must pass
     Ci {
-        /// Only these steps, by their names
+        /// Run only these steps
         #[arg(long, value_name = "STEP", value_delimiter = ',')]
         only: Vec<String>,
     },
-    /// The figures behind the guarantees, at nightly size, into a document
+    /// Make the figures behind the guarantees, at nightly size, and write them into a document
     Evidence {
-        /// Small sizes, to see that it works
+        /// Use small sizes, to see that it works
         #[arg(long)]
         quick: bool,
-        /// Only these sections (races, kills, errors, suites, workers, run, hostile); writes nothing
+        /// Run only these sections (races, kills, errors, workers, suites, run, hostile) and write nothing
         #[arg(long, value_name = "SECTION", value_delimiter = ',')]
         only: Vec<String>,
-        /// Where the figures go; `-` prints them
+        /// Write the figures to this file; `-` prints them
         #[arg(long, value_name = "FILE", default_value = "docs/evidence.md")]
         out: PathBuf,
     },
-    /// Ratios of speed, measured in one run, into docs/performance.md
+    /// Measure ratios of speed in one run and write them to docs/performance.md
     Bench {
-        /// Few samples, to see that it works; writes nothing
+        /// Take few samples, to see that it works, and write nothing
         #[arg(long)]
         quick: bool,
         /// Exit 1 where a row is beyond 1.5 times its limit
         #[arg(long)]
         check: bool,
-        /// Only these groups of rows (hooks, commands, store, workers, host, studio, browser); writes nothing
+        /// Measure only these groups (hooks, commands, store, workers, host, studio, browser) and write nothing
         #[arg(long, value_name = "GROUP", value_delimiter = ',')]
         only: Vec<String>,
-        /// Another limit for a row, to see that the check can fail; writes nothing
+        /// Set another limit for a row, to see that the check can fail, and write nothing
         #[arg(long, value_name = "ROW=VALUE")]
         limit: Vec<String>,
     },
-    /// Real clients with our hooks and as our workers, judged by their own files; needs the lab folder
+    /// Run real clients with the hooks and as workers, judged by their own files; needs the lab folder
     RealClients {
-        /// Only these runs, by their names
+        /// Run only these
         #[arg(long, value_name = "NAME", value_delimiter = ',')]
         only: Vec<String>,
-        /// The folder with the scripts that install and start the clients [default: beside the project]
+        /// Use this folder with the scripts that install and start the clients [default: beside the project]
         #[arg(long, value_name = "DIR")]
         lab: Option<PathBuf>,
     },
-    /// The documents that are generated from the command line
+    /// Write the documents that are generated from the command line
     Docs {
-        /// Only say whether they are fresh
+        /// Check that they are fresh
         #[arg(long)]
         check: bool,
-        /// Only draw the picture of a demo anew, from a real run
+        /// Draw the picture of a demo from a real run, and nothing else
         #[arg(long, conflicts_with = "check")]
         picture: bool,
     },
-    /// The page of Studio: its build, which is committed
-    Web(web::Wish),
-    /// One run of a real client by its driver
-    Drive(drive::Drive),
-    /// A real client as our worker, inside the lab's surroundings
+    /// Build the page of Studio, which is committed
+    Web(web::WebOptions),
+    /// Count lines, files, names that stand for several types, and doc comments that are fragments
+    Figures {
+        /// List each place
+        #[arg(long)]
+        list: bool,
+    },
+    /// Run a real client as a worker, inside the lab
     #[command(hide = true)]
     WorkerScenes(real_clients::WorkerScenes),
-    /// A run with two real clients, inside the lab's surroundings
+    /// Run a team of two real clients, inside the lab
     #[command(hide = true)]
     RunScene(real_clients::RunScene),
-    /// One side of a benchmark, in a process of its own
+    /// Run one side of a benchmark in a process of its own
     #[command(hide = true)]
     Workload(workload::Workload),
 }
@@ -132,14 +134,13 @@ fn main() -> ExitCode {
         Command::RealClients { only, lab } => real_clients::run(&only, lab.as_deref()),
         Command::Docs { check, picture } => Product::build().and_then(|product| {
             if picture {
-                let file = docs::draw(&product)?;
-                println!("drew {}", file.display());
-                return Ok(());
+                docs::draw(&product)
+            } else {
+                docs::run(&product, check)
             }
-            docs::run(&product, check)
         }),
-        Command::Web(wish) => web::run(wish),
-        Command::Drive(drive) => drive.run(),
+        Command::Web(options) => web::run(options),
+        Command::Figures { list } => figures::run(list),
         Command::WorkerScenes(scenes) => scenes.run(),
         Command::RunScene(scene) => scene.run(),
         Command::Workload(workload) => workload.run(),

@@ -1,9 +1,9 @@
-//! The product as the checks see it: the release binary, a fresh home, and the same store through the library.
+//! The release binary, the commands that run it, and a temporary home and project for it to work in.
 
 use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,26 +17,31 @@ use teamster_store::{FileStore, Settings, SystemClock};
 /// The team that every check works with.
 pub(crate) const TEAM: &str = "evidence";
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn workspace() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
-/// Where cargo puts what it builds.
+/// Returns the folder that cargo builds into.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| workspace().join("target"), |dir| workspace().join(dir))
 }
 
-/// `cargo` with these words, in the workspace.
-pub(crate) fn cargo<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
+/// Returns a `cargo` command with these words, separated by spaces, in the workspace.
+pub(crate) fn cargo(line: &str) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(words).current_dir(workspace());
+    command.args(words(line)).current_dir(workspace());
     command
 }
 
-/// Runs a command to its end; an error unless it succeeds.
+/// Splits a command line at its spaces.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// Runs a command whose output the user sees; an error unless it succeeds.
 pub(crate) fn must(command: &mut Command) -> Result<()> {
     let status = command
         .status()
@@ -47,24 +52,62 @@ pub(crate) fn must(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The release binary, in a copy of its own: a run judges one binary, whatever is built meanwhile.
+/// Returns the first file of this name on the PATH.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Returns the PATH with another folder in front.
+pub(crate) fn path_with(folder: &Path) -> Result<std::ffi::OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
+    Ok(std::env::join_paths(folders)?)
+}
+
+/// Waits until `find` returns something; an error after `limit`.
+pub(crate) fn wait_for<T>(
+    what: &str,
+    limit: Duration,
+    mut find: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = find()? {
+            return Ok(found);
+        }
+        if start.elapsed() > limit {
+            bail!("waited {} s in vain: {what}", limit.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Fails unless every name is among those that are known.
+pub(crate) fn check_names(kind: &str, only: &[String], known: &[&str]) -> Result<()> {
+    match only.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(unknown) => bail!(
+            "there is no {kind} {unknown}; there are {}",
+            known.join(", ")
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The release binary, in a copy of its own, so that a build during the run does not replace what is judged.
 #[derive(Debug)]
 pub(crate) struct Product {
     pub(crate) binary: PathBuf,
 }
 
 impl Product {
-    /// Builds it.
+    /// Builds the release binary and copies it.
     pub(crate) fn build() -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        must(&mut cargo([
-            "build",
-            "--quiet",
-            "--release",
-            "--package",
-            "teamster",
-        ]))?;
-        let built = target().join("release").join("teamster");
+        must(&mut cargo("build --quiet --release --package teamster"))?;
+        let built = target().join("release/teamster");
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = target().join("xtask");
         std::fs::create_dir_all(&folder)?;
@@ -74,25 +117,21 @@ impl Product {
         Ok(Self { binary })
     }
 
-    /// A call of the binary in a place, not started yet.
+    /// Returns a call of the binary in a project, not started yet.
     pub(crate) fn command<S: AsRef<OsStr>>(
         &self,
-        place: &Place,
+        project: &TempProject,
         words: impl IntoIterator<Item = S>,
     ) -> Command {
         let mut command = Command::new(&self.binary);
         command.args(words);
-        place.dress(&mut command);
+        project.enter(&mut command);
         command
     }
 
-    /// A call of the binary, with its end.
-    pub(crate) fn call<S: AsRef<OsStr>>(
-        &self,
-        place: &Place,
-        words: impl IntoIterator<Item = S>,
-    ) -> Result<Answer> {
-        Answer::of(&mut self.command(place, words))
+    /// Calls the binary with a line of words and waits for its end.
+    pub(crate) fn call(&self, project: &TempProject, line: &str) -> Result<Finished> {
+        Finished::of(&mut self.command(project, words(line)))
     }
 }
 
@@ -102,107 +141,106 @@ impl Drop for Product {
     }
 }
 
-/// Builds xtask as the product is built, for work that goes through the library.
+/// Builds xtask as the product is built, for workloads that go through the library.
 pub(crate) fn build_workloads() -> Result<PathBuf> {
-    must(&mut cargo([
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "xtask",
-    ]))?;
-    Ok(target().join("release").join("xtask"))
+    must(&mut cargo("build --quiet --release --package xtask"))?;
+    Ok(target().join("release/xtask"))
 }
 
-/// How a call ended.
+/// A process that has ended, with its output.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub status: ExitStatus,
-    pub stdout: String,
-    pub stderr: String,
-    pub took: Duration,
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
 }
 
-impl Answer {
-    /// Runs a command and takes what it says.
+impl Finished {
+    /// Runs a command that reads nothing.
     pub(crate) fn of(command: &mut Command) -> Result<Self> {
         Self::reading(command, Stdio::null())
     }
 
-    /// The same of a command that reads something.
+    /// Runs a command that reads nothing; an error unless it succeeds.
+    pub(crate) fn checked(command: &mut Command) -> Result<Self> {
+        let finished = Self::of(command)?;
+        if !finished.success() {
+            bail!("{command:?} failed: {}", finished.describe());
+        }
+        Ok(finished)
+    }
+
+    /// Runs a command with this input.
     pub(crate) fn reading(command: &mut Command, input: Stdio) -> Result<Self> {
         let start = Instant::now();
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = command
+        let output = command
             .stdin(input)
             .output()
             .with_context(|| format!("cannot start {command:?}"))?;
         Ok(Self {
-            status,
-            stdout: String::from_utf8_lossy(&stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
             took: start.elapsed(),
         })
     }
 
-    /// Its exit code; `None` when a signal ended it.
+    pub(crate) fn success(&self) -> bool {
+        self.status.success()
+    }
+
+    /// Returns the exit code, or `None` when a signal ended the process.
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// The signal that ended it.
+    /// Returns the signal that ended the process.
     pub(crate) fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
 
-    /// Its answer as JSON; `None` when there is none, or only a part of one.
+    /// Returns the output as JSON, or `None` when it is no complete value.
     pub(crate) fn json(&self) -> Option<Value> {
         serde_json::from_str(self.stdout.trim()).ok()
     }
 
-    /// Code, signal and errors in one line, for reports.
-    pub(crate) fn said(&self) -> String {
+    /// Returns exit code or signal and the error output in one line.
+    pub(crate) fn describe(&self) -> String {
         let end = match (self.code(), self.signal()) {
             (Some(code), _) => format!("exit {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => "unknown end".to_owned(),
+            (None, signal) => format!("signal {}", signal.unwrap_or_default()),
         };
-        let error = self.stderr.trim();
-        if error.is_empty() {
-            end
-        } else {
-            format!("{end}, {error:?}")
+        match self.stderr.trim() {
+            "" => end,
+            error => format!("{end}, {error:?}"),
         }
     }
 }
 
-/// A home and a project of their own, removed at the end.
+/// A temporary folder with a home and a project, removed when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct TempProject {
     root: PathBuf,
 }
 
-impl Place {
-    /// A place in the system's folder for temporary files.
-    pub(crate) fn temporary() -> Result<Self> {
+impl TempProject {
+    /// Makes one in the system's folder for temporary files.
+    pub(crate) fn new() -> Result<Self> {
         Self::below(&std::env::temp_dir())
     }
 
-    /// A place in memory where the machine has one, for what is not about the disk.
+    /// Makes one in memory where the machine has such a file system, for checks that do not concern the disk.
     pub(crate) fn in_memory() -> Result<Self> {
         let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() {
-            memory.to_owned()
+        if memory.is_dir() {
+            Self::below(memory)
         } else {
-            std::env::temp_dir()
-        };
-        Self::below(&parent)
+            Self::new()
+        }
     }
 
-    /// A place on the disk that holds the build, for measuring writes.
+    /// Makes one on the disk that holds the build, for measuring writes.
     pub(crate) fn on_disk() -> Result<Self> {
         Self::below(&target().join("bench"))
     }
@@ -219,6 +257,13 @@ impl Place {
         Ok(Self { root })
     }
 
+    /// Removes nothing when this is dropped, so that somebody can look into the folder.
+    pub(crate) fn keep(self) -> PathBuf {
+        let root = self.root.clone();
+        std::mem::forget(self);
+        root
+    }
+
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -231,43 +276,43 @@ impl Place {
         self.home().join(".claude")
     }
 
-    pub(crate) fn project(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         self.root.join("project")
     }
 
-    /// The folder of the team's tasks.
+    /// Returns the folder of the team's tasks.
     pub(crate) fn tasks(&self) -> PathBuf {
         self.claude().join("tasks").join(TEAM)
     }
 
-    /// The team's own folder.
+    /// Returns the folder of the team itself.
     pub(crate) fn team(&self) -> PathBuf {
         self.claude().join("teams").join(TEAM)
     }
 
-    /// Gives a command this place and nothing else of ours.
-    pub(crate) fn dress(&self, command: &mut Command) {
+    /// Runs a command in this project with its home, and with no other variable of the caller than PATH.
+    pub(crate) fn enter(&self, command: &mut Command) {
         command
             .env_clear()
             .env("HOME", self.home())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("TEAMSTER_TEAM", TEAM)
-            .current_dir(self.project());
+            .current_dir(self.folder());
     }
 
-    /// The store of this place through the library.
+    /// Opens the store of this project through the library.
     pub(crate) fn store(&self, sync: Sync) -> Result<FileStore> {
-        open_store(&self.claude(), &self.project(), sync)
+        open_store(&self.claude(), &self.folder(), sync)
     }
 }
 
-impl Drop for Place {
+impl Drop for TempProject {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.root);
     }
 }
 
-/// A store at these folders.
+/// Opens the store in these folders.
 pub(crate) fn open_store(claude: &Path, project: &Path, sync: Sync) -> Result<FileStore> {
     let layout = Layout {
         claude: claude.to_owned(),

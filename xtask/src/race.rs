@@ -1,18 +1,19 @@
-//! Processes that race for tasks, through the command line as real workers do, and through the library for numbers.
+//! Processes that race for tasks: through the command line as real workers do, and through the library for numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::json;
 use teamster_store::{FileStore, Read};
 use teamster_types::task::{Status, Task};
 
-use crate::product::{Place, Product};
-use crate::{drain, kit};
+use crate::fixture;
+use crate::product::{Finished, Product, TempProject};
 
-/// Processes at a time.
+/// Processes that race at a time.
 pub(crate) const RACERS: usize = 4;
 /// Locks in a stale-lock race that nobody may touch: half of them fresh and empty, half of them old but alive.
 const LIVE_LOCKS: usize = 20;
@@ -20,27 +21,21 @@ const LIVE_LOCKS: usize = 20;
 /// The figures of several runs of one race.
 #[derive(Debug, Default)]
 pub(crate) struct Races {
-    pub runs: usize,
-    pub tasks: usize,
+    pub(crate) runs: usize,
+    pub(crate) tasks: usize,
     /// Tasks that two processes were given.
-    pub claimed_twice: usize,
-    /// Tasks that were completed other than once.
-    pub not_completed_once: usize,
+    pub(crate) claimed_twice: usize,
+    /// Tasks that were not completed exactly once.
+    pub(crate) not_completed_once: usize,
     /// Tasks that nobody was given.
-    pub left_over: usize,
+    pub(crate) left_over: usize,
     /// Live locks that were taken for stale.
-    pub live_taken: usize,
-    pub took: Duration,
-    pub violations: Vec<String>,
+    pub(crate) live_taken: usize,
+    pub(crate) took: Duration,
 }
 
 impl Races {
-    fn clean(&self) -> bool {
-        let bad = self.claimed_twice + self.not_completed_once + self.left_over + self.live_taken;
-        bad == 0 && self.violations.is_empty()
-    }
-
-    /// One line for a terminal.
+    /// Returns one line for a terminal.
     pub(crate) fn line(&self, what: &str) -> String {
         format!(
             "  {what}: {} runs × {} tasks × {RACERS} processes in {:.1} s: {} claimed twice, {} not completed once, {} left over, {} live locks taken",
@@ -54,90 +49,74 @@ impl Races {
         )
     }
 
-    /// What went wrong, if anything did.
-    pub(crate) fn failures(&self, what: &str) -> Vec<String> {
-        let mut failures = self.violations.clone();
-        if !self.clean() {
-            failures.push(self.line(what).trim().to_owned());
-        }
-        failures
+    /// Returns the line when something went wrong.
+    pub(crate) fn failure(&self, what: &str) -> Option<String> {
+        let bad = self.claimed_twice + self.not_completed_once + self.left_over + self.live_taken;
+        (bad > 0).then(|| self.line(what).trim().to_owned())
+    }
+
+    /// Counts tasks that were given twice or never, by what the processes were told.
+    fn count(&mut self, given: &BTreeMap<String, usize>) {
+        self.claimed_twice += given.values().filter(|count| **count > 1).count();
+        let is_left = |number: &usize| !given.contains_key(&number.to_string());
+        self.left_over += (1..=self.tasks).filter(is_left).count();
+    }
+
+    /// Counts, too, the live locks that were taken.
+    fn count_locked(&mut self, given: &BTreeMap<String, usize>, store: &FileStore) -> Result<()> {
+        self.count(given);
+        let live = self.tasks + 1..=self.tasks + LIVE_LOCKS;
+        let is_taken = |number: &usize| given.contains_key(&number.to_string());
+        self.live_taken += live.filter(is_taken).count();
+        let list = store.tasks(&fixture::team()?)?;
+        let is_torn = |task: &&Task| task.status() == Status::InProgress && task.fence() != 1;
+        self.claimed_twice += list.tasks.iter().filter(is_torn).count();
+        Ok(())
     }
 }
 
-/// Four processes claim and complete all tasks.
+/// Lets four workers claim and complete all tasks.
 pub(crate) fn for_tasks(product: &Product, runs: usize, tasks: usize) -> Result<Races> {
     repeat(runs, tasks, |races| {
-        let place = Place::temporary()?;
-        let store = kit::team_of(&place, RACERS)?;
-        kit::free_tasks(&store, tasks)?;
-        let claims = race(product, &place, true)?;
-        count(&claims, tasks, races);
-        let list = store.tasks(&kit::team()?)?;
+        let project = TempProject::new()?;
+        let store = fixture::create_team(&project, RACERS)?;
+        fixture::create_tasks(&store, tasks)?;
+        races.count(&race(product, &project, true)?);
+        let list = store.tasks(&fixture::team()?)?;
         races.not_completed_once += list.tasks.iter().filter(|task| !task.is_done()).count();
-        let completions = journalled(&store, "task.completed")?;
-        races.not_completed_once += completions.values().filter(|count| **count != 1).count();
-        let claimed = journalled(&store, "task.claimed")?;
-        races.claimed_twice += claimed.values().filter(|count| **count != 1).count();
+        let not_once = |kind| -> Result<usize> {
+            let counts = journalled(&store, kind)?;
+            Ok(counts.values().filter(|count| **count != 1).count())
+        };
+        races.not_completed_once += not_once("task.completed")?;
+        races.claimed_twice += not_once("task.claimed")?;
         Ok(())
     })
 }
 
-/// Four processes claim tasks whose locks were left by a process that is gone, among locks that are alive.
+/// Lets four workers claim tasks whose locks were left by a process that is gone, among locks that are alive.
 pub(crate) fn for_stale_locks(product: &Product, runs: usize, tasks: usize) -> Result<Races> {
     repeat(runs, tasks, |races| {
-        let place = Place::temporary()?;
-        let store = kit::team_of(&place, RACERS)?;
-        plant_all(&place, &store, tasks)?;
-        let claims = race(product, &place, false)?;
-        count_locked(&claims, &store, tasks, races)
+        let project = TempProject::new()?;
+        let store = fixture::create_team(&project, RACERS)?;
+        plant_locks(&project, &store, tasks)?;
+        races.count_locked(&race(product, &project, false)?, &store)
     })
 }
 
-/// The same through the library, in memory, by processes that do nothing else: many more races.
+/// Does the same through the library, in memory, by processes that do nothing else: many more races.
 pub(crate) fn for_stale_locks_at_speed(
     workloads: &Path,
     runs: usize,
     tasks: usize,
 ) -> Result<Races> {
     repeat(runs, tasks, |races| {
-        let place = Place::in_memory()?;
-        let store = kit::team_of(&place, RACERS)?;
-        plant_all(&place, &store, tasks)?;
-        let drained = drain::run(workloads, &place, RACERS, &["--fast"])?;
-        count_locked(&given(drained.ids), &store, tasks, races)
+        let project = TempProject::in_memory()?;
+        let store = fixture::create_team(&project, RACERS)?;
+        plant_locks(&project, &store, tasks)?;
+        let (ids, _) = fixture::drain(workloads, &project, RACERS, &["--fast"])?;
+        races.count_locked(&counted(ids), &store)
     })
-}
-
-/// Tasks with a stale lock each, and some more whose locks are alive.
-fn plant_all(place: &Place, store: &FileStore, tasks: usize) -> Result<()> {
-    kit::free_tasks(store, tasks + LIVE_LOCKS)?;
-    let dead = dead_process()?;
-    for number in 1..=tasks + LIVE_LOCKS {
-        let lock = match number {
-            stale if stale <= tasks => old_lock(dead, number)?,
-            empty if empty % 2 == 0 => Vec::new(),
-            _ => old_lock(std::process::id(), number)?,
-        };
-        let file = place.tasks().join(format!("{number}.lock"));
-        std::fs::write(file, lock).context("cannot plant a lock")?;
-    }
-    Ok(())
-}
-
-fn count_locked(
-    claims: &BTreeMap<String, usize>,
-    store: &FileStore,
-    tasks: usize,
-    races: &mut Races,
-) -> Result<()> {
-    races.live_taken += (tasks + 1..=tasks + LIVE_LOCKS)
-        .filter(|number| claims.contains_key(&number.to_string()))
-        .count();
-    count(claims, tasks, races);
-    let list = store.tasks(&kit::team()?)?;
-    let is_torn = |task: &&Task| task.status() == Status::InProgress && task.fence() != 1;
-    races.claimed_twice += list.tasks.iter().filter(is_torn).count();
-    Ok(())
 }
 
 fn repeat(
@@ -158,87 +137,91 @@ fn repeat(
     Ok(races)
 }
 
-/// How often each task was given to somebody, by what the processes were told.
-fn race(product: &Product, place: &Place, complete: bool) -> Result<BTreeMap<String, usize>> {
-    let claims = std::thread::scope(|scope| {
-        let racers: Vec<_> = (1..=RACERS)
-            .map(|number| scope.spawn(move || work(product, place, number, complete)))
-            .collect();
-        racers
-            .into_iter()
-            .map(|racer| racer.join().unwrap_or_else(|_| bail!("a racer panicked")))
-            .collect::<Result<Vec<_>>>()
-    })?;
-    Ok(given(claims.into_iter().flatten().collect()))
-}
-
-fn given(ids: Vec<String>) -> BTreeMap<String, usize> {
-    let mut given = BTreeMap::new();
-    for id in ids {
-        *given.entry(id).or_insert(0) += 1;
+/// Creates tasks with a stale lock each, and some more whose locks are alive.
+fn plant_locks(project: &TempProject, store: &FileStore, tasks: usize) -> Result<()> {
+    fixture::create_tasks(store, tasks + LIVE_LOCKS)?;
+    let mut ended = Command::new("true").spawn()?;
+    ended.wait()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+    let a_minute_ago = u64::try_from(now)? - 60_000;
+    for number in 1..=tasks + LIVE_LOCKS {
+        let lock = |pid: u32| {
+            let worker = format!("other-{number}");
+            json!({"pid": pid, "workerName": worker, "timestamp": a_minute_ago}).to_string()
+        };
+        let lock = match number {
+            stale if stale <= tasks => lock(ended.id()),
+            empty if empty % 2 == 0 => String::new(),
+            _ => lock(std::process::id()),
+        };
+        let file = project.tasks().join(format!("{number}.lock"));
+        std::fs::write(file, lock).context("cannot plant a lock")?;
     }
-    given
+    Ok(())
 }
 
-/// One worker: claims until nothing is left, each time in a new process.
-fn work(product: &Product, place: &Place, number: usize, complete: bool) -> Result<Vec<String>> {
-    let worker = kit::worker(number)?;
+/// Lets all workers claim, and returns how often each task was given to one of them.
+fn race(
+    product: &Product,
+    project: &TempProject,
+    complete: bool,
+) -> Result<BTreeMap<String, usize>> {
+    let claims = std::thread::scope(|scope| {
+        let work = |number| move || work(product, project, number, complete);
+        let racers: Vec<_> = (1..=RACERS)
+            .map(|number| scope.spawn(work(number)))
+            .collect();
+        let join = |racer: std::thread::ScopedJoinHandle<'_, Result<Vec<String>>>| {
+            racer
+                .join()
+                .unwrap_or_else(|_| Err(anyhow!("a racer panicked")))
+        };
+        racers.into_iter().map(join).collect::<Result<Vec<_>>>()
+    })?;
+    Ok(counted(claims.into_iter().flatten().collect()))
+}
+
+fn counted(ids: Vec<String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for id in ids {
+        *counts.entry(id).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// Claims as one worker until nothing is left, each time in a new process.
+fn work(
+    product: &Product,
+    project: &TempProject,
+    number: usize,
+    complete: bool,
+) -> Result<Vec<String>> {
+    let worker = fixture::worker(number)?;
     let mut given = Vec::new();
     loop {
-        let answer = product.call(
-            place,
-            ["task", "claim", "--json", "--worker", worker.as_str()],
-        )?;
-        match answer.code() {
+        let claim = product.call(project, &format!("task claim --json --worker {worker}"))?;
+        match claim.code() {
             Some(0) => {}
             Some(5) => return Ok(given),
-            _ => bail!("{worker} could not claim: {}", answer.said()),
+            _ => bail!("{worker} could not claim: {}", claim.describe()),
         }
-        let claim: Value = answer.json().context("a claim was not answered")?;
+        let claim = claim.json().context("a claim printed nothing")?;
         let id = claim["task"]["id"].as_str().context("a claim has no id")?;
         let token = claim["token"].as_str().context("a claim has no token")?;
         if complete {
-            let done = product.call(place, ["task", "complete", id, "--json", "--token", token])?;
-            if !done.status.success() {
-                bail!("{worker} could not complete {id}: {}", done.said());
-            }
+            let words = ["task", "complete", id, "--json", "--token", token];
+            Finished::checked(&mut product.command(project, words))?;
         }
         given.push(id.to_owned());
     }
 }
 
-fn count(claims: &BTreeMap<String, usize>, tasks: usize, races: &mut Races) {
-    races.claimed_twice += claims.values().filter(|count| **count > 1).count();
-    races.left_over += (1..=tasks)
-        .filter(|number| !claims.contains_key(&number.to_string()))
-        .count();
-}
-
-/// How many events of a type the journal has for each task.
+/// Counts the events of a type in the journal by task.
 fn journalled(store: &impl Read, kind: &str) -> Result<BTreeMap<String, usize>> {
-    let mut counts = BTreeMap::new();
-    let page = store.events(&kit::team()?, 1, usize::MAX)?;
-    for event in page.events.into_iter().filter(|event| event.kind == kind) {
-        let id = event.task_id.map(|id| id.to_string()).unwrap_or_default();
-        *counts.entry(id).or_insert(0) += 1;
-    }
-    Ok(counts)
-}
-
-/// The pid of a process that has ended.
-fn dead_process() -> Result<u32> {
-    let mut child = std::process::Command::new("true").spawn()?;
-    child.wait()?;
-    Ok(child.id())
-}
-
-/// A claim lock of this process, a minute old, as another program writes it.
-fn old_lock(pid: u32, number: usize) -> Result<Vec<u8>> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-    let lock = json!({
-        "pid": pid,
-        "workerName": format!("other-{number}"),
-        "timestamp": u64::try_from(now)? - 60_000,
-    });
-    Ok(lock.to_string().into_bytes())
+    let page = store.events(&fixture::team()?, 1, usize::MAX)?;
+    let events = page.events.into_iter().filter(|event| event.kind == kind);
+    let id = |event: teamster_journal::Event| event.task_id.map(|id| id.to_string());
+    Ok(counted(
+        events.map(|event| id(event).unwrap_or_default()).collect(),
+    ))
 }

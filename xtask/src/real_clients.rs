@@ -1,94 +1,110 @@
-//! Sessions of real clients with our part installed, judged by the clients' own files.
+//! Sessions of real clients with teamster installed, judged by the clients' own files.
 //!
 //! A lab folder beside the project starts the unmodified clients against scripted model servers on the loopback.
 //! This command installs the clients through it, gives them what `teamster install` writes, lets them run, and compares
-//! what we showed with what they left: payloads, file history, debug log, transcripts. It is no part of `ci`, because
-//! the clients have to be fetched once.
+//! what teamster showed with what they left: payloads, file history, debug log, transcripts. It is no part of `ci`,
+//! because the clients have to be fetched once.
 //!
-//! [`lab`] knows the folder's scripts. A [`RealRun`] is one run of one client; [`claude`] has the sessions of Claude
-//! Code with our hooks, [`workers`] the clients as our workers. Another client joins by one more list in [`all`].
+//! [`claude`] has sessions of Claude Code with the hooks, [`workers`] the clients as workers, [`whole_run`] a run with
+//! two clients. Another client joins by one more entry in [`all`].
 
 mod claude;
-mod lab;
 mod whole_run;
 mod workers;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 
-use crate::product::Product;
-use lab::Lab;
+use crate::product::{Finished, Product, TempProject, check_names, must, workspace};
 pub(crate) use whole_run::RunScene;
 pub(crate) use workers::WorkerScenes;
 
-/// One run of a real client.
-trait RealRun {
-    /// Its name on the command line.
-    fn name(&self) -> String;
+/// Where the lab is looked for, from the project, and the script that shows that it is one.
+const LABS: [&str; 2] = ["../lab", "../shared/lab"];
+const INSTALL: &str = "install-clients";
 
+/// One run of real clients.
+struct RealRun {
+    /// The name on the command line.
+    name: String,
     /// The clients it needs, as the lab's installer calls them.
-    fn clients(&self) -> Vec<String>;
-
-    /// Lets it run, with its results in a folder, and judges what came out.
-    fn run(&self, lab: &Lab, product: &Product, out: &Path) -> Result<Report>;
+    clients: &'static [&'static str],
+    run: Box<Play>,
 }
 
+/// Lets the clients run and judges what came out.
+type Play = dyn Fn(&Lab) -> Result<Report>;
+
 /// What a run has shown.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Report {
     /// What was seen, by topic.
-    seen: Vec<(&'static str, String)>,
-    /// Where we and the client disagree.
+    seen: Vec<(String, String)>,
+    /// Where teamster and the client disagree.
     differences: Vec<String>,
 }
 
-fn all() -> Vec<Box<dyn RealRun>> {
+impl Report {
+    fn saw(&mut self, topic: &str, what: impl Into<String>) {
+        self.seen.push((topic.to_owned(), what.into()));
+    }
+
+    fn check(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            self.differences.push(otherwise());
+        }
+    }
+}
+
+fn all() -> Vec<RealRun> {
     let mut runs = claude::sessions();
     runs.extend(workers::runs());
-    runs.extend(whole_run::runs());
+    runs.push(whole_run::run());
     runs
 }
 
-/// Runs all, or those that are named; an error when we and a client disagree.
+/// Runs all, or those that are named; an error when teamster and a client disagree.
 pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
-    let runs = chosen(only)?;
-    let lab = Lab::find(lab)?;
-    let mut clients: Vec<String> = runs.iter().flat_map(|run| run.clients()).collect();
+    let mut runs = all();
+    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    check_names("run", only, &names)?;
+    runs.retain(|run| only.is_empty() || only.contains(&run.name));
+    let folder = find_lab(lab)?;
+    let mut clients: Vec<&str> = runs.iter().flat_map(|run| run.clients.to_vec()).collect();
     clients.sort_unstable();
     clients.dedup();
-    lab.install(&clients)?;
+    must(Command::new(folder.join(INSTALL)).args(clients))
+        .context("the clients cannot be installed")?;
     let product = Product::build()?;
     let mut failed = Vec::new();
     for run in runs {
-        let out = Folder::new()?;
         let start = Instant::now();
-        let report = run
-            .run(&lab, &product, &out.0)
-            .unwrap_or_else(|error| Report {
-                differences: vec![format!("{error:#}")],
-                ..Report::default()
-            });
-        println!(
-            "\n== {}: {} ({:.0} s)",
-            run.name(),
-            if report.differences.is_empty() {
-                "as the client says"
-            } else {
-                "DIFFERS"
-            },
-            start.elapsed().as_secs_f64()
-        );
+        let lab = Lab::new(&folder, &product)?;
+        let report = (run.run)(&lab).unwrap_or_else(|error| Report {
+            differences: vec![format!("{error:#}")],
+            ..Report::default()
+        });
+        let agrees = report.differences.is_empty();
+        let verdict = if agrees {
+            "as the client says"
+        } else {
+            "DIFFERS"
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        println!("\n== {}: {verdict} ({seconds:.0} s)", run.name);
         for (topic, seen) in &report.seen {
             println!("  {topic:<10} {seen}");
         }
-        if !report.differences.is_empty() {
-            for difference in &report.differences {
-                println!("  ! {difference}");
-            }
-            println!("  everything is in {}", out.keep().display());
-            failed.push(run.name());
+        for difference in &report.differences {
+            println!("  ! {difference}");
+        }
+        if !agrees {
+            println!("  everything is in {}", lab.files.keep().display());
+            failed.push(run.name);
         }
     }
     if !failed.is_empty() {
@@ -97,42 +113,82 @@ pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-fn chosen(only: &[String]) -> Result<Vec<Box<dyn RealRun>>> {
-    let runs = all();
-    let names: Vec<String> = runs.iter().map(|run| run.name()).collect();
-    if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
-        bail!("there is no run {unknown}; there are {}", names.join(", "));
-    }
-    Ok(runs
-        .into_iter()
-        .filter(|run| only.is_empty() || only.contains(&run.name()))
-        .collect())
-}
-
-/// A folder for the results of one run, removed unless somebody has to look into it. Sockets lie below it, so its path
-/// is short.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("teamster-real-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path)?;
-        Ok(Self(path))
-    }
-
-    fn keep(self) -> PathBuf {
-        let path = self.0.clone();
-        std::mem::forget(self);
-        path
+/// Returns the lab folder that was named, or one beside the project.
+fn find_lab(named: Option<&Path>) -> Result<PathBuf> {
+    let places = match named {
+        Some(folder) => vec![folder.to_owned()],
+        None => LABS.map(|path| workspace().join(path)).to_vec(),
+    };
+    let mut found = places.iter().filter(|place| place.join(INSTALL).is_file());
+    match found.next() {
+        Some(folder) => Ok(folder.canonicalize()?),
+        None => bail!("no lab with {INSTALL} in {places:?}; --lab DIR says where it is"),
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+/// The lab folder, and a folder for the results of one run with the binary in it.
+struct Lab {
+    folder: PathBuf,
+    /// Sockets lie below it, so its path is short.
+    files: TempProject,
+}
+
+impl Lab {
+    fn new(folder: &Path, product: &Product) -> Result<Self> {
+        let files = TempProject::new()?;
+        let programs = files.root().join("bin");
+        std::fs::create_dir_all(&programs)?;
+        std::fs::copy(&product.binary, programs.join("teamster"))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            files,
+        })
     }
+
+    /// Returns a path below the results.
+    fn path(&self, name: &str) -> PathBuf {
+        self.files.root().join(name)
+    }
+
+    /// Runs a script to its end, with its results in the folder `out` and the binary on its PATH.
+    fn run(&self, script: &str, words: &[&str], variables: &[(&str, &str)]) -> Result<Finished> {
+        let mut command = Command::new(self.folder.join(script));
+        command.args(words).envs(variables.iter().copied());
+        command.env("OUT", self.path("out"));
+        Finished::of(command.env("XPATH", self.path("bin")))
+    }
+
+    /// Runs a hidden command of xtask inside the surroundings of a client and returns the report that it writes.
+    fn run_inside(
+        &self,
+        client: &str,
+        words: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Report> {
+        let file = self.path("report.json").display().to_string();
+        let me = std::env::current_exe()?.display().to_string();
+        let mut line = vec![client, "--"];
+        line.extend(
+            words
+                .iter()
+                .map(|word| if *word == "XTASK" { &*me } else { *word }),
+        );
+        line.extend(["--report", &file]);
+        let ended = self.run("run-worker", &line, variables)?;
+        let report = std::fs::read(&file)
+            .with_context(|| format!("there is no report: {}", ended.describe()))?;
+        let mut report: Report = serde_json::from_slice(&report)?;
+        report.check(ended.success(), || {
+            format!("it failed: {}", ended.describe())
+        });
+        Ok(report)
+    }
+}
+
+/// Writes the report of a hidden command, which must be run inside the lab.
+fn write_report(file: &Path, report: impl FnOnce() -> Result<Report>) -> Result<()> {
+    if std::env::var_os("LAB_URL").is_none() {
+        bail!("this is run by `cargo xtask real-clients`, in the lab");
+    }
+    Ok(std::fs::write(file, serde_json::to_vec(&report()?)?)?)
 }

@@ -1,10 +1,8 @@
-//! The page of Studio: its build, which is committed, and the checks that it is the build of these sources.
+//! The page of Studio: its committed build, the checks that it is the build of these sources, and its tests in a browser.
 //!
 //! `web/dist.sha256` has two sums, of the sources and of what was built from them. Both can be checked on a machine
-//! without Node, so nobody can change one without the other. Where the pinned Node is there the page is built again and
-//! compared byte for byte.
-
-pub(crate) mod browser;
+//! without Node, so nobody can change one without the other. Where Node is there, the page is built again and compared
+//! byte for byte.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,163 +11,200 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use crate::product::{must, target, workspace};
+use crate::ci::skip;
+use crate::product::{Finished, cargo, must, on_path, target, words, workspace};
 
 /// The sums, beside the build: a file inside of it would be embedded in the binary.
 const SUMS: &str = "dist.sha256";
-/// The version of Node whose build is compared byte for byte.
-const PINNED: &str = ".node-version";
 /// Everything that the build is made from.
-const SOURCES: [&str; 9] = [
-    "index.html",
-    "package.json",
-    "package-lock.json",
-    ".npmrc",
-    "svelte.config.js",
-    "tsconfig.json",
-    "vite.config.ts",
-    "public",
-    "src",
-];
-/// The whole page as it is sent, compressed, at most.
-const LARGEST: u64 = 150_000;
+const SOURCES: &str = "index.html package.json package-lock.json .npmrc svelte.config.js tsconfig.json vite.config.ts \
+    public src";
+/// The most bytes that the whole page may have as it is sent, compressed.
+const LARGEST: usize = 150_000;
+/// The names of the browser on different systems.
+const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// What to do with the page.
+/// The options of `cargo xtask web`, which builds the page without any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 #[group(multiple = false)]
-pub(crate) struct Wish {
-    /// Only say whether the build is the one of these sources
+pub(crate) struct WebOptions {
+    /// Check that the committed build is the one of these sources
     #[arg(long)]
     check: bool,
-    /// Try the page in Chromium against a real Studio with real workers
+    /// Test the page in Chromium against a real Studio with real workers
     #[arg(long)]
     browser: bool,
-    /// Make docs/screenshots from a real team, and look that none is blank
+    /// Make docs/screenshots from a real team, and check that none is blank
     #[arg(long)]
     screenshots: bool,
 }
 
-/// Builds the page, or does what is wished.
-pub(crate) fn run(wish: Wish) -> Result<()> {
-    if wish.check {
-        check()
-    } else if wish.browser {
-        browser::run("e2e", "the page in a browser")
-    } else if wish.screenshots {
-        browser::run("screenshots", "screenshots")
-    } else {
-        build()
+/// Builds the page, or does what the options say.
+pub(crate) fn run(options: WebOptions) -> Result<()> {
+    if options.check {
+        return check();
     }
+    if options.browser || options.screenshots {
+        let script = if options.browser {
+            "e2e"
+        } else {
+            "screenshots"
+        };
+        check_sums()?;
+        let chromium = browser()?;
+        must(&mut cargo("build --quiet --package teamster"))?;
+        // Logs show where the program is, so pictures are made with a copy that lies in a place like anybody's.
+        let folder = std::env::temp_dir().join("teamster-pictures");
+        std::fs::create_dir_all(&folder)?;
+        let copy = folder.join("teamster");
+        std::fs::copy(target().join("debug/teamster"), &copy)?;
+        let result = run_in_browser(script, &chromium, &copy);
+        std::fs::remove_dir_all(&folder)?;
+        return result;
+    }
+    check_node()?;
+    install()?;
+    check_sources()?;
+    npm("build")?;
+    let file = web().join(SUMS);
+    std::fs::write(&file, sums()?).with_context(|| format!("cannot write {}", file.display()))?;
+    check_size()
 }
 
 fn web() -> PathBuf {
     workspace().join("web")
 }
 
-fn build() -> Result<()> {
-    install()?;
-    must(npm().args(["run", "--silent", "check"]))?;
-    must(npm().args(["run", "--silent", "test"]))?;
-    must(npm().args(["run", "--silent", "build"]))?;
-    let file = web().join(SUMS);
-    std::fs::write(&file, sums(&web().join("dist"))?)
-        .with_context(|| format!("cannot write {}", file.display()))?;
-    size()
+fn dist() -> PathBuf {
+    web().join("dist")
 }
 
-/// The sums always, the bytes where the pinned Node is.
+/// Checks the committed build: its sums always, its bytes where Node is.
 pub(crate) fn check() -> Result<()> {
-    let recorded = std::fs::read_to_string(web().join(SUMS)).unwrap_or_default();
-    if recorded != sums(&web().join("dist"))? {
-        bail!(
-            "web/dist is not the build of the sources beside it; `cargo xtask web` builds it anew"
-        );
+    check_sums()?;
+    check_size()?;
+    if let Err(why) = check_node().and_then(|()| install()) {
+        return skip("web", &format!("the page was not built again: {why:#}"));
     }
-    size()?;
-    let pinned = std::fs::read_to_string(web().join(PINNED))?;
-    let found = node_version();
-    if found.as_deref() != Some(pinned.trim()) {
-        println!(
-            "  the sums fit; not built again, because Node {} is not here",
-            pinned.trim()
-        );
-        return Ok(());
-    }
-    if let Err(error) = install() {
-        println!(
-            "  the sums fit; not built again, because the packages cannot be fetched: {error:#}"
-        );
-        return Ok(());
-    }
-    must(npm().args(["run", "--silent", "check"]))?;
-    must(npm().args(["run", "--silent", "test"]))?;
+    check_sources()?;
     let again = target().join("web-again");
+    let out = again.to_string_lossy();
+    npm(&format!("build -- --emptyOutDir --outDir {out}"))?;
+    if sum(&again, &files(&again, &[""])?)? == sum(&dist(), &files(&dist(), &[""])?)? {
+        println!("  built again, byte for byte the same");
+        return Ok(());
+    }
+    let pinned = std::fs::read_to_string(web().join(".node-version"))?;
+    if node_version().as_deref() == Some(pinned.trim()) {
+        bail!("the same sources build another page; `cargo xtask web` builds it again");
+    }
+    let why = "another page, but only this version of Node must build the same";
+    skip("web", &format!("{why}: {}", pinned.trim()))
+}
+
+/// Runs the tests of the page in a browser, with the binary that the tests have built.
+pub(crate) fn test_in_browser() -> Result<()> {
+    check_sums()?;
+    let chromium = match browser() {
+        Ok(chromium) => chromium,
+        Err(why) => return skip("browser", &format!("{why:#}")),
+    };
+    // What the tests have built already is not built again; alone, this step builds it the same way.
+    must(&mut cargo("test --quiet --workspace --locked --no-run"))?;
+    run_in_browser("e2e", &chromium, &target().join("debug/teamster"))
+}
+
+fn run_in_browser(script: &str, chromium: &Path, binary: &Path) -> Result<()> {
+    let mut command = npm_command(&format!("run --silent {script}"));
     must(
-        npm()
-            .args([
-                "run",
-                "--silent",
-                "build",
-                "--",
-                "--emptyOutDir",
-                "--outDir",
-            ])
-            .arg(&again),
-    )?;
-    if sum(&again, &files(&again, &[""])?)?
-        != sum(&web().join("dist"), &files(&web().join("dist"), &[""])?)?
-    {
-        bail!("the same sources build another page; `cargo xtask web` builds it anew");
-    }
-    println!("  built again, byte for byte the same");
-    Ok(())
+        command
+            .env("CHROMIUM", chromium)
+            .env("TEAMSTER_BIN", binary),
+    )
 }
 
-/// A binary with an older page would be tried otherwise.
-fn check_built_in() -> Result<()> {
-    let recorded = std::fs::read_to_string(web().join(SUMS)).unwrap_or_default();
-    if recorded != sums(&web().join("dist"))? {
-        bail!("web/dist is not the build of these sources; run `cargo xtask web` first");
-    }
-    Ok(())
+/// Returns the browser, with all that is needed to drive it; an error that says what is missing.
+pub(crate) fn browser() -> Result<PathBuf> {
+    check_node()?;
+    install()?;
+    chromium().context("there is no Chromium; install the package chromium")
 }
 
-fn npm() -> Command {
-    let mut command = Command::new("npm");
-    command.current_dir(web()).stdin(Stdio::null());
+/// Returns the browser of this machine.
+pub(crate) fn chromium() -> Option<PathBuf> {
+    CHROMIUM.iter().find_map(|name| on_path(name))
+}
+
+/// Returns a script of the page's that is no test.
+pub(crate) fn script(name: &str) -> Command {
+    let mut command = Command::new("node");
+    command.arg(web().join("e2e").join(name)).current_dir(web());
     command
 }
 
-/// Fetches the packages, unless those of this very lock file were fetched before.
-fn install() -> Result<()> {
-    let lock = sum(&web(), &["package-lock.json".to_owned()])?;
-    // In the folder itself, which `npm ci` removes before it fetches anything.
-    let mark = web().join("node_modules").join(".fetched");
-    if std::fs::read_to_string(&mark).is_ok_and(|fetched| fetched == lock) {
-        return Ok(());
+/// Fails unless Node is as new as the page's tools need it.
+pub(crate) fn check_node() -> Result<()> {
+    let package = std::fs::read(web().join("package.json"))?;
+    let package: serde_json::Value = serde_json::from_slice(&package)?;
+    let wanted = package["engines"]["node"].as_str().unwrap_or_default();
+    let wanted = wanted.trim_start_matches(">=");
+    match node_version() {
+        Some(found) if numbers(&found) >= numbers(wanted) => Ok(()),
+        Some(found) => bail!("Node {found} is here; {wanted} or newer is needed"),
+        None => bail!("there is no Node; {wanted} or newer is needed"),
     }
-    must(
-        npm()
-            .args(["ci", "--silent", "--no-audit", "--no-fund"])
-            .env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1"),
-    )?;
-    std::fs::write(&mark, lock).with_context(|| format!("cannot write {}", mark.display()))
 }
 
 fn node_version() -> Option<String> {
-    let output = Command::new("node").arg("--version").output().ok()?;
-    let version = String::from_utf8(output.stdout).ok()?;
-    Some(version.trim().trim_start_matches('v').to_owned())
+    let finished = Finished::checked(Command::new("node").arg("--version")).ok()?;
+    Some(finished.stdout.trim().trim_start_matches('v').to_owned())
 }
 
-/// The page must stay small; compressed as a browser gets it.
-fn size() -> Result<()> {
-    let dist = web().join("dist");
+fn numbers(version: &str) -> Vec<u32> {
+    let parts = version.split('.');
+    parts.map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+fn npm_command(line: &str) -> Command {
+    let mut command = Command::new("npm");
+    command.args(words(line)).current_dir(web());
+    command.stdin(Stdio::null());
+    command
+}
+
+fn npm(script: &str) -> Result<()> {
+    must(&mut npm_command(&format!("run --silent {script}")))
+}
+
+/// Checks the types of the sources and runs their unit tests.
+fn check_sources() -> Result<()> {
+    npm("check")?;
+    npm("test")
+}
+
+/// Fetches the packages, unless those of this lock file were fetched before.
+fn install() -> Result<()> {
+    let lock = sum(&web(), &["package-lock.json".to_owned()])?;
+    // In the folder itself, which `npm ci` removes before it fetches anything.
+    let mark = web().join("node_modules/.fetched");
+    if std::fs::read_to_string(&mark).is_ok_and(|fetched| fetched == lock) {
+        return Ok(());
+    }
+    let mut install = npm_command("ci --silent --no-audit --no-fund");
+    must(install.env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1"))
+        .context("the page's packages cannot be fetched")?;
+    std::fs::write(&mark, lock).with_context(|| format!("cannot write {}", mark.display()))
+}
+
+/// Checks that the page, compressed as a browser gets it, is small.
+fn check_size() -> Result<()> {
     let mut total = 0;
-    for file in files(&dist, &[""])? {
-        let path = dist.join(&file);
-        let packed = Command::new("gzip").arg("-9c").arg(&path).output()?;
-        total += packed.stdout.len() as u64;
+    for file in files(&dist(), &[""])? {
+        let packed = Command::new("gzip")
+            .arg("-9c")
+            .arg(dist().join(&file))
+            .output()?;
+        total += packed.stdout.len();
     }
     println!("  the page has {total} bytes, compressed");
     if total > LARGEST {
@@ -178,14 +213,21 @@ fn size() -> Result<()> {
     Ok(())
 }
 
-/// Both sums, as they are written down.
-fn sums(dist: &Path) -> Result<String> {
-    let sources = sum(&web(), &files(&web(), &SOURCES)?)?;
-    let built = sum(dist, &files(dist, &[""])?)?;
+fn check_sums() -> Result<()> {
+    if std::fs::read_to_string(web().join(SUMS)).unwrap_or_default() != sums()? {
+        bail!("web/dist is not the build of the sources beside it; `cargo xtask web` builds it");
+    }
+    Ok(())
+}
+
+/// Returns both sums, as they are written down.
+fn sums() -> Result<String> {
+    let sources = sum(&web(), &files(&web(), &words(SOURCES))?)?;
+    let built = sum(&dist(), &files(&dist(), &[""])?)?;
     Ok(format!("{sources}  sources\n{built}  dist\n"))
 }
 
-/// One sum of many files: of their names and of what is in them.
+/// Returns one sum over the names and contents of many files.
 fn sum(root: &Path, files: &[String]) -> Result<String> {
     let mut all = Sha256::new();
     for name in files {
@@ -201,8 +243,8 @@ fn sum(root: &Path, files: &[String]) -> Result<String> {
     }))
 }
 
-/// The files that these names stand for, folders looked through, in one order everywhere.
-fn files(root: &Path, names: &[&str]) -> Result<Vec<String>> {
+/// Returns the sorted files at and below these names.
+pub(crate) fn files(root: &Path, names: &[&str]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut left: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
     while let Some(path) = left.pop() {
@@ -217,4 +259,16 @@ fn files(root: &Path, names: &[&str]) -> Result<Vec<String>> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert!(numbers("20.19.0") >= numbers("20.19"));
+        assert!(numbers("22.1.0") >= numbers("20.19"));
+        assert!(numbers("20.9.1") < numbers("20.19"));
+    }
 }

@@ -3,25 +3,26 @@
 //! `cargo xtask bench` starts these with the release build of xtask. Each prints one JSON object: how long its work
 //! took (`seconds`), and what else the row needs.
 
-pub(crate) mod raw;
-
-use std::io::BufRead;
-use std::path::PathBuf;
-use std::time::Instant;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use teamster_fs::Sync;
 use teamster_store::{FileStore, Read, Store};
 use teamster_types::task::NewTask;
 
-use crate::kit;
+use crate::fixture;
 use crate::product::open_store;
 
-/// What is done.
+/// The work to do.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Work {
+enum Work {
     /// Create, claim and complete, each durable.
     Cycle,
     /// Send messages, each durable.
@@ -34,13 +35,13 @@ pub(crate) enum Work {
     Claims,
     /// Read the last events of the journal.
     Journal,
-    /// Only the writes of a recipe, with no product around them.
+    /// Make only the writes of a recipe.
     Raw,
-    /// The same, with reading and parsing a batch of lines before each share of them.
+    /// Make the writes of a recipe, and read and parse a batch of lines before each share of them.
     RawReceive,
 }
 
-/// One side of a benchmark.
+/// The arguments of a workload.
 #[derive(Args, Debug)]
 pub(crate) struct Workload {
     work: Work,
@@ -70,72 +71,72 @@ pub(crate) const CONTENT: &str = "The login form is done. Its tests are in tests
 impl Workload {
     /// Does the work and prints its figures.
     pub(crate) fn run(&self) -> Result<()> {
+        let sync = match self.work {
+            Work::Drain if self.fast => Sync::Fast,
+            Work::Claims | Work::Journal => Sync::Fast,
+            _ => Sync::Durable,
+        };
+        let store = || open_store(&self.claude, &self.project, sync);
         let figures = match self.work {
-            Work::Cycle => self.cycle()?,
-            Work::Send => self.send()?,
-            Work::Receive => self.receive()?,
-            Work::Drain => self.drain()?,
-            Work::Claims => self.claims()?,
-            Work::Journal => self.journal()?,
-            Work::Raw => raw::replay(&self.claude, self.recipe()?, None)?,
-            Work::RawReceive => raw::replay(&self.claude, self.recipe()?, Some(self.count))?,
+            Work::Cycle => self.cycle(&store()?)?,
+            Work::Send => {
+                let store = store()?;
+                self.repeat(|| fixture::send(&store, 1, 2, CONTENT))?
+            }
+            Work::Receive => {
+                let store = store()?;
+                self.repeat(|| match fixture::receive(&store, 2, BATCH, true)? {
+                    BATCH => Ok(()),
+                    _ => bail!("there are too few messages to read"),
+                })?
+            }
+            Work::Drain => self.drain(&store()?)?,
+            Work::Claims => self.claims(&store()?)?,
+            Work::Journal => {
+                let (store, team) = (store()?, fixture::team()?);
+                self.repeat(|| match store.last_events(&team, 20)?.events.len() {
+                    20 => Ok(()),
+                    _ => bail!("the journal is too short"),
+                })?
+            }
+            Work::Raw => self.replay(1, None)?,
+            Work::RawReceive => {
+                let lines = BufReader::new(File::open(self.claude.join("lines"))?);
+                self.replay(self.count, Some(lines))?
+            }
         };
         println!("{figures}");
         Ok(())
     }
 
-    fn recipe(&self) -> Result<&PathBuf> {
-        self.recipe.as_ref().context("raw work needs a recipe")
+    fn repeat(&self, mut work: impl FnMut() -> Result<()>) -> Result<Value> {
+        let start = Instant::now();
+        for _ in 0..self.count {
+            work()?;
+        }
+        Ok(seconds_since(start))
     }
 
-    fn store(&self, sync: Sync) -> Result<FileStore> {
-        open_store(&self.claude, &self.project, sync)
-    }
-
-    fn cycle(&self) -> Result<Value> {
-        let (store, team) = (self.store(Sync::Durable)?, kit::team()?);
+    fn cycle(&self, store: &FileStore) -> Result<Value> {
+        let (team, text) = (
+            fixture::team()?,
+            "It says what is to be done, and how to check it.",
+        );
         let new = NewTask {
             subject: "A task of usual length".to_owned(),
-            description:
-                "It says in a few sentences what is to be done, and how to see that it is done."
-                    .to_owned(),
+            description: text.repeat(2),
             ..NewTask::default()
         };
-        timed(|| {
-            for _ in 0..self.count {
-                store.create_task(&team, "user", &new)?;
-                let claimed = kit::claim(&store, self.worker)?;
-                store.complete(&team, claimed.task.id(), &claimed.token, None)?;
-            }
+        self.repeat(|| {
+            store.create_task(&team, "user", &new)?;
+            let claimed = fixture::claim(store, self.worker)?;
+            store.complete(&team, claimed.task.id(), &claimed.token, None)?;
             Ok(())
         })
     }
 
-    fn send(&self) -> Result<Value> {
-        let store = self.store(Sync::Durable)?;
-        timed(|| (0..self.count).try_for_each(|_| kit::send(&store, 1, 2, CONTENT)))
-    }
-
-    fn receive(&self) -> Result<Value> {
-        let store = self.store(Sync::Durable)?;
-        timed(|| {
-            for _ in 0..self.count {
-                if kit::receive(&store, 2, BATCH, true)? != BATCH {
-                    bail!("there are too few messages to read");
-                }
-            }
-            Ok(())
-        })
-    }
-
-    fn drain(&self) -> Result<Value> {
-        let sync = if self.fast { Sync::Fast } else { Sync::Durable };
-        let (store, team) = (self.store(sync)?, kit::team()?);
-        let request = teamster_store::ClaimRequest {
-            worker: kit::worker(self.worker)?,
-            id: None,
-            lease: None,
-        };
+    fn drain(&self, store: &FileStore) -> Result<Value> {
+        let (team, request) = (fixture::team()?, fixture::claim_request(self.worker)?);
         println!("ready");
         std::io::stdin().lock().read_line(&mut String::new())?;
         let start = Instant::now();
@@ -143,47 +144,151 @@ impl Workload {
         while let Some(claimed) = store.claim(&team, &request)? {
             ids.push(claimed.task.id().to_string());
         }
-        Ok(json!({ "seconds": start.elapsed().as_secs_f64(), "ids": ids }))
+        let mut figures = seconds_since(start);
+        figures["ids"] = json!(ids);
+        Ok(figures)
     }
 
-    fn claims(&self) -> Result<Value> {
-        let (store, team) = (self.store(Sync::Fast)?, kit::team()?);
+    fn claims(&self, store: &FileStore) -> Result<Value> {
+        let team = fixture::team()?;
         let mut cpu = Vec::with_capacity(self.count);
-        let start = Instant::now();
-        for _ in 0..self.count {
+        let mut figures = self.repeat(|| {
             let before = cpu_time();
-            let claimed = kit::claim(&store, self.worker)?;
+            let claimed = fixture::claim(store, self.worker)?;
             cpu.push(cpu_time() - before);
             store.release(&team, "user", claimed.task.id(), Some(&claimed.token))?;
-        }
-        Ok(json!({ "seconds": start.elapsed().as_secs_f64(), "cpu": cpu }))
+            Ok(())
+        })?;
+        figures["cpu"] = json!(cpu);
+        Ok(figures)
     }
 
-    fn journal(&self) -> Result<Value> {
-        let (store, team) = (self.store(Sync::Fast)?, kit::team()?);
-        timed(|| {
-            for _ in 0..self.count {
-                if store.last_events(&team, 20)?.events.len() != 20 {
-                    bail!("the journal is too short");
+    /// Makes the writes of a recipe in `shares`, and reads and parses a batch of lines before each.
+    fn replay(&self, shares: usize, mut lines: Option<BufReader<File>>) -> Result<Value> {
+        let recipe = self.recipe.as_ref().context("raw work needs a recipe")?;
+        let writes: Vec<Write> = serde_json::from_slice(&std::fs::read(recipe)?)?;
+        let mut disk = RawDisk::open(&self.claude)?;
+        let share = writes.len().div_ceil(shares.max(1)).max(1);
+        let start = Instant::now();
+        for writes in writes.chunks(share) {
+            if let Some(lines) = &mut lines {
+                let mut line = String::new();
+                for _ in 0..BATCH {
+                    line.clear();
+                    lines.read_line(&mut line)?;
+                    std::hint::black_box(serde_json::from_str::<Value>(&line)?);
                 }
             }
-            Ok(())
-        })
+            for write in writes {
+                disk.make(write)?;
+            }
+        }
+        Ok(seconds_since(start))
     }
 }
 
-fn timed(work: impl FnOnce() -> Result<()>) -> Result<Value> {
-    let start = Instant::now();
-    work()?;
-    Ok(json!({ "seconds": start.elapsed().as_secs_f64() }))
+fn seconds_since(start: Instant) -> Value {
+    json!({ "seconds": start.elapsed().as_secs_f64() })
 }
 
-/// Seconds of CPU, in the program and in the kernel, that this process has used.
+/// Returns the seconds of CPU, in the program and in the kernel, that this process has used.
 fn cpu_time() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    std::time::Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
-    .as_secs_f64()
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(seconds, nanoseconds).as_secs_f64()
+}
+
+/// How data gets to the disk.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Flush {
+    /// Flushes contents and metadata (`fsync`).
+    All,
+    /// Flushes contents only (`fdatasync`).
+    Data,
+}
+
+impl Flush {
+    fn apply(self, file: &File) -> Result<()> {
+        match self {
+            Self::All => rustix::fs::fsync(file)?,
+            Self::Data => rustix::fs::fdatasync(file)?,
+        }
+        Ok(())
+    }
+}
+
+/// One write of the product, without the product.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Write {
+    /// A new file of so many bytes, brought to the disk.
+    Create(usize, Flush),
+    /// So many bytes more at the end of a file, brought to the disk.
+    Append(usize, Flush),
+    /// The names of a folder, brought to the disk.
+    Names(Flush),
+    /// This name for the first file that was made and has no name of its own yet.
+    Rename(String),
+    /// A folder, moved to another place or back.
+    MoveFolder,
+}
+
+/// The files and folders of the raw loop.
+struct RawDisk {
+    files: PathBuf,
+    pool: PathBuf,
+    names: File,
+    log: File,
+    made: usize,
+    waiting: VecDeque<PathBuf>,
+    is_placed: bool,
+}
+
+impl RawDisk {
+    fn open(root: &Path) -> Result<Self> {
+        let (files, pool) = (root.join("raw-files"), root.join("raw-pool"));
+        std::fs::create_dir_all(&files)?;
+        std::fs::create_dir_all(pool.join("0"))?;
+        let mut log = File::options();
+        Ok(Self {
+            names: File::open(&files)?,
+            log: log.append(true).create(true).open(root.join("raw-log"))?,
+            waiting: VecDeque::new(),
+            files,
+            pool,
+            made: 0,
+            is_placed: false,
+        })
+    }
+
+    fn make(&mut self, write: &Write) -> Result<()> {
+        match write {
+            Write::Create(size, flush) => {
+                self.made += 1;
+                let path = self.files.join(format!(".{}.next", self.made));
+                let mut file =
+                    File::create_new(&path).context("a file of the raw loop is in the way")?;
+                self.waiting.push_back(path);
+                file.write_all(&vec![b'x'; *size])?;
+                flush.apply(&file)
+            }
+            Write::Append(size, flush) => {
+                self.log.write_all(&vec![b'x'; *size])?;
+                flush.apply(&self.log)
+            }
+            Write::Names(flush) => flush.apply(&self.names),
+            Write::Rename(name) => {
+                let file = self.waiting.pop_front().context("nothing to rename")?;
+                Ok(std::fs::rename(file, self.files.join(name))?)
+            }
+            Write::MoveFolder => {
+                let (mut from, mut to) = (self.pool.join("0"), self.files.join("0.lock"));
+                if self.is_placed {
+                    std::mem::swap(&mut from, &mut to);
+                }
+                self.is_placed = !self.is_placed;
+                Ok(std::fs::rename(from, to)?)
+            }
+        }
+    }
 }

@@ -1,139 +1,326 @@
-//! Whole commands: the floor, `--version`, `task list` and `status` on a large team.
+//! Whole programs: one hook against the floor and against interpreters that do nothing, many hooks at once, and commands
+//! on a large team.
 
-use std::path::Path;
-use std::process::Command;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use serde_json::json;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use serde_json::{Value, json};
 use teamster_fs::proc::Machine;
 use teamster_store::{FileStore, Read, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 
-use super::table::{Limit, Row};
-use super::{Programs, Size, median};
-use crate::kit;
-use crate::product::{Answer, Place};
+use super::{Programs, Row, Size, TASKS, WORKERS, median};
+use crate::fixture;
+use crate::product::{Finished, TempProject, on_path};
 
-/// Tasks that wait for each other, one after the other.
+/// Teammates in a full state.
+const AGENTS: usize = 10;
+/// Hooks that are started together.
+const AT_ONCE: usize = 20;
+/// Tasks that are blocked by each other, one after the other.
 const CHAIN: usize = 100;
 
-pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let place = Place::on_disk()?;
-    let store = large_team(&place, size)?;
-    let state = place.root().join("state.json");
-    std::fs::write(&state, state_of_ten_rows().to_string())?;
-    let commands: [(&str, &[&str]); 3] = [
-        ("version", &["--version"]),
-        ("list", &["task", "list", "--json"]),
-        ("status", &["status", "--json"]),
+/// Measures what a hook costs, by turns with the others, and many hooks at once.
+pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+    let project = TempProject::on_disk()?;
+    let hook = |project: &TempProject, number: usize| hook(programs, project, number);
+    for number in 0..AGENTS {
+        hook(&project, number)?.end()?;
+    }
+    let file = project.root().join("state.json");
+    let mut counted = state(&project)?;
+    counted["runs"] = json!(0);
+    std::fs::write(&file, serde_json::to_string_pretty(&counted)?)?;
+    let interpreter = |program: Option<&Path>, words: &[&str]| -> Result<Option<Used>> {
+        let Some(program) = program else {
+            return Ok(None);
+        };
+        let mut command = Command::new(program);
+        // Nothing of the caller's environment makes it slower than it is.
+        command.args(words).env_clear().env("HOME", project.home());
+        Started::new(command, None)?.end().map(Some)
+    };
+    let (node, python) = (on_path("node"), python());
+    let sides: [&dyn Fn(usize) -> Result<Option<Used>>; 4] = [
+        &|turn| hook(&project, turn % AGENTS)?.end().map(Some),
+        &|_| {
+            Started::new(floor(&programs.floor, &file), None)?
+                .end()
+                .map(Some)
+        },
+        &|_| interpreter(node.as_deref(), &["-e", "0"]),
+        &|_| interpreter(python.as_deref(), &["-S", "-c", "pass"]),
     ];
-    let mut floor = Vec::new();
-    let mut times: Vec<Vec<f64>> = vec![Vec::new(); commands.len()];
-    for turn in 0..=size.commands {
-        beat_all(&store, size)?;
-        let took = floor_once(&programs.floor, &state)?;
-        // The first turn only warms up.
-        if turn > 0 {
-            floor.push(took);
+    let mut used: [Vec<Used>; 4] = Default::default();
+    for turn in 0..=size.of(101, 11) {
+        let mut order = [0, 1, 2, 3];
+        // To and fro: whoever follows an interpreter finds the caches cold.
+        if turn % 2 == 1 {
+            order.reverse();
         }
-        for ((name, words), times) in commands.iter().zip(&mut times) {
-            let answer = programs.product.call(&place, *words)?;
-            if !answer.status.success() {
-                bail!("{name} failed: {}", answer.said());
-            }
+        for side in order {
+            let one = sides[side](turn)?;
+            // The first turn only warms up.
             if turn > 0 {
-                times.push(answer.took.as_secs_f64());
+                used[side].extend(one);
             }
         }
     }
-    check_status(programs, &place, size)?;
-    let floor = median(&floor);
-    let [version, list, status] = [median(&times[0]), median(&times[1]), median(&times[2])];
-    let team = format!("{} tasks and {} workers", size.tasks, size.workers);
-    let row = |key, what: String, against: &str, one: f64, other: f64, limit| Row {
-        key,
-        what,
-        against: against.to_owned(),
-        ratio: one / other,
-        limit,
-        times: format!("{:.2} ms : {:.2} ms", one * 1e3, other * 1e3),
+    check_roster(&project, "after one hook after the other")?;
+    let wall = used
+        .each_ref()
+        .map(|used| median(&used.iter().map(|one| one.wall).collect::<Vec<_>>()));
+    let cpu = used
+        .each_ref()
+        .map(|used| median(&used.iter().map(|one| one.cpu).collect::<Vec<_>>()));
+    let what = |of: &str| format!("{of} of `hook SubagentStart`, {AGENTS} rows");
+    let against_idle = |key, program: &str, side: usize, limit: f64| {
+        let row = Row::of_times(key, what("CPU"), format!("`{program}`"), cpu[0], cpu[side]);
+        if used[side].is_empty() {
+            row
+        } else {
+            row.at_most(limit)
+        }
     };
+    let same = "the floor, on the same file";
     Ok(vec![
-        row(
-            "version",
-            "`teamster --version`".to_owned(),
-            "the floor: parse, write, rename",
-            version,
-            floor,
-            None,
-        ),
-        row(
-            "list",
-            format!("`task list --json`, {team}"),
-            "`--version`",
-            list,
-            version,
-            None,
-        ),
-        row(
-            "status",
-            format!("`status --json`, {team}"),
-            "`--version`",
-            status,
-            version,
-            Some(Limit::AtMost(10.0)),
-        ),
+        Row::of_times("hook", what("wall"), same, wall[0], wall[1]).at_most(2.0),
+        Row::of_times("hook-cpu", what("CPU"), same, cpu[0], cpu[1]).at_most(2.0),
+        against_idle("hook-node", "node -e 0", 2, 1.0 / 15.0),
+        against_idle("hook-python", "python3 -S -c pass", 3, 1.0 / 6.0),
+        at_once(programs, size)?,
     ])
 }
 
-fn floor_once(floor: &Path, state: &Path) -> Result<f64> {
+/// Starts many hooks at once, in a project without a state and in one that has one. No trial may lose a row.
+fn at_once(programs: &Programs, size: Size) -> Result<Row> {
+    let each = size.of(100, 5);
+    let trials = each * 2;
+    for trial in 0..trials {
+        let project = TempProject::on_disk()?;
+        let is_warm = trial % 2 == 1;
+        if is_warm {
+            hook(programs, &project, 0)?.end()?;
+        }
+        let started = (0..AT_ONCE).map(|number| hook(programs, &project, number % AGENTS));
+        for one in started.collect::<Result<Vec<_>>>()? {
+            one.end()?;
+        }
+        check_roster(&project, &format!("in trial {trial} of hooks at once"))?;
+    }
+    let what = format!("{AT_ONCE} concurrent hooks, {AGENTS} agents: trials with every row");
+    let against = format!("{trials} trials, {each} of them without a state before");
+    let times = format!("{trials} of {trials}");
+    Ok(Row::new("hooks-at-once", what, against, 1.0, times).at_least(1.0))
+}
+
+/// Starts the hook that tells of a new agent, as the client does.
+fn hook(programs: &Programs, project: &TempProject, number: usize) -> Result<Started> {
+    let mut command = programs.product.command(project, ["hook", "SubagentStart"]);
+    // An agent of a client's session is in no team of ours.
+    command.env_remove("TEAMSTER_TEAM");
+    let payload = json!({
+        "session_id": "0f2b8c1e-5d3a-4a57-9a8e-2f4f7d1c6b90",
+        "transcript_path": project.home().join("transcript.jsonl"),
+        "cwd": project.folder(),
+        "hook_event_name": "SubagentStart",
+        "agent_id": format!("aw{number}-00112233445566{number:02}"),
+        "agent_type": format!("w{number}"),
+    });
+    Started::new(command, Some(payload.to_string()))
+}
+
+fn floor(floor: &Path, state: &Path) -> Command {
     let mut command = Command::new(floor);
-    let temp = state.with_extension("tmp");
-    let answer = Answer::of(command.arg(state).arg(temp).env_clear())?;
-    if !answer.status.success() {
-        bail!("the floor failed: {}", answer.said());
-    }
-    Ok(answer.took.as_secs_f64())
+    command.arg(state).arg(state.with_extension("tmp"));
+    command.env_clear();
+    command
 }
 
-fn state_of_ten_rows() -> serde_json::Value {
-    let rows: Vec<_> = (0..10)
-        .map(|number| json!({"name": format!("w{number}"), "status": "working", "task": "3"}))
-        .collect();
-    json!({"runs": 0, "rows": rows})
+fn state(project: &TempProject) -> Result<Value> {
+    let file = project.folder().join(".bkit/agent-state.json");
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("there is no {}", file.display()))?;
+    Ok(serde_json::from_str(&text)?)
 }
 
-/// A team in the middle of its work: a third done, some in progress, some waiting.
-fn large_team(place: &Place, size: Size) -> Result<FileStore> {
-    let store = kit::team_of(place, size.workers)?;
-    let team = kit::team()?;
-    kit::free_tasks(&store, size.tasks / 2)?;
-    let chain: Vec<_> = (0_usize..CHAIN)
-        .map(|place| {
-            let after: Vec<usize> = place.checked_sub(1).into_iter().collect();
-            kit::planned(&format!("step {place}"), &after)
-        })
-        .collect();
-    for _ in 0..size.tasks / 2 / CHAIN {
-        store.import_tasks(&team, "user", &chain)?;
+/// Checks that there is one row for each agent, and nothing left beside the state: what is fast must also be right.
+fn check_roster(project: &TempProject, when: &str) -> Result<()> {
+    let state = state(project)?;
+    let rows = state["teammates"].as_array().into_iter().flatten();
+    let mut names: Vec<&str> = rows.filter_map(|row| row["name"].as_str()).collect();
+    names.sort_unstable();
+    let expected: Vec<String> = (0..AGENTS).map(|number| format!("w{number}")).collect();
+    if names != expected {
+        bail!("{when} the roster is {names:?}");
     }
-    for number in 0..size.tasks / 3 {
-        let claimed = kit::claim(&store, number % size.workers + 1)?;
+    let mut others = crate::web::files(&project.folder().join(".bkit"), &[""])?;
+    others.retain(|name| name != "agent-state.json" && name != ".agent-state.lock");
+    if !others.is_empty() {
+        bail!("{when} there are also {others:?}");
+    }
+    Ok(())
+}
+
+/// Returns the interpreter itself: what the PATH leads to may be a script that looks for it.
+fn python() -> Option<PathBuf> {
+    let mut command = Command::new(on_path("python3")?);
+    command.args(["-c", "import sys; print(sys.executable)"]);
+    let path = PathBuf::from(Finished::of(&mut command).ok()?.stdout.trim());
+    path.is_file().then_some(path)
+}
+
+/// What a program has used, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    wall: f64,
+    /// User and system time of its first thread. Hooks and the floor have no other; a program that has is taken for
+    /// cheaper than it is.
+    cpu: f64,
+}
+
+/// A program that runs.
+struct Started {
+    child: Child,
+    began: Instant,
+}
+
+impl Started {
+    fn new(mut command: Command, input: Option<String>) -> Result<Self> {
+        let stdin = if input.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
+        command
+            .stdin(stdin)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let began = Instant::now();
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
+            pipe.write_all(input.as_bytes())?;
+        }
+        Ok(Self { child, began })
+    }
+
+    /// Waits for the end; an error unless the program succeeds.
+    fn end(self) -> Result<Used> {
+        let Self { child, began } = self;
+        let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let id = WaitId::Pid(id.context("a program without a process id")?);
+        // It has ended and is not reaped yet: only now does the kernel know all that it has used.
+        while let Err(error) = waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            if error != rustix::io::Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        let wall = began.elapsed().as_secs_f64();
+        let used = std::fs::read_to_string(format!("/proc/{}/schedstat", child.id()));
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            bail!("a measured program ended with {}: {stderr}", output.status);
+        }
+        let used = used.context("this kernel does not tell how much CPU a process has used")?;
+        let nanoseconds = used.split_whitespace().next();
+        let nanoseconds: f64 = nanoseconds.context("an empty schedstat")?.parse()?;
+        let cpu = nanoseconds / 1e9;
+        Ok(Used { wall, cpu })
+    }
+}
+
+/// Measures `--version`, `task list` and `status` on a large team, by turns with the floor.
+pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+    let project = TempProject::on_disk()?;
+    let store = large_team(&project)?;
+    let state = project.root().join("state.json");
+    let row =
+        |number: usize| json!({"name": format!("w{number}"), "status": "working", "task": "3"});
+    let rows: Vec<Value> = (0..10).map(row).collect();
+    std::fs::write(&state, json!({"runs": 0, "rows": rows}).to_string())?;
+    let mut times: [Vec<f64>; 4] = Default::default();
+    let mut status = None;
+    for turn in 0..=size.of(41, 5) {
+        beat_all(&store)?;
+        let run =
+            |words: &[&str]| Finished::checked(&mut programs.product.command(&project, words));
+        let ended = [
+            Finished::checked(&mut floor(&programs.floor, &state))?,
+            run(&["--version"])?,
+            run(&["task", "list", "--json"])?,
+            run(&["status", "--json"])?,
+        ];
+        // The first turn only warms up.
+        if turn > 0 {
+            for (times, ended) in times.iter_mut().zip(&ended) {
+                times.push(ended.took.as_secs_f64());
+            }
+        }
+        status = ended[3].json();
+    }
+    let team = &status.context("status printed no JSON")?["teams"][0];
+    let workers = team["workers"].as_array().map_or(0, Vec::len);
+    let tasks = &team["progress"]["totalTasks"];
+    if *tasks != TASKS || workers != WORKERS {
+        bail!("status shows {tasks} tasks and {workers} workers");
+    }
+    let [floor, version, list, status] = times.map(|times| median(&times));
+    let team = format!("{TASKS} tasks and {WORKERS} workers");
+    let least = "the floor: parse, write, rename";
+    let on_team = |key, line: &str, time| {
+        Row::of_times(
+            key,
+            format!("`{line}`, {team}"),
+            "`--version`",
+            time,
+            version,
+        )
+    };
+    Ok(vec![
+        Row::of_times("version", "`teamster --version`", least, version, floor),
+        on_team("list", "task list --json", list),
+        on_team("status", "status --json", status).at_most(10.0),
+    ])
+}
+
+/// Makes a team in the middle of its work: a third done, some in progress, some blocked.
+fn large_team(project: &TempProject) -> Result<FileStore> {
+    let store = fixture::create_team(project, WORKERS)?;
+    let team = fixture::team()?;
+    fixture::create_tasks(&store, TASKS / 2)?;
+    let step = |number: usize| {
+        let after: Vec<usize> = number.checked_sub(1).into_iter().collect();
+        fixture::planned(&format!("step {number}"), &after)
+    };
+    let chain: Vec<_> = (0..CHAIN).map(step).collect();
+    for _ in 0..TASKS / 2 / CHAIN {
+        fixture::import(&store, &chain)?;
+    }
+    for number in 0..TASKS / 3 {
+        let claimed = fixture::claim(&store, number % WORKERS + 1)?;
         store.complete(&team, claimed.task.id(), &claimed.token, None)?;
     }
-    for number in 1..=size.workers / 2 {
-        kit::claim(&store, number)?;
+    for number in 1..=WORKERS / 2 {
+        fixture::claim(&store, number)?;
     }
     Ok(store)
 }
 
-pub(super) fn beat_all(store: &FileStore, size: Size) -> Result<()> {
+/// Writes a fresh heartbeat for every worker.
+pub(super) fn beat_all(store: &FileStore) -> Result<()> {
     let machine = Machine::read();
     let me = machine.me();
-    for number in 1..=size.workers {
+    for number in 1..=WORKERS {
         store.beat(&Heartbeat {
-            worker_name: kit::worker(number)?,
-            team_name: kit::team()?,
+            worker_name: fixture::worker(number)?,
+            team_name: fixture::team()?,
             provider: "claude".to_owned(),
             pid: me.pid,
             last_poll_at: store.now(),
@@ -148,21 +335,6 @@ pub(super) fn beat_all(store: &FileStore, size: Size) -> Result<()> {
             last_event_at: Some(store.now()),
             launch: None,
         })?;
-    }
-    Ok(())
-}
-
-/// What is fast must also be right.
-fn check_status(programs: &Programs, place: &Place, size: Size) -> Result<()> {
-    let answer = programs.product.call(place, ["status", "--json"])?;
-    let status = answer.json().context("status printed no JSON")?;
-    let team = &status["teams"][0];
-    let workers = team["workers"].as_array().map_or(0, Vec::len);
-    if team["progress"]["totalTasks"] != size.tasks || workers != size.workers {
-        bail!(
-            "status shows {} tasks and {workers} workers",
-            team["progress"]["totalTasks"]
-        );
     }
     Ok(())
 }

@@ -1,278 +1,242 @@
 //! The store through the library: writes against a raw loop, one process against several, small teams against large.
 
-use anyhow::{Result, bail};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use teamster_fs::Sync;
-use teamster_store::{FileStore, Store};
 
-use super::recipe::Recipe;
-use super::table::{Limit, Row};
-use super::{Programs, Size, by_turns, median};
-use crate::product::Place;
-use crate::workload::{BATCH, CONTENT};
-use crate::{drain, kit};
+use super::{Programs, Row, Size, by_turns, float, median};
+use crate::fixture;
+use crate::product::{Finished, TempProject};
+use crate::workload::{BATCH, CONTENT, Flush, Write};
 
 /// Processes that drain a team together.
 const PROCESSES: usize = 4;
 
+/// Measures all rows of the store.
 pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     Ok(vec![
         cycle(programs, size)?,
         several(programs, size)?,
-        growth(programs, size, "claims", Shape::Free)?,
-        growth(programs, size, "claims-behind", Shape::Behind)?,
+        growth(programs, size, false)?,
+        growth(programs, size, true)?,
         append(programs, size)?,
         receive(programs, size)?,
         journal(programs, size)?,
     ])
 }
 
-/// A workload against its own recipe, by turns; the ratio of their speeds.
-fn against_raw(
-    key: &'static str,
-    what: &str,
-    samples: usize,
-    recipe: &Recipe,
-    count: usize,
-    product: impl FnMut() -> Result<f64>,
-    raw: impl FnMut() -> Result<f64>,
-) -> Result<Row> {
-    let (product, raw) = by_turns(samples, product, raw)?;
-    Ok(Row {
-        key,
-        what: what.to_owned(),
-        against: format!("a raw loop: {}", recipe.each(count)),
-        ratio: raw / product,
-        limit: Some(Limit::AtLeast(0.5)),
-        times: per_operation(product, raw, count),
-    })
-}
-
 fn per_operation(one: f64, other: f64, count: usize) -> String {
-    let each = 1e3 / f64::from(u32::try_from(count).unwrap_or(1));
+    let each = 1e3 / float(count);
     format!("{:.2} ms : {:.2} ms each", one * each, other * each)
 }
 
-/// Follows a recipe in a folder of its own.
-fn raw(programs: &Programs, work: &str, recipe: &Recipe, count: &str, lines: &str) -> Result<f64> {
-    let place = Place::on_disk()?;
-    std::fs::write(place.claude().join("lines"), lines)?;
+/// Measures a workload against a raw loop with the same writes, by turns.
+fn against_raw(
+    programs: &Programs,
+    (key, what): (&'static str, &str),
+    project: &TempProject,
+    (work, count): (&str, usize),
+    samples: usize,
+    prepare: impl Fn() -> Result<()>,
+    lines: &str,
+) -> Result<Row> {
+    let text = count.to_string();
+    let words = [work, "--count", &text];
+    prepare()?;
+    let recipe = Recipe::of(programs, project, &words)?;
     let file = recipe.file.to_string_lossy();
-    programs.seconds(&place, &[work, "--count", count, "--recipe", &file])
+    let (product, raw) = by_turns(
+        samples,
+        || {
+            prepare()?;
+            programs.seconds(project, &words)
+        },
+        || {
+            let project = TempProject::on_disk()?;
+            std::fs::write(project.claude().join("lines"), lines)?;
+            let work = if lines.is_empty() {
+                "raw"
+            } else {
+                "raw-receive"
+            };
+            programs.seconds(&project, &[work, "--count", &text, "--recipe", &file])
+        },
+    )?;
+    let against = format!("a raw loop: {}", recipe.each(count));
+    let times = per_operation(product, raw, count);
+    Ok(Row::new(key, what, against, raw / product, times).at_least(0.5))
 }
 
-/// Create, claim and complete, durable, in one process.
+/// Measures create, claim and complete, durable, in one process.
 fn cycle(programs: &Programs, size: Size) -> Result<Row> {
-    let place = Place::on_disk()?;
-    kit::team_of(&place, 1)?;
-    let count = size.operations.to_string();
-    let words = ["cycle", "--count", &count];
-    programs.seconds(&place, &words)?;
-    let recipe = Recipe::of(programs, &place, &words)?;
+    let project = TempProject::on_disk()?;
+    fixture::create_team(&project, 1)?;
+    let row = ("cycle", "create + claim + complete, durable, 1 process");
+    let (count, samples) = size.of((60, 11), (10, 3));
+    let warm_up = || {
+        programs
+            .seconds(&project, &["cycle", "--count", "1"])
+            .map(drop)
+    };
     against_raw(
-        "cycle",
-        "create + claim + complete, durable, 1 process",
-        size.workloads,
-        &recipe,
-        size.operations,
-        || programs.seconds(&place, &words),
-        || raw(programs, "raw", &recipe, "1", ""),
+        programs,
+        row,
+        &project,
+        ("cycle", count),
+        samples,
+        warm_up,
+        "",
     )
 }
 
 fn append(programs: &Programs, size: Size) -> Result<Row> {
-    let place = Place::on_disk()?;
-    kit::team_of(&place, 2)?;
-    let operations = size.operations * 4;
-    let count = operations.to_string();
-    let words = ["send", "--count", &count];
-    programs.seconds(&place, &words)?;
-    let recipe = Recipe::of(programs, &place, &words)?;
+    let project = TempProject::on_disk()?;
+    fixture::create_team(&project, 2)?;
+    let row = ("append", "message send, durable");
+    let (count, samples) = size.of((240, 11), (40, 3));
+    let warm_up = || {
+        programs
+            .seconds(&project, &["send", "--count", "1"])
+            .map(drop)
+    };
     against_raw(
-        "append",
-        "message send, durable",
-        size.workloads,
-        &recipe,
-        operations,
-        || programs.seconds(&place, &words),
-        || raw(programs, "raw", &recipe, "1", ""),
+        programs,
+        row,
+        &project,
+        ("send", count),
+        samples,
+        warm_up,
+        "",
     )
 }
 
 fn receive(programs: &Programs, size: Size) -> Result<Row> {
-    let place = Place::on_disk()?;
-    let store = kit::team_of(&place, 2)?;
-    let count = size.operations.to_string();
-    let words = ["receive", "--count", &count];
-    let fill = || -> Result<()> {
-        (0..size.operations * BATCH).try_for_each(|_| kit::send(&store, 1, 2, CONTENT))
-    };
-    fill()?;
-    let recipe = Recipe::of(programs, &place, &words)?;
+    let project = TempProject::on_disk()?;
+    let store = fixture::create_team(&project, 2)?;
+    let (count, samples) = size.of((60, 5), (10, 3));
+    let messages = count * BATCH;
+    let fill = || (0..messages).try_for_each(|_| fixture::send(&store, 1, 2, CONTENT));
     let line = json!({
         "id": "0123456789abcdef0123456789abcdef", "type": "message", "from": "w1", "to": "w2",
         "content": CONTENT, "timestamp": "2026-01-01T00:00:00.000Z", "seq": 1234,
     });
-    let lines = format!("{line}\n").repeat(size.operations * BATCH);
-    against_raw(
-        "receive",
-        &format!("message read with acknowledgement, durable, {BATCH} at a time"),
-        size.workloads.min(5),
-        &recipe,
-        size.operations,
-        || {
-            fill()?;
-            programs.seconds(&place, &words)
-        },
-        || raw(programs, "raw-receive", &recipe, &count, &lines),
-    )
-    .map(|row| Row {
-        against: format!("{}, reading and parsing the same lines", row.against),
-        ..row
-    })
-}
-
-/// Several processes claim all tasks of a team, against one.
-fn several(programs: &Programs, size: Size) -> Result<Row> {
-    let (together, alone) = by_turns(
-        size.workloads.min(7),
-        || drain_with(programs, size.drained, PROCESSES),
-        || drain_with(programs, size.drained, 1),
+    let lines = format!("{line}\n").repeat(messages);
+    let what = format!("message read with acknowledgement, durable, {BATCH} at a time");
+    let row = ("receive", what.as_str());
+    let mut row = against_raw(
+        programs,
+        row,
+        &project,
+        ("receive", count),
+        samples,
+        fill,
+        &lines,
     )?;
-    Ok(Row {
-        key: "drain",
-        what: format!(
-            "{PROCESSES} processes claim {} tasks, none twice",
-            size.drained
-        ),
-        against: "1 process".to_owned(),
-        ratio: together / alone,
-        limit: Some(Limit::AtMost(1.25)),
-        times: per_operation(together, alone, size.drained),
-    })
+    row.against += ", reading and parsing the same lines";
+    Ok(row)
 }
 
-fn drain_with(programs: &Programs, tasks: usize, processes: usize) -> Result<f64> {
-    let place = Place::on_disk()?;
-    let store = kit::team_of(&place, processes)?;
-    kit::free_tasks(&store, tasks)?;
-    let drained = drain::run(&programs.workloads, &place, processes, &[])?;
-    let mut ids = drained.ids;
-    let all = ids.len();
-    ids.sort_unstable();
-    ids.dedup();
-    if all != tasks || ids.len() != tasks {
-        bail!(
-            "{processes} processes claimed {all} tasks, {} different ones, of {tasks}",
-            ids.len()
-        );
-    }
-    Ok(drained.took.as_secs_f64())
-}
-
-/// How the tasks of a team lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    /// All are claimable.
-    Free,
-    /// Nine of ten wait for the first one, which somebody works on; those behind them are claimable.
-    Behind,
-}
-
-impl Shape {
-    fn make(self, tasks: usize) -> Result<Place> {
-        let place = Place::on_disk()?;
-        let store = kit::team_of(&place, 2)?;
-        if self == Self::Behind {
-            kit::free_tasks(&store, 1)?;
-            kit::claim(&store, 2)?;
-            wait_for_first(&store, tasks / 10 * 9)?;
-            kit::free_tasks(&store, tasks / 10)?;
-        } else {
-            kit::free_tasks(&store, tasks)?;
+/// Measures several processes that claim all tasks of a team, against one.
+fn several(programs: &Programs, size: Size) -> Result<Row> {
+    let (tasks, samples) = size.of((500, 7), (100, 3));
+    let drain = |processes: usize| -> Result<f64> {
+        let project = TempProject::on_disk()?;
+        let store = fixture::create_team(&project, processes)?;
+        fixture::create_tasks(&store, tasks)?;
+        let (mut ids, took) = fixture::drain(&programs.workloads, &project, processes, &[])?;
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        if all != tasks || ids.len() != tasks {
+            let different = ids.len();
+            bail!("{processes} processes claimed {all} tasks, {different} different, of {tasks}");
         }
-        Ok(place)
-    }
-}
-
-fn wait_for_first(store: &FileStore, count: usize) -> Result<()> {
-    let mut waiting = kit::planned("waits", &[]);
-    waiting.task.blocked_by = vec!["1".parse()?];
-    for chunk in vec![waiting; count].chunks(250) {
-        store.import_tasks(&kit::team()?, "user", chunk)?;
-    }
-    Ok(())
-}
-
-/// CPU time of a claim in a large team against one in a small team.
-fn growth(programs: &Programs, size: Size, key: &'static str, shape: Shape) -> Result<Row> {
-    let (small, large) = (shape.make(100)?, shape.make(size.largest)?);
-    let middle = shape.make(1_000)?;
-    let count = size.operations.to_string();
-    let cpu = |place: &Place| -> Result<f64> {
-        let figures = programs.figures(place, &["claims", "--count", &count])?;
-        let each = figures["cpu"].as_array().cloned().unwrap_or_default();
-        let each: Vec<f64> = each.iter().filter_map(Value::as_f64).collect();
-        Ok(median(&each))
+        Ok(took.as_secs_f64())
     };
-    for place in [&small, &middle, &large] {
-        cpu(place)?;
+    let (together, alone) = by_turns(samples, || drain(PROCESSES), || drain(1))?;
+    let what = format!("{PROCESSES} processes claim {tasks} tasks, none twice");
+    let times = per_operation(together, alone, tasks);
+    Ok(Row::new("drain", what, "1 process", together / alone, times).at_most(1.25))
+}
+
+/// Measures the CPU time of a claim in a large team against one in a small team. With `behind`, nine of ten tasks are
+/// blocked by the first one, which is in progress, and those behind them are claimable.
+fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
+    let (largest, count, samples) = size.of((10_000, 60, 11), (2_000, 10, 3));
+    let make = |tasks: usize| -> Result<TempProject> {
+        let project = TempProject::on_disk()?;
+        let store = fixture::create_team(&project, 2)?;
+        if behind {
+            fixture::create_tasks(&store, 1)?;
+            fixture::claim(&store, 2)?;
+            let mut blocked = fixture::planned("waits", &[]);
+            blocked.task.blocked_by = vec!["1".parse()?];
+            fixture::import(&store, &vec![blocked; tasks / 10 * 9])?;
+            fixture::create_tasks(&store, tasks / 10)?;
+        } else {
+            fixture::create_tasks(&store, tasks)?;
+        }
+        Ok(project)
+    };
+    let (small, middle, large) = (make(100)?, make(1_000)?, make(largest)?);
+    let count = count.to_string();
+    let cpu = |project: &TempProject| -> Result<f64> {
+        let figures = programs.figures(project, &["claims", "--count", &count])?;
+        let each = figures["cpu"].as_array().into_iter().flatten();
+        Ok(median(&each.filter_map(Value::as_f64).collect::<Vec<_>>()))
+    };
+    for project in [&small, &middle, &large] {
+        cpu(project)?;
     }
     let mut middles = Vec::new();
     let (of_large, of_small) = by_turns(
-        size.workloads,
+        samples,
         || {
             middles.push(cpu(&middle)?);
             cpu(&large)
         },
         || cpu(&small),
     )?;
-    let where_from = match shape {
-        Shape::Free => "",
-        Shape::Behind => ", nine of ten tasks waiting",
-    };
-    Ok(Row {
-        key,
-        what: format!(
-            "CPU of a claim in a team of {} tasks{where_from}",
-            size.largest
-        ),
-        against: "in a team of 100".to_owned(),
-        ratio: of_large / of_small,
-        limit: (shape == Shape::Free).then_some(Limit::AtMost(2.0)),
-        times: format!(
-            "{:.0} µs : {:.0} µs; {:.0} µs with 1,000",
-            of_large * 1e6,
-            of_small * 1e6,
-            median(&middles) * 1e6
-        ),
+    let what = format!("CPU of a claim in a team of {largest} tasks");
+    let against = "in a team of 100";
+    let ratio = of_large / of_small;
+    let [large, small] = [of_large, of_small].map(|time| format!("{:.0} µs", time * 1e6));
+    let times = format!(
+        "{large} : {small}; {:.0} µs with 1,000",
+        median(&middles) * 1e6
+    );
+    Ok(if behind {
+        let what = format!("{what}, nine of ten tasks waiting");
+        Row::new("claims-behind", what, against, ratio, times)
+    } else {
+        Row::new("claims", what, against, ratio, times).at_most(2.0)
     })
 }
 
-/// The last events of a long journal against those of a short one.
+/// Measures reading the last events of a long journal against those of a short one.
 fn journal(programs: &Programs, size: Size) -> Result<Row> {
-    let (long, short) = (with_events(size.events)?, with_events(1_000)?);
+    let (events, samples) = size.of((200_000, 11), (20_000, 3));
+    let (long, short) = (with_events(events)?, with_events(1_000)?);
     let words = ["journal", "--count", "200"];
     let (of_long, of_short) = by_turns(
-        size.workloads,
+        samples,
         || programs.seconds(&long, &words),
         || programs.seconds(&short, &words),
     )?;
-    Ok(Row {
-        key: "journal",
-        what: format!("the last 20 of {} events", size.events),
-        against: "of 1,000".to_owned(),
-        ratio: of_long / of_short,
-        limit: Some(Limit::AtMost(4.0)),
-        times: per_operation(of_long, of_short, 200),
-    })
+    let what = format!("the last 20 of {events} events");
+    let times = per_operation(of_long, of_short, 200);
+    Ok(Row::new("journal", what, "of 1,000", of_long / of_short, times).at_most(4.0))
 }
 
-/// A team whose journal has so many events. They are written as the store writes them, but all at once.
-fn with_events(count: usize) -> Result<Place> {
-    let place = Place::on_disk()?;
-    kit::team_of(&place, 1)?;
-    let file = place.team().join("events.jsonl");
+/// Makes a team whose journal has so many events. They are written as the store writes them, but all at once.
+fn with_events(count: usize) -> Result<TempProject> {
+    let project = TempProject::on_disk()?;
+    fixture::create_team(&project, 1)?;
+    let file = project.team().join("events.jsonl");
     let mut text = std::fs::read_to_string(&file)?;
     let mut event: Value = serde_json::from_str(text.trim())?;
     event["type"] = json!("agent.event");
@@ -283,6 +247,89 @@ fn with_events(count: usize) -> Result<Place> {
         text.push('\n');
     }
     std::fs::write(&file, text)?;
-    place.store(Sync::Fast)?;
-    Ok(place)
+    project.store(Sync::Fast)?;
+    Ok(project)
+}
+
+/// The writes of a workload, taken from a trace of it, and a file with them.
+struct Recipe {
+    writes: Vec<Write>,
+    file: PathBuf,
+}
+
+impl Recipe {
+    /// Traces one run of a workload.
+    fn of(programs: &Programs, project: &TempProject, words: &[&str]) -> Result<Self> {
+        let trace = project.root().join("trace");
+        let workload = fixture::workload(&programs.workloads, project, words);
+        let mut command = Command::new("strace");
+        command
+            .args(["-qq", "-y", "-s", "0", "-e"])
+            .arg("trace=write,pwrite64,fsync,fdatasync,rename,renameat,renameat2")
+            .arg("-o")
+            .arg(&trace)
+            .arg(workload.get_program())
+            .args(workload.get_args());
+        project.enter(&mut command);
+        Finished::checked(&mut command)?;
+        let trace = std::fs::read_to_string(&trace).context("strace left no trace")?;
+        let writes = writes(&trace);
+        if writes.is_empty() {
+            bail!("the workload {words:?} brought nothing to the disk");
+        }
+        let file = project.root().join(format!("recipe-{}.json", words[0]));
+        std::fs::write(&file, serde_json::to_vec(&writes)?)?;
+        Ok(Self { writes, file })
+    }
+
+    /// Returns how many syncs and renames each of `count` operations takes.
+    fn each(&self, count: usize) -> String {
+        let is_rename = |write: &&Write| matches!(write, Write::Rename(_) | Write::MoveFolder);
+        let renames = self.writes.iter().filter(is_rename).count();
+        let syncs = self.writes.len() - renames;
+        let (syncs, renames) = (syncs.div_ceil(count), renames.div_ceil(count));
+        format!("{syncs} syncs and {renames} renames each")
+    }
+}
+
+fn writes(trace: &str) -> Vec<Write> {
+    let mut written: HashMap<&str, usize> = HashMap::new();
+    let mut writes = Vec::new();
+    let has_end = |path: &str, end: &str| Path::new(path).extension().is_some_and(|e| e == end);
+    for line in trace.lines() {
+        let Some((call, rest)) = line.split_once('(') else {
+            continue;
+        };
+        let path = rest
+            .split_once('<')
+            .and_then(|(_, path)| path.split_once('>'));
+        let path = path.map_or("", |(path, _)| path);
+        let how = match call {
+            "write" | "pwrite64" => {
+                let size = rest
+                    .rsplit_once("= ")
+                    .and_then(|(_, size)| size.parse().ok());
+                *written.entry(path).or_insert(0) += size.unwrap_or(0);
+                continue;
+            }
+            "fsync" => Flush::All,
+            "fdatasync" => Flush::Data,
+            _ => {
+                let new = rest.rsplit('"').nth(1).unwrap_or_default();
+                let is_folder = has_end(new, "lock") || new.chars().all(|c| c.is_ascii_digit());
+                writes.push(if is_folder {
+                    Write::MoveFolder
+                } else {
+                    Write::Rename(new.to_owned())
+                });
+                continue;
+            }
+        };
+        writes.push(match written.remove(path) {
+            Some(size) if has_end(path, "jsonl") => Write::Append(size, how),
+            Some(size) => Write::Create(size, how),
+            None => Write::Names(how),
+        });
+    }
+    writes
 }

@@ -1,11 +1,15 @@
 //! What a person at the page waits for: the first view of a large team, and a change on its way to the screen.
+//!
+//! Both are measured at the server, as a client of its stream sees them, and in a real browser. There
+//! `web/e2e/latency.mjs` drives the page and says when each change was painted; each change carries its own time, of the
+//! one clock of the machine.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -13,128 +17,142 @@ use teamster_fs::{Sync, layout};
 use teamster_journal::payload::AgentEventRecorded;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{FileStore, Store};
+use teamster_types::steps::Edit;
 
 use super::commands::beat_all;
-use super::table::{Limit, Row};
-use super::{Programs, Size};
-use crate::kit;
-use crate::product::{Place, TEAM};
+use super::processes::most_megabytes;
+use super::{Programs, Row, Size, TASKS, WORKERS, percentile};
+use crate::fixture;
+use crate::product::{TEAM, TempProject, wait_for};
 use crate::workload::CONTENT;
+use crate::{ci, web};
 
-/// A first view may take so long,
-const FIRST_VIEW: Duration = Duration::from_secs(1);
-/// a change may take so long to a client of the stream in 99 of 100 cases,
-const CHANGE: Duration = Duration::from_millis(100);
-/// and the server may have so much memory with a journal of the usual length.
+/// The longest that a first view may take, in seconds.
+const FIRST_VIEW: f64 = 1.0;
+/// The longest that 99 of 100 changes may be on their way, in seconds.
+const CHANGE: f64 = 0.1;
+/// The most memory of the server with a journal of the usual length.
 const MEGABYTES: f64 = 150.0;
-/// A writer moves a journal of this size aside.
+/// The size at which a writer begins a new segment of the journal.
 const SEGMENT: usize = 64 * 1024 * 1024;
 /// Changes that are made in a second.
 const PER_SECOND: u32 = 100;
 
-pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let place = large_team(size, size.studio_events)?;
-    let mut rows = Vec::new();
-    let mut server = Server::start(programs, &place)?;
-    let first = server.first_view(size)?;
-    rows.push(Row {
-        key: "studio-first",
-        what: format!(
-            "the first view of {} tasks, {} workers and {} events",
-            size.tasks, size.workers, size.studio_events
-        ),
-        against: "1 s".to_owned(),
-        ratio: first.as_secs_f64() / FIRST_VIEW.as_secs_f64(),
-        limit: Some(Limit::AtMost(1.0)),
-        times: format!(
-            "{:.0} ms with the server's start",
-            first.as_secs_f64() * 1e3
-        ),
-    });
-    let store = place.store(Sync::Fast)?;
-    rows.extend(events(&server, &store, size)?);
-    rows.push(state_file(&server, &place, size)?);
-    rows.push(Row {
-        key: "studio-memory",
-        what: "the most memory that the server ever had for this".to_owned(),
-        against: format!("{MEGABYTES} MB"),
-        ratio: server.most_memory()? / MEGABYTES,
-        limit: Some(Limit::AtMost(1.0)),
-        times: format!("{:.1} MB", server.most_memory()?),
-    });
-    drop(server);
-    drop(place);
-
-    let place = large_team(size, size.studio_long)?;
-    server = Server::start(programs, &place)?;
-    let first = server.first_view(size)?;
-    let whole = server.until_read()?;
-    rows.push(Row {
-        key: "studio-long",
-        what: format!(
-            "the first view with a journal of {} events",
-            size.studio_long
-        ),
-        against: "1 s".to_owned(),
-        ratio: first.as_secs_f64() / FIRST_VIEW.as_secs_f64(),
-        limit: Some(Limit::AtMost(1.0)),
-        times: format!(
-            "{:.0} ms, all of it counted in after {:.1} s, {:.1} MB at most",
-            first.as_secs_f64() * 1e3,
-            whole.as_secs_f64(),
-            server.most_memory()?
-        ),
-    });
+/// Measures the server, as a client of its stream sees it.
+pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+    let events = size.of(100_000, 20_000);
+    let project = large_team(events)?;
+    let server = Server::start(programs, &project)?;
+    let first = server.first_view()?;
+    let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {events} events");
+    let times = format!("{:.0} ms with the server's start", first * 1e3);
+    let mut rows =
+        vec![Row::new("studio-first", what, "1 s", first / FIRST_VIEW, times).at_most(1.0)];
+    let store = project.store(Sync::Fast)?;
+    rows.extend(events_at_server(&server, &store, size)?);
+    rows.push(state_file_at_server(&server, &project, size)?);
+    let memory = most_megabytes(server.child.id())?;
+    rows.push(
+        Row::new(
+            "studio-memory",
+            "the most memory that the server ever had for this",
+            format!("{MEGABYTES} MB"),
+            memory / MEGABYTES,
+            format!("{memory:.1} MB"),
+        )
+        .at_most(1.0),
+    );
+    drop((server, project));
+    let events = size.of(1_000_000, 50_000);
+    let project = large_team(events)?;
+    let server = Server::start(programs, &project)?;
+    let first = server.first_view()?;
+    wait_for("the journal is read", Duration::from_secs(300), || {
+        let view = server.get(&format!("/api/v1/teams/{TEAM}"))?;
+        Ok((view["history"]["complete"] == true).then_some(()))
+    })?;
+    let what = format!("the first view with a journal of {events} events");
+    let times = format!(
+        "{:.0} ms, all of it counted in after {:.1} s, {:.1} MB at most",
+        first * 1e3,
+        server.started.elapsed().as_secs_f64(),
+        most_megabytes(server.child.id())?
+    );
+    rows.push(Row::new("studio-long", what, "1 s", first / FIRST_VIEW, times).at_most(1.0));
     Ok(rows)
 }
 
-/// A team with tasks, workers that beat, and a journal of this length, as a run leaves it: most events are of agents.
-fn large_team(size: Size, events: usize) -> Result<Place> {
-    let place = Place::on_disk()?;
-    let store = kit::team_of(&place, size.workers)?;
-    kit::free_tasks(&store, size.tasks)?;
-    let file = place.team().join("events.jsonl");
+/// Measures the page in a real browser.
+pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+    let chromium = match web::browser() {
+        Ok(chromium) => chromium,
+        Err(why) => {
+            ci::skip("browser rows of the benchmark", &format!("{why:#}"))?;
+            return Ok(Vec::new());
+        }
+    };
+    let events = size.of(100_000, 20_000);
+    let project = large_team(events)?;
+    let store = project.store(Sync::Fast)?;
+    let server = Server::start(programs, &project)?;
+    let mut page = Page::open(&chromium)?;
+    // Few enough for the quick run, and enough for a p99 in the full one.
+    let changes = size.of(1_333, 200);
+    Ok(vec![
+        first_view_in_page(&mut page, &server, events)?,
+        state_file_in_page(&mut page, &project, changes)?,
+        task_in_page(&mut page, &store, changes)?,
+        event_in_page(&mut page, &store, changes)?,
+    ])
+}
+
+/// Makes a team with tasks, workers that beat, and a journal of this length as a run leaves it: most events are of agents.
+fn large_team(events: usize) -> Result<TempProject> {
+    let project = TempProject::on_disk()?;
+    let store = fixture::create_team(&project, WORKERS)?;
+    fixture::create_tasks(&store, TASKS)?;
+    let file = project.team().join("events.jsonl");
     let text = std::fs::read_to_string(&file)?;
-    let last = text.lines().last().context("an empty journal")?;
-    let mut event: Value = serde_json::from_str(last)?;
+    let mut event: Value = serde_json::from_str(text.lines().last().context("an empty journal")?)?;
     let begun = event["seq"].as_u64().context("no position")?;
+    if let Some(object) = event.as_object_mut() {
+        object.shift_remove("taskId");
+    }
     let append = || {
         std::fs::OpenOptions::new()
             .append(true)
             .create(true)
             .open(&file)
     };
-    let mut out = std::io::BufWriter::new(append()?);
+    let mut out = BufWriter::new(append()?);
     let (mut written, mut segments) = (text.len(), 0);
-    if let Some(object) = event.as_object_mut() {
-        object.shift_remove("taskId");
-    }
     for seq in begun + 1..=(events as u64).max(begun + 1) {
-        event["seq"] = json!(seq);
-        event["actor"] = json!(format!("w{}", seq % size.workers.max(1) as u64 + 1));
-        match seq % 10 {
-            0 => {
-                event["type"] = json!("usage");
-                event["data"] = json!({
+        let (kind, data) = match seq % 10 {
+            0 => (
+                "usage",
+                json!({
                     "provider": "scripted", "model": null, "tokensIn": 1200, "tokensOut": 80, "cachedIn": 300,
                     "cacheWrite": 0, "reasoning": 0, "usd": 0.01, "atLeast": false,
-                });
-            }
-            5 => {
-                event["type"] = json!("message.sent");
-                event["data"] =
-                    json!({ "content": CONTENT, "to": "lead", "messageId": seq.to_string() });
-            }
-            _ => {
-                event["type"] = json!("agent.event");
-                event["data"] = json!({ "what": "tool", "text": CONTENT });
-            }
-        }
+                }),
+            ),
+            5 => (
+                "message.sent",
+                json!({ "content": CONTENT, "to": "lead", "messageId": seq.to_string() }),
+            ),
+            _ => ("agent.event", json!({ "what": "tool", "text": CONTENT })),
+        };
+        event["seq"] = json!(seq);
+        event["actor"] = json!(format!("w{}", seq % WORKERS as u64 + 1));
+        event["type"] = json!(kind);
+        event["data"] = data;
         if written > SEGMENT {
             out.flush()?;
             segments += 1;
-            std::fs::rename(&file, place.team().join(layout::journal_segment(segments)))?;
-            out = std::io::BufWriter::new(append()?);
+            std::fs::rename(
+                &file,
+                project.team().join(layout::journal_segment(segments)),
+            )?;
+            out = BufWriter::new(append()?);
             written = 0;
         }
         let line = format!("{event}\n");
@@ -143,76 +161,81 @@ fn large_team(size: Size, events: usize) -> Result<Place> {
     }
     out.flush()?;
     drop(out);
-    beat_all(&store, size)?;
-    Ok(place)
+    beat_all(&store)?;
+    Ok(project)
 }
 
-/// Events of the journal on their way to a client: by themselves, and as what they change in the view.
-fn events(server: &Server, store: &FileStore, size: Size) -> Result<[Row; 2]> {
-    let team = kit::team()?;
-    let position_in = |wanted: &'static str| {
+/// Writes a state file as another program does.
+fn write_state(project: &TempProject, feature: &str) -> Result<()> {
+    let folder = project.folder().join(".bkit");
+    std::fs::create_dir_all(&folder)?;
+    let state = json!({
+        "version": "1.0", "enabled": true, "teamName": "foreign", "feature": feature,
+        "lastUpdated": fixture::now(), "sessionId": "bench", "teammates": [],
+    });
+    std::fs::write(folder.join(".new"), state.to_string())?;
+    Ok(std::fs::rename(
+        folder.join(".new"),
+        folder.join("agent-state.json"),
+    )?)
+}
+
+/// Measures events of the journal on their way to a client: by themselves, and as what they change in the view.
+fn events_at_server(server: &Server, store: &FileStore, size: Size) -> Result<[Row; 2]> {
+    let team = fixture::team()?;
+    let listen = |wanted: &'static str| {
         server.listen(&format!("team={TEAM}"), move |name, data| {
             (name == wanted).then(|| data["seq"].as_u64()).flatten()
         })
     };
-    let (journal, patches) = (position_in("journal")?, position_in("patch")?);
-    let workers = size.workers.max(1) as u64;
-    let sent = paced(size.studio_changes, |number| {
+    let (journal, patches) = (listen("journal")?, listen("patch")?);
+    let workers = WORKERS as u64;
+    let sent = paced(size.of(2_000, 300), |number| {
         let worker = format!("w{}", number % workers + 1);
-        let event = AgentEventRecorded {
-            what: "tool".to_owned(),
-            text: CONTENT.to_owned(),
-            ..AgentEventRecorded::default()
-        };
-        let event = NewEvent::new(worker, EventKind::AgentEvent(event));
-        Ok(store.record(&team, event)?)
+        Ok(store.record(&team, tool_used(&worker, CONTENT))?)
     })?;
-    let one = taken(&sent, &journal, true)?;
-    let other = taken(&sent, &patches, false)?;
     Ok([
         latency(
             "studio-event",
             "an event of the journal → a client of the stream",
-            &one,
+            &arrival_times(&sent, &journal, true)?,
         ),
         latency(
             "studio-patch",
             "an event of the journal → the view of a client, changed",
-            &other,
+            &arrival_times(&sent, &patches, false)?,
         ),
     ])
 }
 
-/// A state file that another program writes, on its way to a client. Some of many changes may be told together.
-fn state_file(server: &Server, place: &Place, size: Size) -> Result<Row> {
-    let folder = place.project().join(".bkit");
-    std::fs::create_dir_all(&folder)?;
-    let write = |number: u64| -> Result<u64> {
-        let state = json!({
-            "version": "1.0", "enabled": true, "teamName": "foreign", "feature": number.to_string(),
-            "lastUpdated": kit::now(), "sessionId": "bench", "teammates": [],
-        });
-        std::fs::write(folder.join(".new"), state.to_string())?;
-        std::fs::rename(folder.join(".new"), folder.join("agent-state.json"))?;
-        Ok(number)
-    };
-    write(0)?;
-    let id = server.session()?;
-    let arrivals = server.listen(&format!("team={id}"), |name, data| {
+/// Measures a state file that another program writes, on its way to a client. Several changes may arrive as one.
+fn state_file_at_server(server: &Server, project: &TempProject, size: Size) -> Result<Row> {
+    write_state(project, "0")?;
+    let session = wait_for("the state file is shown", Duration::from_secs(30), || {
+        let mut answer = server.get("/api/v1/teams")?;
+        let rows = answer["teams"].take();
+        let mut rows = rows.as_array().into_iter().flatten();
+        let found = rows.find(|row| row["kind"] == "state-file");
+        Ok(found.and_then(|row| Some(row["id"].as_str()?.to_owned())))
+    })?;
+    let arrivals = server.listen(&format!("team={session}"), |name, data| {
         let feature = data["session"]["feature"].as_str()?;
         (name == "view").then(|| feature.parse().ok()).flatten()
     })?;
-    let sent = paced(size.studio_changes, |number| write(number + 1))?;
-    let took = taken(&sent, &arrivals, false)?;
+    let sent = paced(size.of(2_000, 300), |number| {
+        write_state(project, &(number + 1).to_string())?;
+        Ok(number + 1)
+    })?;
+    let what = "a change of a state file → a client of the stream";
     Ok(latency(
         "studio-file",
-        "a change of a state file → a client of the stream",
-        &took,
+        what,
+        &arrival_times(&sent, &arrivals, false)?,
     ))
 }
 
-/// Makes changes at an even pace; when each was begun, by its number.
-fn paced(count: usize, mut change: impl FnMut(u64) -> Result<u64>) -> Result<Vec<(u64, Instant)>> {
+/// Makes changes at an even pace and returns what each returned, with the time when it was begun.
+fn paced<T>(count: usize, mut change: impl FnMut(u64) -> Result<T>) -> Result<Vec<(T, Instant)>> {
     let start = Instant::now();
     let mut sent = Vec::with_capacity(count);
     for number in 0..count as u64 {
@@ -224,9 +247,9 @@ fn paced(count: usize, mut change: impl FnMut(u64) -> Result<u64>) -> Result<Vec
     Ok(sent)
 }
 
-/// How long each change took to arrive. Where each has to arrive by itself, one that is missing or came twice is an error;
-/// otherwise a later one tells of those before it.
-fn taken(
+/// Returns how long each change took to arrive, in seconds. Where each has to arrive by itself, one that is missing or
+/// came twice is an error; otherwise a later one tells of those before it.
+fn arrival_times(
     sent: &[(u64, Instant)],
     arrivals: &Receiver<(u64, Instant)>,
     each: bool,
@@ -237,85 +260,216 @@ fn taken(
         let arrival = arrivals.recv_timeout(Duration::from_secs(30));
         came.push(arrival.context("a change did not arrive")?);
     }
-    let mut times: HashMap<u64, Instant> = HashMap::new();
-    for (number, at) in &came {
-        if times.insert(*number, *at).is_some() && each {
-            bail!("event {number} came twice");
-        }
+    if each && came.windows(2).any(|two| two[0].0 >= two[1].0) {
+        bail!("an event came twice");
     }
     sent.iter()
         .map(|(number, at)| {
-            let arrived = if each {
-                times.get(number).copied()
-            } else {
-                let later = came.iter().find(|(other, _)| other >= number);
-                later.map(|(_, arrived)| *arrived)
-            };
-            let arrived = arrived.with_context(|| format!("change {number} did not arrive"))?;
+            let later = came.iter().find(|(other, _)| other >= number);
+            let found = later.filter(|(other, _)| !each || other == number);
+            let (_, arrived) = found.with_context(|| format!("change {number} did not arrive"))?;
             Ok(arrived.saturating_duration_since(*at).as_secs_f64())
         })
         .collect()
 }
 
 fn latency(key: &'static str, what: &str, took: &[f64]) -> Row {
-    let mut sorted = took.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = |share: usize| {
-        let place = sorted.len() * share / 100;
-        sorted[place.min(sorted.len() - 1)]
+    let p99 = percentile(took, 99);
+    let times = format!(
+        "p50 {:.1} ms, p99 {:.1} ms, the slowest {:.1} ms of {}",
+        percentile(took, 50) * 1e3,
+        p99 * 1e3,
+        percentile(took, 100) * 1e3,
+        took.len()
+    );
+    let what = format!("{what}, p99 at {PER_SECOND} in a second");
+    Row::new(key, what, "100 ms", p99 / CHANGE, times).at_most(1.0)
+}
+
+fn first_view_in_page(page: &mut Page, server: &Server, events: usize) -> Result<Row> {
+    let answer = page.ask(&json!({
+        "wish": "first", "address": server.printed["address"], "port": server.printed["port"],
+        "bearer": server.printed["bearer"], "view": format!("#/team/{TEAM}/team"),
+        "words": ["task 1", "w1", format!("0 of {} tasks done", TASKS)],
+    }))?;
+    let took = answer["milliseconds"].as_f64().context("no time")? / 1e3;
+    let what =
+        format!("the first view in a browser: {TASKS} tasks, {WORKERS} workers, {events} events");
+    let times = format!("{:.0} ms from the address to the screen", took * 1e3);
+    Ok(Row::new("browser-first", what, "1 s", took / FIRST_VIEW, times).at_most(1.0))
+}
+
+fn state_file_in_page(page: &mut Page, project: &TempProject, changes: usize) -> Result<Row> {
+    write_state(project, "a feature")?;
+    // The session's id in the API is decided by the server: a person follows the link.
+    page.ask(&json!({ "wish": "follow", "name": "foreign" }))?;
+    page.ask(&json!({ "wish": "watch", "selector": ".head" }))?;
+    let took = page.times(changes, |text| write_state(project, text))?;
+    Ok(latency(
+        "browser-file",
+        "a change of a state file → the screen",
+        &took,
+    ))
+}
+
+fn task_in_page(page: &mut Page, store: &FileStore, changes: usize) -> Result<Row> {
+    let (team, task) = (fixture::team()?, "1".parse()?);
+    let selector = "[role=list][aria-label=Tasks] button.task";
+    let view = format!("#/team/{TEAM}/team");
+    page.ask(&json!({ "wish": "watch", "view": view, "selector": selector }))?;
+    let took = page.times(changes, |text| {
+        let edit = Edit {
+            subject: Some(text.to_owned()),
+            ..Edit::default()
+        };
+        store.update_task(&team, "user", &task, &edit)?;
+        Ok(())
+    })?;
+    Ok(latency(
+        "browser-task",
+        "a change of a task → the screen",
+        &took,
+    ))
+}
+
+/// Returns an event that says that an agent used a tool.
+fn tool_used(worker: &str, text: &str) -> NewEvent {
+    let event = AgentEventRecorded {
+        what: "tool".to_owned(),
+        text: text.to_owned(),
+        ..AgentEventRecorded::default()
     };
-    Row {
-        key,
-        what: format!("{what}, p99 at {PER_SECOND} in a second"),
-        against: "100 ms".to_owned(),
-        ratio: at(99) / CHANGE.as_secs_f64(),
-        limit: Some(Limit::AtMost(1.0)),
-        times: format!(
-            "p50 {:.1} ms, p99 {:.1} ms, the slowest {:.1} ms of {}",
-            at(50) * 1e3,
-            at(99) * 1e3,
-            sorted[sorted.len() - 1] * 1e3,
-            sorted.len()
-        ),
+    NewEvent::new(worker, EventKind::AgentEvent(event))
+}
+
+fn event_in_page(page: &mut Page, store: &FileStore, changes: usize) -> Result<Row> {
+    let team = fixture::team()?;
+    page.ask(&json!({
+        "wish": "watch", "view": format!("#/team/{TEAM}/team"), "press": "Activity", "selector": "[data-event]",
+    }))?;
+    let took = page.times(changes, |text| {
+        store.record(&team, tool_used("w1", text))?;
+        Ok(())
+    })?;
+    Ok(latency(
+        "browser-event",
+        "an event of the journal → the screen",
+        &took,
+    ))
+}
+
+/// A browser with one page, and the script that drives it.
+struct Page {
+    script: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Page {
+    fn open(chromium: &Path) -> Result<Self> {
+        let mut command = web::script("latency.mjs");
+        command.env("CHROMIUM", chromium).stdin(Stdio::piped());
+        let mut script = command.stdout(Stdio::piped()).spawn()?;
+        let requests = script.stdin.take().context("no input")?;
+        let answers = BufReader::new(script.stdout.take().context("no output")?);
+        let mut page = Self {
+            script,
+            requests,
+            answers,
+        };
+        page.answer()?;
+        Ok(page)
+    }
+
+    fn ask(&mut self, request: &Value) -> Result<Value> {
+        writeln!(self.requests, "{request}")?;
+        self.answer()
+            .with_context(|| format!("asked for {request}"))
+    }
+
+    fn answer(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        let answer: Value = serde_json::from_str(&line).context("the browser printed nothing")?;
+        match answer.get("error") {
+            Some(error) => bail!("the browser: {error}"),
+            None => Ok(answer),
+        }
+    }
+
+    /// Makes changes whose text tells their time, at an even pace, and returns how long each took to the screen, in
+    /// seconds. Where several are shown at once, the last of them tells of those before it.
+    fn times(
+        &mut self,
+        count: usize,
+        mut change: impl FnMut(&str) -> Result<()>,
+    ) -> Result<Vec<f64>> {
+        let sent = paced(count, |_| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
+            let now = u64::try_from(now)?;
+            change(&format!("@{now}@"))?;
+            Ok(now)
+        })?;
+        let last = sent.last().context("nothing was changed")?.0;
+        let answer = self.ask(&json!({ "wish": "seen", "last": last }))?;
+        let mut seen: Vec<(u64, f64)> = serde_json::from_value(answer["seen"].clone())?;
+        seen.sort_unstable_by_key(|(sent, _)| *sent);
+        sent.iter()
+            .map(|(sent, _)| {
+                let later = seen.partition_point(|(shown, _)| shown < sent);
+                let first = seen[later..].iter().map(|(_, at)| *at);
+                let at = Duration::try_from_secs_f64(first.fold(f64::INFINITY, f64::min) / 1e3)?;
+                Ok(at
+                    .saturating_sub(Duration::from_micros(*sent))
+                    .as_secs_f64())
+            })
+            .collect()
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // The script closes the browser when its input ends.
+        let _ = self.requests.write_all(b"{\"wish\":\"end\"}\n");
+        let _ = self.script.wait();
     }
 }
 
 /// A server that runs until it is dropped.
 struct Server {
     child: Child,
-    port: u16,
-    bearer: String,
+    /// Its address and key, as it printed them.
+    printed: Value,
     started: Instant,
 }
 
 impl Server {
-    fn start(programs: &Programs, place: &Place) -> Result<Self> {
+    fn start(programs: &Programs, project: &TempProject) -> Result<Self> {
         let started = Instant::now();
         let words = ["studio", "--port", "0", "--json"];
-        let mut command = programs.product.command(place, words);
+        let mut command = programs.product.command(project, words);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()?;
-        let output = child.stdout.take().context("no output")?;
         let mut line = String::new();
-        BufReader::new(output).read_line(&mut line)?;
-        let said: Value = serde_json::from_str(&line).context("the server printed nothing")?;
+        BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
+        let printed = serde_json::from_str(&line).context("the server printed nothing")?;
         Ok(Self {
             child,
-            port: u16::try_from(said["port"].as_u64().context("no port")?)?,
-            bearer: said["bearer"].as_str().context("no key")?.to_owned(),
+            printed,
             started,
         })
     }
 
     fn ask(&self, path: &str) -> Result<BufReader<TcpStream>> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        let port = u16::try_from(self.printed["port"].as_u64().context("no port")?)?;
+        let key = self.printed["bearer"].as_str().context("no key")?;
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         write!(
             stream,
-            "GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\n\r\n",
-            self.port, self.bearer
+            "GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {key}\r\n\r\n"
         )?;
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
@@ -336,48 +490,19 @@ impl Server {
         Ok(serde_json::from_slice(&body)?)
     }
 
-    /// How long it took from the start of the server to the whole team.
-    fn first_view(&self, size: Size) -> Result<Duration> {
+    /// Returns the seconds from the start of the server to the view of the whole team.
+    fn first_view(&self) -> Result<f64> {
         let view = self.get(&format!("/api/v1/teams/{TEAM}"))?;
         let took = self.started.elapsed();
         let count = |key: &str| view[key].as_array().map_or(0, Vec::len);
-        if (count("tasks"), count("workers")) != (size.tasks, size.workers) {
+        if (count("tasks"), count("workers")) != (TASKS, WORKERS) {
             bail!("{} tasks and {} workers", count("tasks"), count("workers"));
         }
-        Ok(took)
+        Ok(took.as_secs_f64())
     }
 
-    /// How long it took from the start of the server until the whole journal was counted in.
-    fn until_read(&self) -> Result<Duration> {
-        loop {
-            let view = self.get(&format!("/api/v1/teams/{TEAM}"))?;
-            if view["history"]["complete"] == json!(true) {
-                return Ok(self.started.elapsed());
-            }
-            if self.started.elapsed() > Duration::from_secs(300) {
-                bail!("the journal is not read after 5 minutes");
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// The session that the state file tells of.
-    fn session(&self) -> Result<String> {
-        let until = Instant::now() + Duration::from_secs(30);
-        while Instant::now() < until {
-            let rows = self.get("/api/v1/teams")?;
-            let rows = rows["teams"].as_array().cloned().unwrap_or_default();
-            let found = rows.iter().find(|row| row["kind"] == "state-file");
-            if let Some(id) = found.and_then(|row| row["id"].as_str()) {
-                return Ok(id.to_owned());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        bail!("the state file is not shown")
-    }
-
-    /// Listens to the stream; whatever `number` finds in an event arrives with its time. Returns when the stream has
-    /// shown the present.
+    /// Listens to the stream and returns when it has shown the present. Whatever `number` finds in an event arrives with
+    /// its time.
     fn listen(
         &self,
         query: &str,
@@ -387,8 +512,7 @@ impl Server {
         let (sender, arrivals) = channel();
         let (ready, is_ready) = channel();
         std::thread::spawn(move || {
-            let mut name = String::new();
-            let mut line = String::new();
+            let (mut name, mut line) = (String::new(), String::new());
             while reader.read_line(&mut line).is_ok_and(|count| count > 0) {
                 let at = Instant::now();
                 if let Some(word) = line.strip_prefix("event: ") {
@@ -411,11 +535,6 @@ impl Server {
             .recv_timeout(Duration::from_secs(60))
             .context("the stream shows nothing")?;
         Ok(arrivals)
-    }
-
-    /// The most memory that it ever had, in MB.
-    fn most_memory(&self) -> Result<f64> {
-        Ok(super::workers::status_kilobytes(self.child.id(), "VmHWM:")? / 1024.0)
     }
 }
 

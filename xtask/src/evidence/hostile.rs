@@ -1,15 +1,18 @@
-//! The findings of the attack on the built binary, and the tests that prove each of them mended.
+//! The hostile findings about the built binary, and the tests that prove that each of them is fixed.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+
+use anyhow::{Result, bail};
+
+use crate::product::Finished;
 
 /// One line of the list of findings.
 pub(super) struct Finding {
-    /// Its number in the list, or a word for what held from the beginning.
+    /// The number in the list, or `held` for what held from the beginning.
     pub(super) line: &'static str,
-    /// What must hold.
     pub(super) holds: &'static str,
-    /// Modules (with `::` at the end) or tests of the runner, all of which must have run and passed.
+    /// Modules (with `::` at the end) or tests of the runner, all of which must run and pass.
     pub(super) tests: &'static [&'static str],
 }
 
@@ -21,7 +24,7 @@ const fn finding(
     Finding { line, holds, tests }
 }
 
-/// Every line of the list.
+/// All findings.
 pub(super) const FINDINGS: [Finding; 22] = [
     finding(
         "1",
@@ -214,36 +217,29 @@ pub(super) const FINDINGS: [Finding; 22] = [
 ];
 
 /// How the tests of one finding ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Proof {
-    /// How many of them ran.
     pub(super) ran: usize,
-    /// Those that failed.
     pub(super) failed: Vec<String>,
-    /// Those that are named and did not run.
+    /// Tests and modules that are named and did not run.
     pub(super) missing: Vec<&'static str>,
 }
 
 impl Proof {
-    /// Judges a finding by the tests that ran and whether each passed.
-    pub(super) fn of(finding: &Finding, results: &BTreeMap<String, bool>) -> Self {
-        let mut proof = Self {
-            ran: 0,
-            failed: Vec::new(),
-            missing: Vec::new(),
-        };
+    /// Judges a finding by the tests that there are and whether each passes.
+    pub(super) fn of(
+        finding: &Finding,
+        listed: &BTreeSet<String>,
+        passes: impl Fn(&str) -> bool,
+    ) -> Self {
+        let mut proof = Self::default();
         for name in finding.tests {
-            let is_meant = |test: &str| {
-                if name.ends_with("::") {
-                    test.starts_with(name)
-                } else {
-                    test == *name
-                }
-            };
+            let is_meant =
+                |test: &&String| test == name || name.ends_with("::") && test.starts_with(name);
             let before = proof.ran;
-            for (test, passed) in results.iter().filter(|(test, _)| is_meant(test)) {
+            for test in listed.iter().filter(is_meant) {
                 proof.ran += 1;
-                if !passed {
+                if !passes(test) {
                     proof.failed.push(test.clone());
                 }
             }
@@ -254,7 +250,7 @@ impl Proof {
         proof
     }
 
-    /// Returns what is wrong with it, or `None` when every test ran and passed.
+    /// Returns what is wrong, or `None` when every test ran and passed.
     pub(super) fn failure(&self, line: &str) -> Option<String> {
         let mut text = String::new();
         if !self.failed.is_empty() {
@@ -267,27 +263,47 @@ impl Proof {
     }
 }
 
+/// Lists the hostile tests that a run of all of them runs.
+pub(super) fn list_tests() -> Result<BTreeSet<String>> {
+    let list = |more: &[&str]| -> Result<BTreeSet<String>> {
+        let arguments = [&["hostile::", "--list", "--format", "terse"], more].concat();
+        let finished = Finished::checked(&mut super::tests(&arguments))?;
+        let tests = finished.stdout.lines();
+        let names = tests.filter_map(|line| line.strip_suffix(": test"));
+        Ok(names.map(str::to_owned).collect())
+    };
+    let mut listed = list(&[])?;
+    for ignored in list(&["--ignored"])? {
+        listed.remove(&ignored);
+    }
+    if listed.is_empty() {
+        bail!("the runner has no hostile tests");
+    }
+    Ok(listed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn finding_whose_test_failed_or_did_not_run_is_a_failure() {
-        let results: BTreeMap<String, bool> =
-            [("hostile::a::one", true), ("hostile::a::two", false)]
-                .map(|(name, passed)| (name.to_owned(), passed))
-                .into();
-        let of = |tests| Proof::of(&finding("1", "", tests), &results);
-        assert_eq!(of(&["hostile::a::one"]).failure("1"), None);
-        let failed = of(&["hostile::a::"]).failure("1");
+        let listed = ["hostile::a::one", "hostile::a::two"].map(str::to_owned);
+        let listed = BTreeSet::from(listed);
+        let failure = |tests| {
+            let proof = Proof::of(&finding("1", "", tests), &listed, |test| {
+                test != "hostile::a::two"
+            });
+            proof.failure("1").unwrap_or_default()
+        };
+        assert_eq!(failure(&["hostile::a::one"]), "");
         assert_eq!(
-            failed.as_deref(),
-            Some("finding 1; failed: hostile::a::two")
+            failure(&["hostile::a::"]),
+            "finding 1; failed: hostile::a::two"
         );
-        let missing = of(&["hostile::a::on", "hostile::b::"]).failure("1");
         assert_eq!(
-            missing.as_deref(),
-            Some("finding 1; did not run: hostile::a::on, hostile::b::")
+            failure(&["hostile::a::on", "hostile::b::"]),
+            "finding 1; did not run: hostile::a::on, hostile::b::"
         );
     }
 

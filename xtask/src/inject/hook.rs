@@ -1,171 +1,383 @@
-//! The hooks of a client, killed and failed at every system call.
+//! The hook calls that get faults, and the rules that hold after them.
 //!
-//! A hook has rules of its own: its answer lets the agent go on whatever happens, and what it changes is the state that
-//! viewers poll. So afterwards that file is absent or whole, with the change in it or without; a hook of another session
-//! gets through at once; and nothing temporary is left after that.
+//! A hook has rules of its own: it lets the agent go on whatever happens, and what it changes is the state that viewers
+//! poll. So afterwards that file is absent or whole, with the change in it or without; a hook of another session succeeds
+//! at once; and nothing temporary is left after that.
 
-mod case;
-mod states;
-
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
 
-use super::scenario::Case;
-use super::strace::{self, Blow};
-use super::tally::{Run, Tally};
-use super::{Point, Size, errno, kill};
-use crate::product::Product;
-use case::{NEXT_NAME, NEXT_SESSION, Situation};
-use states::States;
+use super::{Case, Fault, Run, Struck};
+use crate::fixture;
+use crate::product::{Finished, Product, TempProject, words};
 
 /// No hook takes longer, whatever happens to it or to others.
 const WITHIN: Duration = Duration::from_secs(2);
+/// The session whose hooks get faults, the one that comes after, and one that ended before.
+const SESSION: &str = "5e550001-0000-4000-8000-000000000001";
+const NEXT_SESSION: &str = "5e550002-0000-4000-8000-000000000002";
+const OLD_SESSION: &str = "5e550000-0000-4000-8000-000000000000";
+/// The teammate that the hook is about, those that are there already, and the one of the next session.
+const NAME: &str = "w0";
+const OTHERS: [&str; 4] = ["w1", "w2", "w3", "w4"];
+const NEXT_NAME: &str = "other";
+/// A message that waits for the next holder of the lock.
+const LATE: &str = "this came too late for the lock";
+/// The fields of a state, in order.
+const FIELDS: &str = "version enabled teamName feature pdcaPhase orchestrationPattern ctoAgent startedAt lastUpdated \
+    teammates progress recentMessages sessionId";
+/// Names that may be beside the states at any time.
+const USUAL: [&str; 2] = [".agent-state.lock", "sessions"];
 
-/// SIGKILL before each system call of each hook.
-pub(super) fn kills(product: &Product, size: Size) -> Result<Vec<Tally>> {
-    Situation::ALL
-        .into_iter()
-        .map(|situation| {
-            let all = Point::all(product, &situation.prepare(product)?)?;
-            let is_whole = size == Size::Every || situation.is_central();
-            let name = situation.name();
-            Ok(kill::at_points(name, all, is_whole, |point| {
-                let what = format!("{name}, killed before {} {}", point.call, point.n);
-                judged(&what, |run| killed(product, situation, point, run))
-            }))
-        })
-        .collect()
+/// What was there before the hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// No state.
+    Nothing,
+    /// Other teammates of the same session, and for a stop the teammate itself.
+    Others,
+    /// An ended session that is still shown and must not be lost.
+    EndedSession,
+    /// Other teammates, and a change that waits to be applied.
+    LateChange,
 }
 
-/// An error instead of each system call of each hook.
-pub(super) fn errors(product: &Product, size: Size) -> Result<Vec<Tally>> {
-    Situation::ALL
-        .into_iter()
-        .map(|situation| {
-            let all = Point::all(product, &situation.prepare(product)?)?;
-            let is_whole = size == Size::Every || situation.is_central();
-            let name = situation.name();
-            Ok(errno::at_points(
-                name,
-                all,
-                is_whole,
-                size,
-                |point, error| {
-                    let what = format!("{name}, {error} at {} {}", point.call, point.n);
-                    judged(&what, |run| failed(product, situation, point, error, run))
-                },
-            ))
-        })
-        .collect()
+/// One hook call.
+pub(super) struct HookCase {
+    pub(super) name: &'static str,
+    /// Whether even a sample goes through every call.
+    pub(super) is_central: bool,
+    event: &'static str,
+    before: Before,
 }
 
-/// One strike, with its place before everything that was wrong.
-fn judged(what: &str, strike: impl FnOnce(&mut Run) -> Result<()>) -> Run {
-    let mut run = Run::default();
-    if let Err(error) = strike(&mut run) {
-        run.violations.push(format!("{error:#}"));
+const fn case(
+    name: &'static str,
+    is_central: bool,
+    event: &'static str,
+    before: Before,
+) -> HookCase {
+    HookCase {
+        name,
+        is_central,
+        event,
+        before,
     }
-    for violation in &mut run.violations {
-        *violation = format!("{what}: {violation}");
-    }
-    run
 }
 
-fn killed(product: &Product, situation: Situation, point: &Point, run: &mut Run) -> Result<()> {
-    let case = situation.prepare(product)?;
-    let struck = strace::disturb(product, &case, point, Blow::Kill)?;
-    run.hit = struck.hit.is_some();
-    if !run.hit {
-        if !struck.answer.status.success() {
-            run.violations
-                .push(format!("not reached, but {}", struck.answer.said()));
+const START: &str = "SubagentStart";
+const STOP: &str = "SubagentStop";
+
+/// All hook calls. After a stop without a state only the end is recorded.
+pub(super) const CASES: [HookCase; 6] = [
+    case("hook SubagentStart, cold", true, START, Before::Nothing),
+    case("hook SubagentStart, warm", true, START, Before::Others),
+    case(
+        "hook SubagentStart, after",
+        false,
+        START,
+        Before::EndedSession,
+    ),
+    case("hook SubagentStart, late", false, START, Before::LateChange),
+    case("hook SubagentStop, cold", false, STOP, Before::Nothing),
+    case("hook SubagentStop, warm", true, STOP, Before::Others),
+];
+
+impl HookCase {
+    /// Makes a project in which the hook can be called once.
+    pub(super) fn prepare(&self, product: &Product) -> Result<Case> {
+        let project = TempProject::new()?;
+        register_team(&project)?;
+        let tell = |event: &str, session: &str, name: &str| -> Result<()> {
+            let finished = call(product, &project, event, session, name)?;
+            if !finished.success() {
+                bail!("the case cannot be prepared: {}", finished.describe());
+            }
+            Ok(())
+        };
+        match self.before {
+            Before::Nothing => {}
+            Before::EndedSession => {
+                tell(START, OLD_SESSION, "old")?;
+                tell("SessionEnd", OLD_SESSION, "")?;
+            }
+            Before::Others | Before::LateChange => {
+                if self.event == STOP {
+                    tell(START, SESSION, NAME)?;
+                }
+                for name in OTHERS {
+                    tell(START, SESSION, name)?;
+                }
+            }
         }
-        return Ok(());
+        if self.before == Before::LateChange {
+            let change = json!({"at": fixture::now(), "session": SESSION, "ops": [
+                {"message": {"from": "w1", "to": "w2", "content": LATE, "timestamp": null}}]});
+            let file = project.folder().join(".bkit/pending.jsonl");
+            std::fs::write(file, format!("{change}\n"))?;
+        }
+        let input = payload(&project, self.event, SESSION, NAME)?;
+        let case = Case::new(project, &format!("hook {}", self.event));
+        Ok(Case {
+            input: Some(input),
+            ..case
+        })
     }
-    let happened = look_and_go_on(product, situation, &case, run)?;
-    // The answer comes last.
-    if struck.answer.json().is_some() && !happened {
-        run.violations
-            .push("it was answered, but did not happen".to_owned());
+
+    /// Applies the rules to a call that got a fault.
+    pub(super) fn judge(
+        &self,
+        product: &Product,
+        case: &Case,
+        struck: &Struck,
+        run: &mut Run,
+    ) -> Result<()> {
+        let (finished, is_runtime) = (&struck.finished, struck.point.is_runtime());
+        if struck.fault != Fault::Kill {
+            run.check(finished.code() == Some(0) || is_runtime, || {
+                format!("it must end with 0: {}", finished.describe())
+            });
+            let lets_go_on = finished.stdout.trim().is_empty() || finished.json().is_some();
+            run.check(lets_go_on, || {
+                format!("the output is no JSON: {:?}", finished.stdout)
+            });
+            run.check(finished.took <= WITHIN, || {
+                format!("it took {:?}", finished.took)
+            });
+        }
+        let happened = self.go_on(product, &case.project, run)?;
+        match struck.fault {
+            // The output comes last.
+            Fault::Kill => run.check(happened || finished.json().is_none(), || {
+                "it printed its result, but did not happen".to_owned()
+            }),
+            // A call that was only interrupted is made again.
+            Fault::Error("EINTR") => run.check(happened || is_runtime, || {
+                "it was interrupted, and did not happen".to_owned()
+            }),
+            Fault::Error(_) => {}
+        }
+        Ok(())
     }
+
+    /// Looks at the files, lets another session's hook follow, looks again, and returns whether the change is there.
+    fn go_on(&self, product: &Product, project: &TempProject, run: &mut Run) -> Result<bool> {
+        let before = States::read(project)?;
+        run.violations.extend(before.problems.iter().cloned());
+        let at_once = self.happened(&before)?;
+        let next = call(product, project, START, NEXT_SESSION, NEXT_NAME)?;
+        run.next = next.took;
+        run.check(next.code() == Some(0) && next.json().is_some(), || {
+            let (end, stdout) = (next.describe(), &next.stdout);
+            format!("the next hook failed: {end}, {stdout:?}")
+        });
+        run.check(next.took <= WITHIN, || {
+            format!("the next hook took {:?}", next.took)
+        });
+        let after = States::read(project)?;
+        run.violations.extend(after.problems.iter().cloned());
+        let row = after.sessions.get(NEXT_SESSION).map(names);
+        run.check(row.is_some_and(|names| names.contains(&NEXT_NAME)), || {
+            "the next hook's row is not there".to_owned()
+        });
+        for name in &after.leftovers {
+            run.violations
+                .push(format!("{name} is left after the next hook"));
+        }
+        self.check_nothing_lost(&after, run);
+        let happened = self.happened(&after)?;
+        run.check(happened || !at_once, || {
+            "it had happened, and is gone".to_owned()
+        });
+        run.late = happened && !at_once;
+        run.happened = Some(happened);
+        Ok(happened)
+    }
+
+    /// Tells whether the hook's change is there; an error when there is something between.
+    fn happened(&self, states: &States) -> Result<bool> {
+        if self.event == STOP && self.before == Before::Nothing {
+            return match states.records.as_slice() {
+                [] => Ok(false),
+                [one] if one["teammate"] == NAME => Ok(true),
+                more => bail!("one end, and these records: {more:?}"),
+            };
+        }
+        let others: &[&str] = match self.before {
+            Before::Nothing | Before::EndedSession => &[],
+            Before::Others | Before::LateChange => &OTHERS,
+        };
+        let Some(state) = states.sessions.get(SESSION) else {
+            if others.is_empty() {
+                return Ok(false);
+            }
+            bail!("the state that was there is gone");
+        };
+        let shown_as = |name: &str| -> Option<&str> {
+            let mut rows = state["teammates"].as_array()?.iter();
+            let row = rows.find(|row| row["name"] == name)?;
+            Some(row["status"].as_str().unwrap_or_default())
+        };
+        let is = shown_as(NAME);
+        let mut expected: Vec<&str> = is.map(|_| NAME).into_iter().collect();
+        expected.extend(others);
+        if names(state) != expected {
+            bail!("the roster is {:?}", names(state));
+        }
+        let are_spawning = others.iter().all(|name| shown_as(name) == Some("spawning"));
+        if state["enabled"] != true || !are_spawning {
+            bail!("the others are not as they were: {state}");
+        }
+        match (self.event, is) {
+            (START, Some("spawning")) | (STOP, Some("completed")) => Ok(true),
+            (START, None) | (STOP, Some("spawning")) => Ok(false),
+            _ => bail!("{NAME} is {is:?}"),
+        }
+    }
+
+    /// Checks that what others did before is still there.
+    fn check_nothing_lost(&self, states: &States, run: &mut Run) {
+        if self.before == Before::EndedSession {
+            run.check(states.sessions.contains_key(OLD_SESSION), || {
+                "the ended session is lost".to_owned()
+            });
+        }
+        if self.before == Before::LateChange {
+            let state = states.sessions.get(SESSION);
+            let messages = state.and_then(|state| state["recentMessages"].as_array());
+            let messages = messages.into_iter().flatten();
+            let count = messages.filter(|one| one["content"] == LATE).count();
+            run.check(count == 1, || {
+                format!("the late change was applied {count} times")
+            });
+        }
+        run.check(states.records.len() <= 1, || {
+            format!("one end, and {} records", states.records.len())
+        });
+    }
+}
+
+/// Calls a hook without a fault.
+fn call(
+    product: &Product,
+    project: &TempProject,
+    event: &str,
+    session: &str,
+    name: &str,
+) -> Result<Finished> {
+    let input = File::open(payload(project, event, session, name)?)?;
+    let mut command = product.command(project, words(&format!("hook {event}")));
+    Finished::reading(&mut command, input.into())
+}
+
+/// Writes what the client tells about an agent in the lead's process.
+fn payload(project: &TempProject, event: &str, session: &str, name: &str) -> Result<PathBuf> {
+    let payload = json!({
+        "session_id": session,
+        "transcript_path": project.home().join("transcript.jsonl"),
+        "cwd": project.folder(),
+        "hook_event_name": event,
+        "agent_id": format!("a{name}-0123456789abcdef"),
+        "agent_type": name,
+    });
+    let file = project.root().join(format!("payload-{event}-{name}.json"));
+    std::fs::write(&file, payload.to_string())?;
+    Ok(file)
+}
+
+/// Writes the client's registry: the session leads everybody whom the hooks tell of.
+fn register_team(project: &TempProject) -> Result<()> {
+    let team = "session-5e550001";
+    let member = |name: &str| {
+        json!({"agentId": format!("{name}@{team}"), "name": name, "agentType": "general-purpose",
+            "model": "claude-opus-5-5", "tmuxPaneId": "in-process"})
+    };
+    let mut members = vec![member("team-lead"), member(NAME)];
+    members.extend(OTHERS.map(member));
+    let config = json!({"name": team, "createdAt": 1_794_728_281_220_u64,
+        "leadAgentId": format!("team-lead@{team}"), "leadSessionId": SESSION, "members": members});
+    let folder = project.claude().join("teams").join(team);
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("config.json"), config.to_string())?;
     Ok(())
 }
 
-fn failed(
-    product: &Product,
-    situation: Situation,
-    point: &Point,
-    error: &'static str,
-    run: &mut Run,
-) -> Result<()> {
-    let case = situation.prepare(product)?;
-    let struck = strace::disturb(product, &case, point, Blow::Error(error))?;
-    run.hit = struck.hit.is_some();
-    let answer = &struck.answer;
-    let is_runtime = errno::is_runtime(point);
-    let lets_go_on = answer.stdout.trim().is_empty() || answer.json().is_some();
-    let wrong = [
-        (
-            answer.code() != Some(0) && !is_runtime,
-            format!("it must end with 0: {}", answer.said()),
-        ),
-        (
-            !lets_go_on,
-            format!("the answer is no JSON: {:?}", answer.stdout),
-        ),
-        (answer.took > WITHIN, format!("it took {:?}", answer.took)),
-    ];
-    let wrong = wrong.into_iter().filter(|(is_wrong, _)| *is_wrong);
-    run.violations.extend(wrong.map(|(_, text)| text));
-    let happened = look_and_go_on(product, situation, &case, run)?;
-    // A call that was only interrupted is made again.
-    if error == "EINTR" && !happened && !is_runtime {
-        let hit = struck.hit.unwrap_or_default();
-        run.violations
-            .push(format!("it was interrupted, and did not happen: {hit}"));
-    }
-    Ok(())
+/// The state files of a project as they lie on the disk, read without the product's own code.
+#[derive(Debug, Default)]
+struct States {
+    /// States by session. The one that viewers poll counts where a session has two.
+    sessions: BTreeMap<String, Value>,
+    /// Ends that were recorded.
+    records: Vec<Value>,
+    /// Names of files that are no states.
+    leftovers: Vec<String>,
+    /// What is wrong, whatever the hook was.
+    problems: Vec<String>,
 }
 
-/// Looks at the files, lets another session's hook follow, and looks again. Whether the hook's change is there.
-fn look_and_go_on(
-    product: &Product,
-    situation: Situation,
-    case: &Case,
-    run: &mut Run,
-) -> Result<bool> {
-    let before = States::read(&case.place)?;
-    run.violations.extend(before.problems.iter().cloned());
-    let at_once = situation.happened(&before)?;
-    let next = case::next(product, &case.place)?;
-    run.next = next.took;
-    if next.code() != Some(0) || next.json().is_none() {
-        let (said, stdout) = (next.said(), &next.stdout);
-        run.violations
-            .push(format!("the next hook failed: {said}, {stdout:?}"));
+impl States {
+    fn read(project: &TempProject) -> Result<Self> {
+        let mut states = Self::default();
+        let folder = project.folder().join(".bkit");
+        states.read_folder(&folder.join("sessions"))?;
+        states.read_folder(&folder)?;
+        states.read_records(&project.claude().join("zombie-alerts.jsonl"));
+        Ok(states)
     }
-    if next.took > WITHIN {
-        run.violations
-            .push(format!("the next hook took {:?}", next.took));
+
+    fn read_folder(&mut self, folder: &Path) -> Result<()> {
+        if !folder.is_dir() {
+            return Ok(());
+        }
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if USUAL.contains(&name.as_ref()) {
+                continue;
+            }
+            if name.starts_with('.') || path.extension().is_none_or(|end| end != "json") {
+                self.leftovers.push(name.into_owned());
+                continue;
+            }
+            match serde_json::from_slice::<Value>(&std::fs::read(&path)?) {
+                Ok(state) => {
+                    let fields = state.as_object().into_iter().flat_map(|o| o.keys());
+                    let fields: Vec<&str> = fields.map(String::as_str).collect();
+                    if fields != words(FIELDS) {
+                        self.problems.push(format!("{name} has fields {fields:?}"));
+                    }
+                    let session = state["sessionId"].as_str().unwrap_or_default();
+                    self.sessions.insert(session.to_owned(), state);
+                }
+                Err(error) => self.problems.push(format!("{name} is torn: {error}")),
+            }
+        }
+        Ok(())
     }
-    let after = States::read(&case.place)?;
-    run.violations.extend(after.problems.iter().cloned());
-    if !after.has_row(NEXT_SESSION, NEXT_NAME) {
-        run.violations
-            .push("the next hook's row is not there".to_owned());
+
+    fn read_records(&mut self, file: &Path) {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if !text.is_empty() && !text.ends_with('\n') {
+            self.problems.push("the last record is torn".to_owned());
+        }
+        for line in text.lines() {
+            match serde_json::from_str(line) {
+                Ok(record) => self.records.push(record),
+                Err(error) => self.problems.push(format!("a record is torn: {error}")),
+            }
+        }
     }
-    for name in &after.leftovers {
-        run.violations
-            .push(format!("{name} is left after the next hook"));
-    }
-    run.violations.extend(situation.lost(&after));
-    let happened = situation.happened(&after)?;
-    if at_once && !happened {
-        run.violations
-            .push("it had happened, and is gone".to_owned());
-    }
-    run.late = happened && !at_once;
-    run.happened = Some(happened);
-    Ok(happened)
+}
+
+/// Returns the sorted names of the teammates in a state.
+fn names(state: &Value) -> Vec<&str> {
+    let rows = state["teammates"].as_array().into_iter().flatten();
+    let mut names: Vec<&str> = rows.filter_map(|row| row["name"].as_str()).collect();
+    names.sort_unstable();
+    names
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// The tools whose use our hooks are told of.
+/// The tools whose use the hooks are told of.
 const TOOLS: [&str; 2] = ["Agent", "SendMessage"];
 
 /// One call of a hook, as the client made it.
@@ -21,7 +21,7 @@ impl Payload {
         self.fields[key].as_str().unwrap_or_default()
     }
 
-    /// Whether our hooks are installed for it.
+    /// Tells whether a hook of teamster is installed for it.
     pub(super) fn is_for_us(&self) -> bool {
         match self.event.as_str() {
             "PreToolUse" | "PostToolUse" => {
@@ -43,28 +43,25 @@ pub(super) struct Member {
     pub(super) is_pane: bool,
 }
 
-/// A message between members: from, to, and the text or the sort of a structured one.
-pub(super) type Letter = (String, String, Said);
-
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Said {
+pub(super) enum Content {
     Text(String),
-    /// `type` of a message that a program wrote.
+    /// The `type` of a message that a program wrote.
     Kind(String),
 }
 
-/// Everything a comparison needs.
+/// Everything about the client that a comparison needs.
 #[derive(Debug, Default)]
 pub(super) struct Client {
-    /// In the order of their calls.
+    /// The hook calls in their order.
     pub(super) payloads: Vec<Payload>,
-    /// The team's name; empty where no registry was seen.
+    /// The team's name, which is empty where no registry was seen.
     pub(super) team: String,
     /// Everybody but the lead who ever was in the registry.
     pub(super) members: BTreeMap<String, Member>,
-    /// Everything that ever lay in an inbox.
-    pub(super) letters: BTreeSet<Letter>,
+    /// Everything that ever lay in an inbox: sender, receiver and content.
+    pub(super) messages: BTreeSet<(String, String, Content)>,
     /// The tasks at the end.
     pub(super) tasks: BTreeMap<String, Value>,
 }
@@ -86,21 +83,21 @@ impl Client {
         Ok(client)
     }
 
-    /// The session of the lead: it began first.
+    /// Returns the session of the lead, which began first.
     pub(super) fn lead_session(&self) -> &str {
         self.of("SessionStart")
             .next()
             .map_or("", |payload| payload.text("session_id"))
     }
 
-    /// The calls for one event.
+    /// Returns the calls for one event.
     pub(super) fn of<'a>(&'a self, event: &'a str) -> impl Iterator<Item = &'a Payload> {
         self.payloads
             .iter()
             .filter(move |payload| payload.event == event)
     }
 
-    /// The teammate that a call is about, if it is about one.
+    /// Returns the teammate that a call is about, if it is about one.
     pub(super) fn teammate(&self, payload: &Payload) -> Option<String> {
         let known = |name: &str| self.members.contains_key(name).then(|| name.to_owned());
         let session = payload.text("session_id");
@@ -128,14 +125,9 @@ impl Client {
     }
 
     fn read_payloads(&mut self, folder: &Path) -> Result<()> {
-        let mut names: Vec<_> = std::fs::read_dir(folder)
-            .context("no hook was recorded")?
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect::<Result<_, _>>()?;
         // A name begins with the time of the call.
-        names.sort();
-        for path in names {
-            let mut recorded: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+        for name in crate::web::files(folder, &[""]).context("no hook was recorded")? {
+            let mut recorded: Value = serde_json::from_slice(&std::fs::read(folder.join(name))?)?;
             let event = recorded["event"].as_str().unwrap_or_default().to_owned();
             let fields = recorded["stdin"].take();
             self.payloads.push(Payload { event, fields });
@@ -143,7 +135,7 @@ impl Client {
         Ok(())
     }
 
-    /// One state of one file. The client rewrites in place, so it may be half a file.
+    /// Learns from one state of one file. The client rewrites in place, so it may be half a file.
     fn learn(&mut self, change: &Value) {
         let path: Vec<&str> = change["path"]
             .as_str()
@@ -161,10 +153,9 @@ impl Client {
                 let Some(owner) = file.strip_suffix(".json") else {
                     return;
                 };
-                for letter in content.as_array().into_iter().flatten() {
-                    let text = letter["text"].as_str().unwrap_or_default();
-                    let from = letter["from"].as_str().unwrap_or_default();
-                    self.add_letter(from, owner, said(text));
+                for message in content.as_array().into_iter().flatten() {
+                    let text = |key: &str| message[key].as_str().unwrap_or_default();
+                    self.add_message(text("from"), owner, content_of(text("text")));
                 }
             }
             _ => {}
@@ -187,31 +178,32 @@ impl Client {
         }
     }
 
-    /// The recorder looks at the inboxes every 20 ms. What was sent with the tool is also in the calls.
+    /// Learns the messages that were sent with the tool: the recorder looks at the inboxes only every 20 ms.
     fn learn_calls(&mut self) {
-        let mut letters = Vec::new();
+        let mut messages = Vec::new();
         for payload in self.of("PostToolUse") {
             if payload.text("tool_name") != "SendMessage" {
                 continue;
             }
             let from = self.teammate(payload);
             let input = &payload.fields["tool_input"];
-            let said = match &input["message"] {
-                Value::String(text) => Said::Text(text.clone()),
+            let content = match &input["message"] {
+                Value::String(text) => Content::Text(text.clone()),
                 message => kind(message),
             };
             let to = input["to"].as_str().unwrap_or_default().to_owned();
-            letters.push((from.unwrap_or_else(|| "team-lead".to_owned()), to, said));
+            messages.push((from.unwrap_or_else(|| "team-lead".to_owned()), to, content));
         }
-        for (from, to, said) in letters {
-            self.add_letter(&from, &to, said);
+        for (from, to, content) in messages {
+            self.add_message(&from, &to, content);
         }
     }
 
-    fn add_letter(&mut self, from: &str, to: &str, said: Said) {
+    fn add_message(&mut self, from: &str, to: &str, content: Content) {
         // The roster shows who is idle.
-        if said != Said::Kind("idle_notification".to_owned()) {
-            self.letters.insert((from.to_owned(), to.to_owned(), said));
+        if content != Content::Kind("idle_notification".to_owned()) {
+            self.messages
+                .insert((from.to_owned(), to.to_owned(), content));
         }
     }
 
@@ -220,17 +212,11 @@ impl Client {
         if self.team.is_empty() || !folder.is_dir() {
             return Ok(());
         }
-        for entry in std::fs::read_dir(folder)? {
-            let path = entry?.path();
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+        for name in crate::web::files(&folder, &[""])? {
             if let Some(id) = name.strip_suffix(".json")
                 && !id.starts_with('.')
             {
-                let task = serde_json::from_slice(&std::fs::read(&path)?)?;
+                let task = serde_json::from_slice(&std::fs::read(folder.join(&name))?)?;
                 self.tasks.insert(id.to_owned(), task);
             }
         }
@@ -238,17 +224,17 @@ impl Client {
     }
 }
 
-fn said(text: &str) -> Said {
+fn content_of(text: &str) -> Content {
     match serde_json::from_str::<Value>(text) {
         Ok(message @ Value::Object(_)) => kind(&message),
-        _ => Said::Text(text.to_owned()),
+        _ => Content::Text(text.to_owned()),
     }
 }
 
-/// An answer to a request to shut down lies in the inbox as what it means.
-fn kind(message: &Value) -> Said {
+/// Returns the kind of a structured message. A response to a shutdown request lies in the inbox as what it means.
+fn kind(message: &Value) -> Content {
     let kind = message["type"].as_str().unwrap_or_default();
-    Said::Kind(
+    Content::Kind(
         match (kind, message["approve"].as_bool()) {
             ("shutdown_response", Some(true)) => "shutdown_approved",
             ("shutdown_response", Some(false)) => "shutdown_rejected",

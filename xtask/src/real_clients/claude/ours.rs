@@ -1,4 +1,4 @@
-//! What we showed during a session and left after it.
+//! What teamster showed during a session and left after it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// Two hooks of one agent are further apart than that.
+/// The time between two looks, which is shorter than that between two hooks of one agent.
 const LOOK: Duration = Duration::from_millis(3);
 
-/// Somebody who looks at the state file all the time, as a viewer does.
+/// A thread that looks at the state file all the time, as a viewer does.
 pub(super) struct Watch {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Seen>,
 }
 
-/// Every state that the file had.
+/// Every state that the file had, and what was none.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) states: Vec<Value>,
-    /// What was no JSON.
+    /// Contents that were no JSON.
     pub(super) torn: Vec<String>,
 }
 
@@ -60,40 +60,39 @@ impl Watch {
     }
 }
 
-/// What a row was like, from its first to its last appearance.
+/// A teammate's row, from its first to its last appearance.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// Each once for every time it was entered.
+    /// The statuses in the order in which they were entered.
     pub(super) statuses: Vec<String>,
     pub(super) role: String,
     pub(super) model: String,
-    /// Task ids with the words beside them.
+    /// Task ids with the subjects beside them.
     pub(super) tasks: Vec<(String, String)>,
 }
 
-/// Everything a comparison needs.
+/// Everything about teamster that a comparison needs.
 #[derive(Debug)]
 pub(super) struct Ours {
     pub(super) seen: Seen,
-    /// Teammates, by name.
+    /// Rows by the teammate's name.
     pub(super) rows: BTreeMap<String, Shown>,
-    /// Names in `.bkit` at the end.
+    /// Names in `.bkit` at the end of the session.
     pub(super) left: Vec<String>,
     /// Ends that were recorded.
     pub(super) records: Vec<Value>,
-    /// Calls by event, as each hook said itself.
+    /// Calls by event, as each hook logged them.
     pub(super) calls: BTreeMap<String, usize>,
-    /// The longest of them, in microseconds, by its own clock.
+    /// The longest call in microseconds, by its own clock.
     pub(super) longest: u64,
-    /// Lines of theirs that say more than that they are done.
+    /// Log lines that say more than that a hook is done.
     pub(super) complaints: Vec<String>,
 }
 
 impl Ours {
     pub(super) fn read(session: &Path, log: &Path, seen: Seen) -> Result<Self> {
-        let mut left = Vec::new();
-        find(&session.join("project/.bkit"), "", &mut left)?;
-        left.sort_unstable();
+        let folder = session.join("project/.bkit");
+        let left = crate::web::files(&folder, &[""]).unwrap_or_default();
         let records = session.join("home/.claude/zombie-alerts.jsonl");
         let records = std::fs::read_to_string(records).unwrap_or_default();
         let records = records
@@ -111,16 +110,16 @@ impl Ours {
             longest: 0,
             complaints: Vec::new(),
         };
-        ours.read_log(&std::fs::read_to_string(log).context("no hook of ours was called")?);
+        ours.read_log(&std::fs::read_to_string(log).context("no hook was called")?);
         Ok(ours)
     }
 
-    /// The last state; `None` when there never was one.
+    /// Returns the last state, or `None` when there never was one.
     pub(super) fn last(&self) -> Option<&Value> {
         self.seen.states.last()
     }
 
-    /// Lines are `TIME EVENT: text`.
+    /// Reads the hooks' log, whose lines are `TIME EVENT: text`.
     fn read_log(&mut self, log: &str) {
         for line in log.lines() {
             let Some((event, text)) = line
@@ -145,7 +144,7 @@ impl Ours {
     }
 }
 
-/// What a hook also says when all is well.
+/// Tells whether a hook logs this when all is well.
 fn is_usual(text: &str) -> bool {
     text == "the last active teammate has ended"
         || text.starts_with("Swept {")
@@ -153,7 +152,7 @@ fn is_usual(text: &str) -> bool {
         || text == "Unknown(\"team-lead\")"
 }
 
-/// Everybody who ever was in a roster.
+/// Returns the rows of everybody who ever was in a roster.
 pub(super) fn rows(states: &[Value]) -> BTreeMap<String, Shown> {
     let mut rows: BTreeMap<String, Shown> = BTreeMap::new();
     for state in states {
@@ -172,21 +171,4 @@ pub(super) fn rows(states: &[Value]) -> BTreeMap<String, Shown> {
         }
     }
     rows
-}
-
-/// Names of files below a folder, with the folders on the way.
-fn find(folder: &Path, before: &str, found: &mut Vec<String>) -> Result<()> {
-    if !folder.is_dir() {
-        return Ok(());
-    }
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = format!("{before}{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
-            find(&entry.path(), &format!("{name}/"), found)?;
-        } else {
-            found.push(name);
-        }
-    }
-    Ok(())
 }

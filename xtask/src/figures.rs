@@ -1,0 +1,276 @@
+//! Figures about the source: lines, files, names that stand for several types, and doc comments that are fragments.
+//!
+//! The source is read line by line as rustfmt writes it, so an item ends at the brace with the indentation of its first
+//! line. Test modules of a crate, inline or in files of their own, count as tests, and so does the test kit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::product::workspace;
+use crate::web::files;
+
+/// A file with fewer lines is short.
+const SHORT: usize = 60;
+/// Derives whose doc comments are help contents, which have no full stop.
+const HELP: [&str; 4] = ["Args", "Parser", "Subcommand", "ValueEnum"];
+
+/// The figures of one part of the source.
+#[derive(Debug, Default)]
+struct Figures {
+    lines: usize,
+    /// Lines that are neither blank nor a comment.
+    code: usize,
+    files: usize,
+    short: usize,
+    /// The places of each type's definition, by name.
+    types: BTreeMap<String, Vec<String>>,
+    /// The places of doc comments that are fragments, with their text.
+    fragments: Vec<String>,
+}
+
+/// Prints the figures as a table, and with `list` each place.
+pub(crate) fn run(list: bool) -> Result<()> {
+    let mut parts: [Figures; 3] = Default::default();
+    for (folder, part) in [("crates", 0), ("tests", 1), ("xtask", 2)] {
+        let root = workspace().join(folder);
+        let mut names = files(&root, &[""])?;
+        names.retain(|name| Path::new(name).extension().is_some_and(|end| end == "rs"));
+        let contents = names
+            .iter()
+            .map(|name| std::fs::read_to_string(root.join(name)));
+        let contents: Vec<String> = contents.collect::<Result<_, _>>()?;
+        let declared: BTreeSet<String> = names
+            .iter()
+            .zip(&contents)
+            .flat_map(|(name, text)| test_modules(name, text))
+            .collect();
+        let mut all: Vec<(&String, &String)> = names.iter().zip(&contents).collect();
+        all.retain(|(name, _)| !name.contains("/target/"));
+        for (name, text) in all {
+            let is_test = name.starts_with("teamster-testkit/")
+                || declared.iter().any(|test| {
+                    name.strip_prefix(test)
+                        .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+                });
+            let part = if part == 0 && is_test { 1 } else { part };
+            let (code, inline_tests) = split(text);
+            parts[part].files += 1;
+            parts[part].short += usize::from(text.lines().count() < SHORT);
+            parts[if part == 0 { 1 } else { part }].count(inline_tests);
+            parts[part].read(&format!("{folder}/{name}"), &code);
+        }
+    }
+    let row = |what: &str, figure: &dyn Fn(&Figures) -> usize| {
+        let each = parts.each_ref().map(figure);
+        let [product, tests, xtask] = each;
+        let all: usize = each.iter().sum();
+        println!("{what:<34} {product:>8} {tests:>8} {xtask:>8} {all:>8}");
+    };
+    println!(
+        "{:<34} {:>8} {:>8} {:>8} {:>8}",
+        "", "product", "tests", "xtask", "all"
+    );
+    row("lines", &|part| part.lines);
+    row("lines of code", &|part| part.code);
+    row("Rust files", &|part| part.files);
+    row(&format!("files under {SHORT} lines"), &|part| part.short);
+    row("names of more than one type", &|part| {
+        part.shared_names().len()
+    });
+    row("doc comments that are fragments", &|part| {
+        part.fragments.len()
+    });
+    for (name, part) in ["product", "tests", "xtask"].iter().zip(&parts) {
+        let names = part.shared_names();
+        if !names.is_empty() {
+            let names: Vec<String> = names
+                .iter()
+                .map(|(name, at)| format!("{name} {}", at.len()))
+                .collect();
+            println!(
+                "\nNames of more than one type in {name}: {}.",
+                names.join(", ")
+            );
+        }
+        if list {
+            for (name, places) in part.shared_names() {
+                println!("{name}: {}", places.join(", "));
+            }
+            for fragment in &part.fragments {
+                println!("{fragment}");
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Figures {
+    fn shared_names(&self) -> Vec<(&String, &Vec<String>)> {
+        self.types.iter().filter(|(_, at)| at.len() > 1).collect()
+    }
+
+    fn count<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
+        for line in lines {
+            let text = line.trim_start();
+            self.lines += 1;
+            self.code += usize::from(!text.is_empty() && !text.starts_with("//"));
+        }
+    }
+
+    /// Counts the lines of a file and notes its types and doc comments.
+    fn read(&mut self, file: &str, code: &[(usize, &str)]) {
+        self.count(code.iter().map(|(_, line)| *line));
+        let (mut comment, mut help_until) = (Vec::new(), None::<String>);
+        for (place, (number, line)) in code.iter().enumerate() {
+            let text = line.trim_start();
+            let indent = &line[..line.len() - text.len()];
+            if help_until.as_deref() == Some(line) {
+                help_until = None;
+            }
+            let doc = text
+                .strip_prefix("///")
+                .or_else(|| text.strip_prefix("//!"));
+            if let Some(doc) = doc {
+                comment.push(doc.trim());
+                continue;
+            }
+            let following = code[place..].iter().map(|(_, line)| line.trim_start());
+            let mut attributes = following.take_while(|line| line.starts_with("#["));
+            let is_help = attributes.any(|line| {
+                line.starts_with("#[derive(") && HELP.iter().any(|help| line.contains(help))
+            });
+            if !comment.is_empty() {
+                let is_fragment = is_fragment(&comment, is_help || help_until.is_some());
+                if is_fragment {
+                    self.fragments.push(format!(
+                        "{file}:{}: {}",
+                        number - comment.len(),
+                        comment.join(" ")
+                    ));
+                }
+                comment.clear();
+            }
+            if is_help {
+                help_until = Some(format!("{indent}}}"));
+            }
+            if let Some(name) = type_name(text) {
+                let places = self.types.entry(name.to_owned()).or_default();
+                places.push(format!("{file}:{number}"));
+            }
+        }
+    }
+}
+
+/// Tells whether the first paragraph of a comment is no sentence. A help text needs no full stop.
+fn is_fragment(comment: &[&str], is_help: bool) -> bool {
+    let paragraph: Vec<&str> = comment
+        .iter()
+        .copied()
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let text = paragraph.join(" ");
+    let begins =
+        text.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() || "`[*".contains(c));
+    let ends = text.ends_with(['.', ':', '?', '!']) || text.ends_with("```");
+    !begins || !(ends || is_help) || text.split_whitespace().count() < 2
+}
+
+/// Returns the name of the type that a line begins to define.
+fn type_name(line: &str) -> Option<&str> {
+    let line = match line.strip_prefix("pub(") {
+        Some(rest) => rest.split_once(") ")?.1,
+        None => line.strip_prefix("pub ").unwrap_or(line),
+    };
+    let kinds = ["struct ", "enum ", "union ", "trait "];
+    let rest = kinds.iter().find_map(|kind| line.strip_prefix(kind))?;
+    rest.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .next()
+}
+
+/// Separates the lines of inline test modules from the others, with their numbers.
+fn split(text: &str) -> (Vec<(usize, &str)>, Vec<&str>) {
+    let (mut code, mut tests) = (Vec::new(), Vec::new());
+    let mut until = None;
+    let mut lines = (1..).zip(text.lines()).peekable();
+    while let Some((number, line)) = lines.next() {
+        let begins = line.trim() == "#[cfg(test)]"
+            && lines
+                .peek()
+                .is_some_and(|(_, next)| next.contains("mod ") && next.ends_with('{'));
+        if until.is_none() && begins {
+            let indent = line.len() - line.trim_start().len();
+            until = Some(format!("{}}}", &line[..indent]));
+        }
+        match &until {
+            Some(end) => {
+                tests.push(line);
+                if line == end {
+                    until = None;
+                }
+            }
+            None => code.push((number, line)),
+        }
+    }
+    (code, tests)
+}
+
+/// Returns the paths, without `.rs`, of the test modules that a file declares.
+fn test_modules(file: &str, text: &str) -> Vec<String> {
+    let path = Path::new(file);
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let folder = match stem.as_ref() {
+        "lib" | "main" | "mod" => path.parent().unwrap_or(path).to_owned(),
+        _ => path.with_extension(""),
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let declared = lines.windows(2).filter(|two| two[0] == "#[cfg(test)]");
+    let names = declared.filter_map(|two| two[1].strip_suffix(';')?.rsplit_once("mod "));
+    names
+        .map(|(_, name)| folder.join(name).to_string_lossy().into_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comment_that_does_not_stand_alone_is_a_fragment() {
+        for whole in [
+            "Returns the lease.",
+            "`blocks` mirrors it.",
+            "There are two:",
+        ] {
+            assert!(!is_fragment(&[whole], false), "{whole}");
+        }
+        for fragment in ["and its folder.", "Which.", "Returns the lease", "`fsync`"] {
+            assert!(is_fragment(&[fragment], false), "{fragment}");
+        }
+        assert!(!is_fragment(&["List the tasks"], true));
+        assert!(!is_fragment(
+            &["Returns the", "lease.", "", "- a list"],
+            false
+        ));
+    }
+
+    #[test]
+    fn test_modules_are_told_from_code() {
+        let text =
+            "struct A;\n#[cfg(test)]\nmod tests {\n    struct B;\n}\npub(crate) enum C<T> {}\n";
+        let (code, tests) = split(text);
+        assert_eq!((code.len(), tests.len()), (2, 4));
+        let names: Vec<_> = code
+            .iter()
+            .filter_map(|(_, line)| type_name(line))
+            .collect();
+        assert_eq!(names, ["A", "C"]);
+        let declared = "#[cfg(test)]\nmod tests;\n";
+        assert_eq!(
+            test_modules("a/src/claims.rs", declared),
+            ["a/src/claims/tests"]
+        );
+        assert_eq!(test_modules("a/src/lib.rs", declared), ["a/src/tests"]);
+    }
+}

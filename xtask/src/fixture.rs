@@ -1,0 +1,340 @@
+//! Teams, tasks, messages and real workers for the checks.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use teamster_fs::Sync;
+use teamster_journal::Event;
+use teamster_store::{
+    ClaimRequest, Claimed, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient, Store,
+};
+use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
+use teamster_types::task::NewTask;
+use teamster_types::team::{NewMember, NewTeam};
+use teamster_types::{TeamName, WorkerName};
+
+use crate::product::{Finished, Product, TEAM, TempProject, wait_for};
+
+/// Tasks that one import makes.
+const CHUNK: usize = 250;
+/// The longest that workers are waited for.
+const LONG: Duration = Duration::from_secs(900);
+
+/// Returns the team's name as the store wants it.
+pub(crate) fn team() -> Result<TeamName> {
+    Ok(TEAM.parse()?)
+}
+
+/// Returns the name of the worker with this number.
+pub(crate) fn worker(number: usize) -> Result<WorkerName> {
+    Ok(format!("w{number}").parse()?)
+}
+
+/// Returns the current time.
+pub(crate) fn now() -> teamster_types::Time {
+    teamster_store::Clock::now(&teamster_store::SystemClock)
+}
+
+/// Creates a team of so many workers in a project and returns its store.
+pub(crate) fn create_team(project: &TempProject, workers: usize) -> Result<FileStore> {
+    let store = project.store(Sync::Fast)?;
+    let member = |number: usize| -> Result<NewMember> {
+        Ok(NewMember {
+            name: worker(number)?,
+            provider: String::new(),
+            capabilities: None,
+        })
+    };
+    let new = NewTeam {
+        name: team()?,
+        description: String::new(),
+        project: project.folder().display().to_string(),
+        members: (1..=workers).map(member).collect::<Result<_>>()?,
+        run: None,
+    };
+    store.create_team(&new, None)?;
+    Ok(store)
+}
+
+/// Makes a project a repository with one commit.
+pub(crate) fn create_repository(project: &TempProject) -> Result<()> {
+    for words in [
+        &["init", "--quiet", "--initial-branch", "main"][..],
+        &["config", "user.name", "Check"],
+        &["config", "user.email", "check@localhost"],
+        &["commit", "--quiet", "--allow-empty", "--message", "Begin"],
+    ] {
+        let mut git = Command::new("git");
+        project.enter(&mut git);
+        Finished::checked(git.args(words))?;
+    }
+    Ok(())
+}
+
+/// Creates tasks that depend on nothing.
+pub(crate) fn create_tasks(store: &FileStore, count: usize) -> Result<()> {
+    let plan: Vec<_> = (1..=count)
+        .map(|number| planned(&format!("task {number}"), &[]))
+        .collect();
+    import(store, &plan)
+}
+
+/// Imports a plan in several steps.
+pub(crate) fn import(store: &FileStore, plan: &[PlannedTask]) -> Result<()> {
+    for chunk in plan.chunks(CHUNK) {
+        store.import_tasks(&team()?, "user", chunk)?;
+    }
+    Ok(())
+}
+
+/// Returns a task of a plan that is blocked by those at the positions `after`.
+pub(crate) fn planned(subject: &str, after: &[usize]) -> PlannedTask {
+    PlannedTask {
+        task: NewTask {
+            subject: subject.to_owned(),
+            description: "made by a check".to_owned(),
+            ..NewTask::default()
+        },
+        after: after.to_vec(),
+    }
+}
+
+/// Returns a worker's request for the next task.
+pub(crate) fn claim_request(number: usize) -> Result<ClaimRequest> {
+    Ok(ClaimRequest {
+        worker: worker(number)?,
+        id: None,
+        lease: None,
+    })
+}
+
+/// Claims the next task for a worker.
+pub(crate) fn claim(store: &FileStore, number: usize) -> Result<Claimed> {
+    let claimed = store.claim(&team()?, &claim_request(number)?)?;
+    claimed.context("nothing is claimable")
+}
+
+/// Sends a plain message from one worker to another.
+pub(crate) fn send(store: &FileStore, from: usize, to: usize, content: &str) -> Result<()> {
+    let outgoing = Outgoing {
+        from: worker(from)?.to_string(),
+        to: Recipient::Worker(worker(to)?.to_string()),
+        kind: "message".to_owned(),
+        content: content.to_owned(),
+        extra: teamster_types::json::Object::new(),
+    };
+    store.send(&team()?, &outgoing)?;
+    Ok(())
+}
+
+/// Reads messages of a worker, acknowledges them if asked to, and returns how many they were.
+pub(crate) fn receive(store: &FileStore, number: usize, limit: usize, ack: bool) -> Result<usize> {
+    let reader = Reader::Worker(worker(number)?);
+    let delivery = store.receive(&team()?, &reader, limit, ack)?;
+    Ok(delivery.messages.len())
+}
+
+/// Returns a workload of the release build of xtask, not started yet.
+pub(crate) fn workload(workloads: &Path, project: &TempProject, words: &[&str]) -> Command {
+    let mut command = Command::new(workloads);
+    command.arg("workload").args(words);
+    project.enter(&mut command);
+    command
+        .arg("--claude")
+        .arg(project.claude())
+        .arg("--project")
+        .arg(project.folder());
+    command
+}
+
+/// Lets several processes claim through the library, all beginning at once, until nothing is left. Returns every id that
+/// a process was given, as often as it was, and the time from the common start to the last end.
+pub(crate) fn drain(
+    workloads: &Path,
+    project: &TempProject,
+    processes: usize,
+    options: &[&str],
+) -> Result<(Vec<String>, Duration)> {
+    let mut children = Vec::new();
+    for number in 1..=processes {
+        let number = number.to_string();
+        let mut child = workload(workloads, project, &["drain", "--worker", &number])
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = child.stdout.take().context("a workload has no output")?;
+        let mut lines = BufReader::new(stdout).lines();
+        if lines.next().transpose()?.as_deref() != Some("ready") {
+            bail!("a workload did not get ready");
+        }
+        children.push((child, lines));
+    }
+    let start = Instant::now();
+    for (child, _) in &mut children {
+        let mut stdin = child.stdin.take().context("a workload has no input")?;
+        stdin.write_all(b"go\n")?;
+    }
+    let mut ids = Vec::new();
+    for (child, lines) in &mut children {
+        let line = lines.next().transpose()?;
+        let figures: Value = serde_json::from_str(&line.context("a workload printed nothing")?)?;
+        let claimed = figures["ids"].as_array().into_iter().flatten();
+        ids.extend(claimed.filter_map(|id| Some(id.as_str()?.to_owned())));
+        child.wait()?;
+    }
+    Ok((ids, start.elapsed()))
+}
+
+/// A team of real worker processes in a repository of its own. All of them are stopped when it is dropped.
+pub(crate) struct WorkerTeam<'a> {
+    product: &'a Product,
+    pub(crate) project: TempProject,
+    pub(crate) store: FileStore,
+    /// The worker processes.
+    pub(crate) pids: Vec<u32>,
+    /// A program that starts the binary, with its own arguments.
+    wrapper: Vec<String>,
+    is_stopped: bool,
+}
+
+impl<'a> WorkerTeam<'a> {
+    /// Creates a team without workers.
+    pub(crate) fn create(product: &'a Product) -> Result<Self> {
+        let project = TempProject::on_disk()?;
+        create_repository(&project)?;
+        let store = project.store(Sync::Fast)?;
+        let team = Self {
+            product,
+            project,
+            store,
+            pids: Vec::new(),
+            wrapper: Vec::new(),
+            is_stopped: false,
+        };
+        team.call(&["team", "create", TEAM], &[])?;
+        Ok(team)
+    }
+
+    /// Starts the binary through another program from now on.
+    pub(crate) fn wrapped_in(mut self, words: &[&str]) -> Self {
+        self.wrapper = words.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    /// Writes a script and returns the provider that plays it.
+    pub(crate) fn script(&self, text: &str) -> Result<String> {
+        let script = self.project.root().join("script.toml");
+        std::fs::write(&script, text)?;
+        Ok(format!("scripted:{}", script.display()))
+    }
+
+    fn call(&self, words: &[&str], variables: &[(&str, &str)]) -> Result<Finished> {
+        let mut command = match self.wrapper.split_first() {
+            None => Command::new(&self.product.binary),
+            Some((program, before)) => {
+                let mut command = Command::new(program);
+                command.args(before).arg(&self.product.binary);
+                command
+            }
+        };
+        self.project.enter(&mut command);
+        Finished::checked(command.args(words).envs(variables.iter().copied()))
+    }
+
+    /// Starts workers until there are so many.
+    pub(crate) fn grow(
+        &mut self,
+        workers: usize,
+        provider: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<()> {
+        for number in self.pids.len() + 1..=workers {
+            let name = worker(number)?.to_string();
+            let words = ["worker", "start", "--json", "--name", &name];
+            let words = [&words[..], &["--provider", provider]].concat();
+            let started = self.call(&words, variables)?.json();
+            let pid = started.and_then(|started| started["pid"].as_u64());
+            let pid = pid.and_then(|pid| u32::try_from(pid).ok());
+            self.pids.push(pid.context("a worker printed no pid")?);
+        }
+        Ok(())
+    }
+
+    /// Waits until so many tasks are completed.
+    pub(crate) fn until_done(&self, tasks: usize) -> Result<()> {
+        self.until("all tasks are done", |team| {
+            let (progress, _) = team.store.progress(&self::team()?)?;
+            Ok(progress.completed_tasks == tasks)
+        })
+    }
+
+    /// Waits until every worker waits for a task.
+    pub(crate) fn until_idle(&self) -> Result<()> {
+        self.until("every worker waits for a task", |team| {
+            let waiting = team.beats()?.into_iter().filter(|beat| {
+                beat.status == WorkerStatus::Polling && beat.current_task_id.is_none()
+            });
+            Ok(waiting.count() == team.pids.len())
+        })
+    }
+
+    /// Waits until a condition holds.
+    pub(crate) fn until(&self, what: &str, holds: impl Fn(&Self) -> Result<bool>) -> Result<()> {
+        wait_for(what, LONG, || Ok(holds(self)?.then_some(())))
+    }
+
+    /// Returns the heartbeats of all workers.
+    pub(crate) fn beats(&self) -> Result<Vec<Heartbeat>> {
+        Ok(self.store.heartbeats(&team()?)?.0)
+    }
+
+    /// Returns the whole journal.
+    pub(crate) fn journal(&self) -> Result<Vec<Event>> {
+        let (team, mut events) = (team()?, Vec::new());
+        loop {
+            let from = events.last().map_or(1, |event: &Event| event.seq + 1);
+            let page = self.store.events(&team, from, 1_000)?;
+            if page.events.is_empty() {
+                return Ok(events);
+            }
+            events.extend(page.events);
+        }
+    }
+
+    /// Shuts the team down and returns how long that took; an error if a worker is left.
+    pub(crate) fn shut_down(mut self) -> Result<Duration> {
+        let finished = self.call(&["shutdown", "--team", TEAM, "--json"], &[])?;
+        self.is_stopped = true;
+        let printed = finished.json().unwrap_or_default();
+        if printed["verified"] != true {
+            bail!("the shutdown is not verified: {printed}");
+        }
+        Ok(finished.took)
+    }
+}
+
+impl Drop for WorkerTeam<'_> {
+    fn drop(&mut self) {
+        if !self.is_stopped {
+            let _ = self.call(&["shutdown", "--team", TEAM, "--force", "--json"], &[]);
+        }
+    }
+}
+
+/// Waits until the journal of the team has got no new event for so long.
+pub(crate) fn until_quiet(store: &FileStore, span: Duration) -> Result<()> {
+    let team = team()?;
+    let mut last = (store.position(&team)?, Instant::now());
+    wait_for("the journal becomes quiet", LONG, || {
+        let position = store.position(&team)?;
+        if position != last.0 {
+            last = (position, Instant::now());
+        }
+        Ok((last.1.elapsed() >= span).then_some(()))
+    })
+}

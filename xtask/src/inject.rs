@@ -1,0 +1,417 @@
+//! Kills the release binary, or fails one of its system calls, at every place where that can happen.
+//!
+//! strace runs a call of the binary and interferes with one system call: the N-th one of a name, because that is how
+//! strace counts. One undisturbed run tells which names occur and how often; [`kills`] and [`errors`] then go through
+//! all of them. What is tried is a table of operations on the store ([`store`]) and a table of hook calls ([`hook`]);
+//! each knows how to prepare a project, and what must hold after the fault.
+
+mod hook;
+mod store;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::product::{Finished, Product, TempProject};
+
+/// The errors that are injected into each call.
+const ERRORS: [Fault; 4] = [
+    Fault::Error("ENOSPC"),
+    Fault::Error("EIO"),
+    Fault::Error("EACCES"),
+    Fault::Error("EINTR"),
+];
+
+/// Calls that set the process up or give it memory. The kernel does not answer them with these errors; where it is
+/// made to, the process may die, as it may when memory runs out. What it leaves must then be as whole as after a kill.
+const RUNTIME_CALLS: &str = "arch_prctl brk exit_group futex getrandom madvise mmap mprotect mremap munmap poll \
+    prlimit64 rseq rt_sigaction rt_sigprocmask sched_getaffinity set_robust_list set_tid_address sigaltstack";
+
+/// How much is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coverage {
+    /// Every call of every operation, and every error at each of them.
+    Every,
+    /// Every call of the central operations and every third of the others, with one of the errors by turns.
+    Sample,
+}
+
+/// What happens instead of, or before, a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The process is killed before the call is made.
+    Kill,
+    /// The call is not made and returns this error.
+    Error(&'static str),
+}
+
+/// One place to interfere: the `n`-th call of a name.
+#[derive(Clone, Debug)]
+struct Point {
+    call: String,
+    n: usize,
+}
+
+impl Point {
+    fn is_runtime(&self) -> bool {
+        RUNTIME_CALLS
+            .split_whitespace()
+            .any(|call| call == self.call)
+    }
+}
+
+/// A prepared project and the call that gets the fault.
+#[derive(Debug)]
+struct Case {
+    project: TempProject,
+    words: Vec<String>,
+    /// The file that the call reads from its standard input.
+    input: Option<PathBuf>,
+    /// The token of the claim that the operation ends.
+    token: String,
+}
+
+impl Case {
+    fn new(project: TempProject, line: &str) -> Self {
+        Self {
+            project,
+            words: line.split_whitespace().map(str::to_owned).collect(),
+            input: None,
+            token: String::new(),
+        }
+    }
+}
+
+/// A call with a fault, after its end.
+struct Struck {
+    fault: Fault,
+    point: Point,
+    finished: Finished,
+    /// The trace line of the call that was hit, or `None` when it was never reached.
+    hit: Option<String>,
+}
+
+/// One entry of a table.
+#[derive(Clone, Copy)]
+enum Target {
+    Operation(&'static store::Operation),
+    Hook(&'static hook::HookCase),
+}
+
+impl Target {
+    fn all() -> impl Iterator<Item = Self> {
+        let operations = store::OPERATIONS.iter().map(Self::Operation);
+        operations.chain(hook::CASES.iter().map(Self::Hook))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Operation(operation) => operation.name,
+            Self::Hook(case) => case.name,
+        }
+    }
+
+    /// Tells whether even a sample goes through every call.
+    fn is_central(self) -> bool {
+        match self {
+            Self::Operation(operation) => operation.is_central,
+            Self::Hook(case) => case.is_central,
+        }
+    }
+
+    fn prepare(self, product: &Product) -> Result<Case> {
+        match self {
+            Self::Operation(operation) => (operation.prepare)(),
+            Self::Hook(case) => case.prepare(product),
+        }
+    }
+
+    fn judge(self, product: &Product, case: &Case, struck: &Struck, run: &mut Run) -> Result<()> {
+        match self {
+            Self::Operation(operation) => operation.judge(product, case, struck, run),
+            Self::Hook(hook) => hook.judge(product, case, struck, run),
+        }
+    }
+}
+
+/// The figures of one operation.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// The operation, as a person types it.
+    pub(crate) operation: &'static str,
+    /// Names of system calls it uses.
+    pub(crate) names: usize,
+    /// System calls of one undisturbed run.
+    pub(crate) calls: usize,
+    /// Runs with a fault.
+    pub(crate) tried: usize,
+    /// Runs whose fault was reached.
+    pub(crate) hit: usize,
+    /// Runs after which the operation had happened.
+    pub(crate) happened: usize,
+    /// Runs after which it had not.
+    pub(crate) did_not: usize,
+    /// Runs that succeeded, but whose effect readers saw only after the next write.
+    pub(crate) late: usize,
+    /// The longest time that the next operation took.
+    pub(crate) slowest_next: Duration,
+    /// Broken rules, with the place where each was seen.
+    pub(crate) violations: Vec<String>,
+}
+
+impl Tally {
+    /// Returns one line for a terminal.
+    pub(crate) fn line(&self) -> String {
+        format!(
+            "  {:<28} {:>3} calls of {:>2} names: {:>4} tried, {:>4} hit, {:>4} happened, {:>4} did not, {:>2} seen late, next ≤ {:>4} ms, {} violations",
+            self.operation,
+            self.calls,
+            self.names,
+            self.tried,
+            self.hit,
+            self.happened,
+            self.did_not,
+            self.late,
+            self.slowest_next.as_millis(),
+            self.violations.len(),
+        )
+    }
+
+    fn add(&mut self, run: Run) {
+        self.tried += 1;
+        self.hit += usize::from(run.hit);
+        self.happened += usize::from(run.happened == Some(true));
+        self.did_not += usize::from(run.happened == Some(false));
+        self.late += usize::from(run.late);
+        self.slowest_next = self.slowest_next.max(run.next);
+        self.violations.extend(run.violations);
+    }
+}
+
+/// One run with a fault.
+#[derive(Debug, Default)]
+struct Run {
+    hit: bool,
+    happened: Option<bool>,
+    late: bool,
+    /// The time that the next operation took.
+    next: Duration,
+    violations: Vec<String>,
+}
+
+impl Run {
+    /// Notes a broken rule unless it holds.
+    fn check(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            self.violations.push(otherwise());
+        }
+    }
+}
+
+/// Sends SIGKILL before each system call of each operation.
+pub(crate) fn kills(product: &Product, coverage: Coverage) -> Result<Vec<Tally>> {
+    inject(product, &[Fault::Kill], coverage)
+}
+
+/// Returns an error from each system call of each operation.
+pub(crate) fn errors(product: &Product, coverage: Coverage) -> Result<Vec<Tally>> {
+    inject(product, &ERRORS, coverage)
+}
+
+fn inject(product: &Product, faults: &[Fault], coverage: Coverage) -> Result<Vec<Tally>> {
+    Target::all()
+        .map(|target| inject_into(product, target, faults, coverage))
+        .collect()
+}
+
+fn inject_into(
+    product: &Product,
+    target: Target,
+    faults: &[Fault],
+    coverage: Coverage,
+) -> Result<Tally> {
+    let counts = count_calls(product, &target.prepare(product)?)?;
+    let points = counts.iter().flat_map(|(call, count)| {
+        let call = call.clone();
+        (1..=*count).map(move |n| Point {
+            call: call.clone(),
+            n,
+        })
+    });
+    let is_every = coverage == Coverage::Every;
+    let step = if is_every || target.is_central() {
+        1
+    } else {
+        3
+    };
+    let points = points.step_by(step);
+    let trials: Vec<(Point, Fault)> = if is_every {
+        points
+            .flat_map(|point| faults.iter().map(move |fault| (point.clone(), *fault)))
+            .collect()
+    } else {
+        points.zip(faults.iter().copied().cycle()).collect()
+    };
+    let mut tally = Tally {
+        operation: target.name(),
+        names: counts.len(),
+        calls: counts.values().sum(),
+        ..Tally::default()
+    };
+    let try_one = |point: &Point, fault| try_at(product, target, point, fault);
+    for run in in_parallel(&trials, |(point, fault)| try_one(point, *fault)) {
+        tally.add(run);
+    }
+    if faults != [Fault::Kill] {
+        return Ok(tally);
+    }
+    // A run may make a call more than the first one did. Those are tried too, until there are none left.
+    for (call, count) in counts {
+        let mut point = Point { call, n: count + 1 };
+        loop {
+            let run = try_one(&point, Fault::Kill);
+            let was_hit = run.hit;
+            if was_hit || !run.violations.is_empty() {
+                tally.add(run);
+            }
+            if !was_hit {
+                break;
+            }
+            point.n += 1;
+        }
+    }
+    Ok(tally)
+}
+
+fn try_at(product: &Product, target: Target, point: &Point, fault: Fault) -> Run {
+    let (mut run, mut hit) = (Run::default(), String::new());
+    let mut strike = || -> Result<()> {
+        let case = target.prepare(product)?;
+        let struck = disturb(product, &case, point, fault)?;
+        run.hit = struck.hit.is_some();
+        hit = struck.hit.clone().unwrap_or_default();
+        if fault == Fault::Kill && !run.hit {
+            run.check(struck.finished.success(), || {
+                format!("not reached, but {}", struck.finished.describe())
+            });
+            return Ok(());
+        }
+        target.judge(product, &case, &struck, &mut run)
+    };
+    if let Err(error) = strike() {
+        run.violations.push(format!("{error:#}"));
+    }
+    let (name, Point { call, n }) = (target.name(), point);
+    for violation in &mut run.violations {
+        *violation = format!("{name}, {fault:?} at {call} {n}: {violation} [{hit}]");
+    }
+    run
+}
+
+/// Counts the system calls of an undisturbed run by name.
+fn count_calls(product: &Product, case: &Case) -> Result<BTreeMap<String, usize>> {
+    let (finished, trace) = run_traced(product, case, &[])?;
+    if !finished.success() {
+        bail!("the undisturbed run failed: {}", finished.describe());
+    }
+    let mut counts = BTreeMap::new();
+    for line in trace.lines() {
+        if let Some((call, _)) = line.split_once('(')
+            && !call.is_empty()
+            && call.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        {
+            *counts.entry(call.to_owned()).or_insert(0) += 1;
+        }
+    }
+    // strace counts for each thread, so a second one would need a loop of its own.
+    if ["clone", "clone3", "fork", "vfork"]
+        .iter()
+        .any(|call| counts.contains_key(*call))
+    {
+        bail!("the operation starts a thread or a process, which this harness does not follow");
+    }
+    // It starts the program; before it there is nothing to interfere with.
+    counts.remove("execve");
+    Ok(counts)
+}
+
+fn disturb(product: &Product, case: &Case, point: &Point, fault: Fault) -> Result<Struck> {
+    let (call, n) = (&point.call, point.n);
+    let what = match fault {
+        Fault::Kill => "signal=SIGKILL".to_owned(),
+        Fault::Error(name) => format!("error={name}"),
+    };
+    let expressions = [
+        format!("trace={call}"),
+        format!("inject={call}:{what}:when={n}"),
+    ];
+    let (finished, trace) = run_traced(product, case, &expressions)?;
+    let mut calls = trace
+        .lines()
+        .filter(|line| line.starts_with(&format!("{call}(")));
+    let hit = match fault {
+        Fault::Kill if finished.signal() == Some(9) => calls.next_back(),
+        Fault::Kill => None,
+        Fault::Error(_) => calls.find(|line| line.ends_with("(INJECTED)")),
+    };
+    Ok(Struck {
+        hit: hit.map(str::to_owned),
+        point: point.clone(),
+        fault,
+        finished,
+    })
+}
+
+fn run_traced(
+    product: &Product,
+    case: &Case,
+    expressions: &[String],
+) -> Result<(Finished, String)> {
+    let trace = case.project.root().join("trace");
+    let mut command = Command::new("strace");
+    command.arg("-qq").arg("-o").arg(&trace);
+    for expression in expressions {
+        command.arg("-e").arg(expression);
+    }
+    command.arg(&product.binary).args(&case.words);
+    case.project.enter(&mut command);
+    let input = match &case.input {
+        Some(file) => File::open(file)?.into(),
+        None => Stdio::null(),
+    };
+    let finished = Finished::reading(&mut command, input)?;
+    let trace = std::fs::read_to_string(&trace).context("strace left no trace")?;
+    Ok((finished, trace))
+}
+
+/// Works on all items with as many threads as there are cores and returns the results in the order of the items.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<(usize, R)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(place) else {
+                        return;
+                    };
+                    let result = work(item);
+                    if let Ok(mut results) = results.lock() {
+                        results.push((place, result));
+                    }
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_default();
+    results.sort_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, result)| result).collect()
+}

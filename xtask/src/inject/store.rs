@@ -1,0 +1,525 @@
+//! The operations on the store that get faults, and the rules that hold after them.
+//!
+//! After any fault every file is whole, the operation happened or it did not, the journal says the same and rebuilds the
+//! same tasks, the next operation of another worker succeeds at once, and nothing temporary is left after it.
+
+mod files;
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use teamster_store::Store;
+
+use super::{Case, Fault, Run, Struck};
+use crate::fixture;
+use crate::product::{Finished, Product, TempProject};
+use files::{Files, inbox_contents, short};
+
+/// The next operation must succeed within this time.
+const NEXT_WITHIN: Duration = Duration::from_secs(1);
+/// A claim lock that names nobody is stale at this age. It is made older here instead of being waited for.
+const STALE: Duration = Duration::from_secs(30);
+/// The content of the message that the operation sends, and of the one that is sent next.
+const STRUCK: &str = "struck";
+const NEXT: &str = "next";
+const NEXT_SEND: &str = "message send --to w2 --from w3 next --json";
+const NEXT_CLAIM: &str = "task claim --worker w2 --json";
+/// Messages that fill an inbox, and how many of them are acknowledged and read.
+const FILL: usize = 17;
+const ACKED: usize = 5;
+const READ: usize = 3;
+/// Two tasks that are blocked by the first, and one that is blocked by both.
+const PLAN: &str = r#"{"tasks": [
+    {"id": "a", "subject": "root"},
+    {"id": "b", "subject": "left", "blockedBy": ["a"]},
+    {"id": "c", "subject": "right", "blockedBy": ["a"]},
+    {"id": "d", "subject": "top", "blockedBy": ["b", "c"]}
+]}"#;
+const SUBJECTS: [&str; 4] = ["root", "left", "right", "top"];
+
+/// One operation that gets faults.
+pub(super) struct Operation {
+    /// The operation, as a person types it.
+    pub(super) name: &'static str,
+    /// Whether even a sample goes through every call.
+    pub(super) is_central: bool,
+    /// Whether its output is what it is about: nothing may count as handed out that the caller never got.
+    hands_out: bool,
+    /// Makes a team on which the operation can be done once.
+    pub(super) prepare: fn() -> Result<Case>,
+    /// Tells whether the files say that it happened; an error when they say neither.
+    happened: fn(&Case, &Files) -> Result<bool>,
+    /// Counts how often the journal tells of it.
+    journalled: fn(&Files) -> usize,
+    /// Tells whether a reader sees it before anybody else writes.
+    is_seen: fn(&Caller<'_>) -> Result<bool>,
+    /// What another worker does next, which must succeed.
+    next: &'static str,
+    /// Makes the last checks, which may go on with the team.
+    finish: fn(&Caller<'_>, bool, &Finished, &mut Run) -> Result<()>,
+}
+
+/// All operations.
+pub(super) const OPERATIONS: [Operation; 7] = [
+    Operation {
+        name: "task claim",
+        is_central: true,
+        hands_out: false,
+        prepare: || with_tasks("task claim --worker w1 --json", false),
+        happened: claim_happened,
+        // A claim whose output could not be written is given back at once: then it did not happen, and both are told.
+        journalled: |files| {
+            let by_first = |kind: &str| files.count(kind, |event| event["actor"] == "w1");
+            by_first("task.claimed").saturating_sub(by_first("task.released"))
+        },
+        is_seen: |caller| Ok(caller.task()?["owner"] == "w1"),
+        next: NEXT_CLAIM,
+        finish: finish_claim,
+    },
+    Operation {
+        name: "task complete",
+        is_central: true,
+        hands_out: false,
+        prepare: || with_tasks("task complete 1 --token TOKEN --json", true),
+        happened: complete_happened,
+        journalled: |files| files.count("task.completed", |event| event["taskId"] == "1"),
+        is_seen: |caller| Ok(caller.task()?["status"] == "completed"),
+        next: NEXT_CLAIM,
+        finish: |caller, happened, next, run| {
+            // Task 2 is blocked by task 1, and has the lower number.
+            expect_claimed(next, if happened { "2" } else { "3" }, run);
+            caller.expect("task complete 1 --token TOKEN --json", 0, run)?;
+            caller.must_be_once(complete_happened, "task.completed", run)
+        },
+    },
+    Operation {
+        name: "task fail",
+        is_central: false,
+        hands_out: false,
+        prepare: || with_tasks("task fail 1 --token TOKEN --error boom --json", true),
+        happened: fail_happened,
+        journalled: |files| files.count("task.failed", |event| event["taskId"] == "1"),
+        is_seen: |caller| Ok(caller.task()?["status"] == "pending"),
+        next: NEXT_CLAIM,
+        finish: |caller, happened, next, run| {
+            expect_claimed(next, "3", run);
+            let line = "task fail 1 --token TOKEN --error boom --json";
+            caller.expect(line, if happened { 4 } else { 0 }, run)?;
+            caller.must_be_once(fail_happened, "task.failed", run)
+        },
+    },
+    Operation {
+        name: "task import",
+        is_central: false,
+        hands_out: false,
+        prepare: || {
+            let project = TempProject::new()?;
+            let store = fixture::create_team(&project, 2)?;
+            fixture::import(&store, &[fixture::planned("first", &[])])?;
+            let plan = project.folder().join("plan.json");
+            std::fs::write(&plan, PLAN)?;
+            let line = format!("task import {} --json", plan.display());
+            Ok(Case::new(project, &line))
+        },
+        happened: import_happened,
+        journalled: |files| {
+            let counts = SUBJECTS.map(|subject| {
+                files.count("task.created", |event| event.to_string().contains(subject))
+            });
+            // All of them or none: anything else is told as a number that is neither.
+            let is_same = counts.iter().all(|count| *count == counts[0]);
+            if is_same { counts[0] } else { usize::MAX }
+        },
+        is_seen: |caller| {
+            let tasks = caller.ask("task list --json")?["tasks"].take();
+            Ok(tasks.as_array().is_some_and(|all| all.len() == 5))
+        },
+        next: NEXT_CLAIM,
+        finish: |caller, happened, next, run| {
+            let got = next.json().unwrap_or_default()["task"]["subject"].take();
+            run.check(got == "first", || {
+                format!("the next claimer got {got}, not the first task")
+            });
+            // Of the four only the root is free, and only when they were made.
+            let code = if happened { 0 } else { 5 };
+            caller.expect("task claim --worker w1 --json", code, run)?;
+            caller.expect("task claim --worker w1 --json", 5, run)
+        },
+    },
+    Operation {
+        name: "message send",
+        is_central: true,
+        hands_out: false,
+        prepare: || with_messages(2, "message send --to w2 --from w1 struck --json"),
+        happened: |case, _| is_sent(case),
+        journalled: sends_journalled,
+        is_seen: is_listed,
+        next: NEXT_SEND,
+        finish: |caller, happened, _, run| caller.expect_inbox(1..=2, happened, run),
+    },
+    Operation {
+        name: "message read --ack",
+        is_central: false,
+        hands_out: true,
+        prepare: || with_messages(3, "message read --as w2 --ack --limit 2 --json"),
+        happened: ack_happened,
+        journalled: |files| files.count("message.acked", |_| true),
+        is_seen: |caller| {
+            let listed = caller.ask("message list --json")?;
+            Ok(!listed["messages"][0]["ackedAt"].is_null())
+        },
+        next: NEXT_SEND,
+        finish: |caller, happened, _, run| {
+            caller.expect_inbox(if happened { 3..=3 } else { 1..=3 }, false, run)
+        },
+    },
+    Operation {
+        name: "message send (rotating)",
+        is_central: false,
+        hands_out: false,
+        prepare: with_full_inbox,
+        happened: |case, _| is_sent(case),
+        journalled: sends_journalled,
+        is_seen: is_listed,
+        next: NEXT_SEND,
+        finish: |caller, happened, _, run| {
+            caller.expect_inbox(ACKED + 1..=FILL, happened, run)?;
+            let rotated = caller.case.project.team().join("inbox/w2.1.jsonl");
+            run.check(rotated.exists(), || "the inbox did not rotate".to_owned());
+            Ok(())
+        },
+    },
+];
+
+impl Operation {
+    /// Applies the rules to a call that got a fault.
+    pub(super) fn judge(
+        &self,
+        product: &Product,
+        case: &Case,
+        struck: &Struck,
+        run: &mut Run,
+    ) -> Result<()> {
+        let before = Files::read(&case.project)?;
+        run.violations.extend(before.problems.iter().cloned());
+        (self.happened)(case, &before)?;
+        let caller = Caller { product, case };
+        let is_seen = match struck.fault {
+            Fault::Kill => false,
+            Fault::Error(_) => (self.is_seen)(&caller)?,
+        };
+        let happened = self.go_on(&caller, run)?;
+        run.happened = Some(happened);
+        match struck.fault {
+            Fault::Kill => self.judge_killed(&struck.finished, happened, run),
+            Fault::Error(_) => {
+                run.late = happened && !is_seen && struck.finished.success();
+                run.violations
+                    .extend(self.complaint_about_error(struck, happened));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets another worker go on, checks that the team is whole, and returns whether the operation happened.
+    fn go_on(&self, caller: &Caller<'_>, run: &mut Run) -> Result<bool> {
+        let project = &caller.case.project;
+        let next = caller.product.call(project, self.next)?;
+        run.next = next.took;
+        run.check(next.success(), || {
+            format!("the next operation failed: {}", next.describe())
+        });
+        run.check(next.took <= NEXT_WITHIN, || {
+            format!("the next operation took {:?}", next.took)
+        });
+        let mut after = Files::read(project)?;
+        after.check_whole();
+        run.violations.append(&mut after.problems);
+        let happened = (self.happened)(caller.case, &after)?;
+        let journalled = (self.journalled)(&after);
+        run.check(journalled == usize::from(happened), || {
+            format!("happened by the files: {happened}; told by the journal {journalled} times")
+        });
+        (self.finish)(caller, happened, &next, run)?;
+        Ok(happened)
+    }
+
+    /// What a killed call has printed must be true.
+    fn judge_killed(&self, finished: &Finished, happened: bool, run: &mut Run) {
+        let is_answered = finished.json().is_some();
+        // A message that was handed out but not acknowledged comes again.
+        run.check(!is_answered || happened || self.hands_out, || {
+            "it printed its result, but did not happen".to_owned()
+        });
+        run.check(!self.hands_out || !happened || is_answered, || {
+            "messages were acknowledged that the reader never got".to_owned()
+        });
+    }
+
+    /// Returns what is wrong with the end of a call after an injected error.
+    fn complaint_about_error(&self, struck: &Struck, happened: bool) -> Option<String> {
+        let finished = &struck.finished;
+        let is_printing = struck
+            .hit
+            .as_ref()
+            .is_some_and(|line| line.starts_with("write(1,"));
+        match finished.code() {
+            Some(0) if happened => None,
+            Some(0) => Some("exit 0, but it did not happen".to_owned()),
+            _ if struck.point.is_runtime() => None,
+            None => Some(format!("it died: {}", finished.describe())),
+            Some(_) if finished.stderr.contains("panicked") => Some(finished.describe()),
+            // The operation is done, and the error says that only its output is lost.
+            Some(_) if happened && is_printing => self
+                .hands_out
+                .then(|| "messages were acknowledged that the reader never got".to_owned()),
+            Some(_) if happened => Some(format!("it happened, but {}", finished.describe())),
+            Some(_) => {
+                let stderr = finished.stderr.trim();
+                let is_clear = serde_json::from_str::<Value>(stderr)
+                    .is_ok_and(|error| error["error"]["message"].is_string());
+                (!is_clear).then(|| format!("the error is not one clear object: {stderr:?}"))
+            }
+        }
+    }
+}
+
+/// The binary in the project of a case.
+struct Caller<'a> {
+    product: &'a Product,
+    case: &'a Case,
+}
+
+impl Caller<'_> {
+    /// Returns what the binary prints as JSON.
+    fn ask(&self, line: &str) -> Result<Value> {
+        let finished = self.product.call(&self.case.project, line)?;
+        match finished.json() {
+            Some(value) if finished.success() => Ok(value),
+            _ => bail!("`{line}` failed: {}", finished.describe()),
+        }
+    }
+
+    /// Makes a call that must end with this exit code.
+    fn expect(&self, line: &str, code: i32, run: &mut Run) -> Result<()> {
+        let line = line.replace("TOKEN", &self.case.token);
+        let finished = self.product.call(&self.case.project, &line)?;
+        run.check(finished.code() == Some(code), || {
+            format!("`{line}` should exit {code}: {}", finished.describe())
+        });
+        Ok(())
+    }
+
+    fn task(&self) -> Result<Value> {
+        Ok(self.ask("task show 1 --json")?["task"].take())
+    }
+
+    /// Checks that an operation that was done again has happened once.
+    fn must_be_once(
+        &self,
+        happened: fn(&Case, &Files) -> Result<bool>,
+        kind: &str,
+        run: &mut Run,
+    ) -> Result<()> {
+        let files = Files::read(&self.case.project)?;
+        let count = files.count(kind, |event| event["taskId"] == "1");
+        let is_once = happened(self.case, &files)? && count == 1;
+        run.check(is_once, || {
+            format!("doing it again did not end with one {kind}")
+        });
+        Ok(())
+    }
+
+    /// Checks that a reader gets these messages, the struck one if it was sent, and the next one, in this order.
+    fn expect_inbox(
+        &self,
+        numbers: std::ops::RangeInclusive<usize>,
+        with_struck: bool,
+        run: &mut Run,
+    ) -> Result<()> {
+        let mut expected: Vec<String> = numbers.map(|number| format!("m{number}")).collect();
+        expected.extend(with_struck.then(|| STRUCK.to_owned()));
+        expected.push(NEXT.to_owned());
+        let got = self.contents("message read --as w2 --json")?;
+        run.check(got == expected, || {
+            format!("the reader should get {expected:?} and got {got:?}")
+        });
+        Ok(())
+    }
+
+    fn contents(&self, line: &str) -> Result<Vec<String>> {
+        let printed = self.ask(line)?;
+        let messages = printed["messages"].as_array().into_iter().flatten();
+        Ok(messages.map(short).collect())
+    }
+}
+
+/// Makes a team whose task 1 blocks task 2, with tasks 3 and 4 free. With `claimed`, worker 1 holds task 1.
+fn with_tasks(line: &str, claimed: bool) -> Result<Case> {
+    let project = TempProject::new()?;
+    let store = fixture::create_team(&project, 3)?;
+    let plan = [
+        fixture::planned("first", &[]),
+        fixture::planned("second", &[0]),
+        fixture::planned("third", &[]),
+        fixture::planned("fourth", &[]),
+    ];
+    store.import_tasks(&fixture::team()?, "user", &plan)?;
+    let token = if claimed {
+        fixture::claim(&store, 1)?.token.reveal().to_owned()
+    } else {
+        String::new()
+    };
+    let case = Case::new(project, &line.replace("TOKEN", &token));
+    Ok(Case { token, ..case })
+}
+
+/// Makes a team whose worker 2 has got so many messages.
+fn with_messages(count: usize, line: &str) -> Result<Case> {
+    let project = TempProject::new()?;
+    let store = fixture::create_team(&project, 3)?;
+    for number in 1..=count {
+        fixture::send(&store, 1, 2, &format!("m{number}"))?;
+    }
+    Ok(Case::new(project, line))
+}
+
+/// Makes a team whose worker 2 has an inbox that the next message rotates.
+fn with_full_inbox() -> Result<Case> {
+    let case = with_messages(0, "message send --to w2 --from w1 struck --json")?;
+    let store = case.project.store(teamster_fs::Sync::Fast)?;
+    let padding = "x".repeat(63 * 1024);
+    for number in 1..=FILL {
+        fixture::send(&store, 1, 2, &format!("m{number} {padding}"))?;
+    }
+    fixture::receive(&store, 2, ACKED, true)?;
+    fixture::receive(&store, 2, READ, false)?;
+    let size = std::fs::metadata(case.project.team().join("inbox/w2.jsonl"))?.len();
+    if size < 1024 * 1024 {
+        bail!("the inbox has only {size} bytes");
+    }
+    Ok(case)
+}
+
+fn claim_happened(_: &Case, files: &Files) -> Result<bool> {
+    let task = files.first_task()?;
+    let claim = &task["metadata"]["teamster"]["claim"]["worker"];
+    match (task["status"].as_str(), task["owner"].as_str()) {
+        (Some("in_progress"), Some("w1")) if claim == "w1" => Ok(true),
+        (Some("in_progress"), Some("w2")) if claim == "w2" => Ok(false),
+        (Some("pending"), None) if claim.is_null() => Ok(false),
+        _ => bail!("task 1 is neither free nor claimed: {task}"),
+    }
+}
+
+fn finish_claim(caller: &Caller<'_>, happened: bool, next: &Finished, run: &mut Run) -> Result<()> {
+    match (happened, claimed_id(next).as_str()) {
+        (true, "3") => caller.expect("task claim --worker w3 1 --json", 4, run),
+        (false, "1") => Ok(()),
+        (false, "3") => finish_passed_over(caller, run),
+        (_, other) => bail!("the next claimer got {other:?}"),
+    }
+}
+
+/// The next claimer met a lock that names nobody and went on. Once it is 30 s old the task is free again.
+fn finish_passed_over(caller: &Caller<'_>, run: &mut Run) -> Result<()> {
+    let file = caller.case.project.tasks().join("1.lock");
+    let lock = std::fs::metadata(&file).context("task 1 was passed over without a lock")?;
+    if lock.len() > 0 {
+        bail!("a lock with a name in it was left");
+    }
+    caller.expect("task claim --worker w3 1 --json", 4, run)?;
+    let lock = std::fs::File::options().write(true).open(&file)?;
+    lock.set_modified(SystemTime::now() - STALE)?;
+    caller.expect("task claim --worker w3 1 --json", 0, run)?;
+    run.check(!file.exists(), || {
+        "the claim that took the lock over left it".to_owned()
+    });
+    Ok(())
+}
+
+fn claimed_id(next: &Finished) -> String {
+    let printed = next.json().unwrap_or_default();
+    printed["task"]["id"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn expect_claimed(next: &Finished, wanted: &str, run: &mut Run) {
+    let got = claimed_id(next);
+    run.check(got == wanted, || {
+        format!("the next claimer got {got:?}, not task {wanted}")
+    });
+}
+
+fn complete_happened(_: &Case, files: &Files) -> Result<bool> {
+    let task = files.first_task()?;
+    match task["status"].as_str() {
+        Some("completed") if task["metadata"]["permanentlyFailed"] != true => Ok(true),
+        Some("in_progress") if task["owner"] == "w1" => Ok(false),
+        _ => bail!("task 1 is neither claimed nor completed: {task}"),
+    }
+}
+
+fn fail_happened(_: &Case, files: &Files) -> Result<bool> {
+    let task = files.first_task()?;
+    let failures = files.failures.get("1").map(|file| &file["retryCount"]);
+    let is_unfinished = !files.leftovers.is_empty();
+    match (task["status"].as_str(), failures) {
+        (Some("pending"), Some(count)) if count == 1 => Ok(true),
+        (Some("in_progress"), None) if task["owner"] == "w1" => Ok(false),
+        // Between the two renames. The next writer makes the other one.
+        (Some("pending"), None) | (Some("in_progress"), Some(_)) if is_unfinished => Ok(false),
+        _ => bail!("task 1 is neither claimed nor failed once: {task}, {failures:?}"),
+    }
+}
+
+fn import_happened(_: &Case, files: &Files) -> Result<bool> {
+    let is_there = |subject: &&&str| {
+        let same = |task: &&Value| task["subject"] == **subject;
+        files.tasks.values().filter(same).count() == 1
+    };
+    match SUBJECTS.iter().filter(is_there).count() {
+        4 => Ok(true),
+        0 => Ok(false),
+        // Between two renames. The next writer makes the others.
+        _ if !files.leftovers.is_empty() => Ok(false),
+        some => bail!("{some} of 4 tasks were made"),
+    }
+}
+
+/// Tells whether the struck message lies in the inbox; more than once is an error.
+fn is_sent(case: &Case) -> Result<bool> {
+    let contents = inbox_contents(&case.project, "w2")?;
+    match contents.iter().filter(|content| *content == STRUCK).count() {
+        0 => Ok(false),
+        1 => Ok(true),
+        more => bail!("the message lies in the inbox {more} times"),
+    }
+}
+
+fn sends_journalled(files: &Files) -> usize {
+    files.count("message.sent", |event| short(&event["data"]) == STRUCK)
+}
+
+fn is_listed(caller: &Caller<'_>) -> Result<bool> {
+    let listed = caller.contents("message list --json")?;
+    Ok(listed.iter().any(|content| content == STRUCK))
+}
+
+fn ack_happened(case: &Case, _: &Files) -> Result<bool> {
+    let inbox = case.project.team().join("inbox");
+    let Ok(bytes) = std::fs::read(inbox.join("w2.offset")) else {
+        return Ok(false);
+    };
+    let cursor: Value = serde_json::from_slice(&bytes)?;
+    let live = std::fs::read_to_string(inbox.join("w2.jsonl"))?;
+    let two: usize = live.split_inclusive('\n').take(2).map(str::len).sum();
+    match cursor["bytesRead"].as_u64() {
+        Some(0) | None => Ok(false),
+        Some(read) if read == two as u64 => Ok(true),
+        Some(read) => bail!("the cursor stands at byte {read}, not behind two messages"),
+    }
+}
