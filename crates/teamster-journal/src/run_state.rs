@@ -242,10 +242,11 @@ impl RunState {
         self.stage == Some(Stage::Approval) && self.open_gate().is_some()
     }
 
-    /// Returns the gate while it waits for a decision. This is the only rule for that: whatever leads out of the stage
-    /// closes the gate.
+    /// Returns the gate while it waits for a decision. This is the only rule for that: a decision closes it, and so does
+    /// whatever leads out of the stage or ends the run.
     pub fn open_gate(&self) -> Option<&Gate> {
-        self.gate.as_ref().filter(|_| self.decision.is_none())
+        let is_closed = self.decision.is_some() || self.finished.is_some();
+        self.gate.as_ref().filter(|_| !is_closed)
     }
 
     fn ordered(&mut self, spec: &RunSpec) {
@@ -357,5 +358,70 @@ impl RunState {
             at,
             reason: finished.reason.clone(),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::event::NewEvent;
+
+    /// Folds events, each given as its kind and its data.
+    fn fold(events: &[(&str, Value)]) -> RunState {
+        let mut state = RunState::default();
+        for (seq, (kind, data)) in (1..).zip(events) {
+            let what = EventKind::parse(kind, data.as_object().unwrap());
+            let at = Time::from_millis(1_000 * i64::try_from(seq).unwrap());
+            state.apply(&NewEvent::new(HOST, what).placed(seq, String::new(), at, "t".into()));
+        }
+        state
+    }
+
+    fn at_gate() -> Vec<(&'static str, Value)> {
+        let member = json!({ "name": "worker-1", "provider": "claude" });
+        vec![
+            ("run.started", json!({ "members": [member] })),
+            ("run.stage", json!({ "to": "approval" })),
+            ("approval.requested", json!({ "gate": "g", "commit": "c" })),
+        ]
+    }
+
+    #[test]
+    fn gate_is_closed_by_a_decision_a_stage_and_the_end() {
+        assert!(fold(&at_gate()).is_at_gate());
+        let decided = json!({ "gate": "g", "commit": "c", "answer": "approve" });
+        for (kind, data) in [
+            ("approval.given", decided),
+            ("run.stage", json!({ "to": "execute" })),
+            (
+                "run.finished",
+                json!({ "to": "cancelled", "outcome": "cancelled" }),
+            ),
+        ] {
+            let mut events = at_gate();
+            events.push((kind, data));
+            let state = fold(&events);
+            assert!(state.open_gate().is_none() && !state.is_at_gate(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn gate_of_a_cancelled_run_is_open_again_after_resume() {
+        let mut events = at_gate();
+        events.push(("run.finished", json!({ "to": "cancelled" })));
+        events.push(("run.resumed", events[0].1.clone()));
+        assert!(fold(&events).is_at_gate());
+    }
+
+    #[test]
+    fn decision_about_another_commit_or_an_earlier_gate_does_not_count() {
+        for (gate, commit) in [("g", "other"), ("earlier", "c")] {
+            let mut events = at_gate();
+            let data = json!({ "gate": gate, "commit": commit, "answer": "approve" });
+            events.push(("approval.given", data));
+            assert!(fold(&events).is_at_gate(), "{gate} {commit}");
+        }
     }
 }
