@@ -70,17 +70,17 @@ fn journals_of_0_1_replay_to_the_same_views() {
 #[test]
 fn every_prefix_of_a_journal_of_0_1_is_judged_the_same_by_host_and_page() {
     for folder in recorded() {
-        let mut state = RunState::default();
+        let mut host = RunState::default();
         let mut story = Story::of("");
         for event in events(&folder) {
-            state.apply(&event);
+            host.apply(&event);
             story.apply(&event);
             let view = story.view();
             let waits = view.approval.is_some_and(|approval| approval.waits);
             let place = format!("{} at {}", folder.display(), event.seq);
-            assert_eq!(waits, state.open_gate().is_some(), "{place}");
+            assert_eq!(waits, host.open_gate().is_some(), "{place}");
             let stage = view.run.and_then(|run| run.stage);
-            let entered = state.stages.iter().map(|entry| entry.stage);
+            let entered = host.stages.iter().map(|entry| entry.stage);
             let mut entered = entered.filter(|stage| !matches!(stage, Stage::End(_)));
             let last = entered.next_back().map(|stage| stage.as_str().to_owned());
             assert_eq!(stage, last, "{place}");
