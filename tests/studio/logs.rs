@@ -162,7 +162,10 @@ fn a_log_that_was_emptied_or_replaced_begins_anew_and_so_does_another_task() {
         (lines(&event), event.data["begins"] == true),
         (vec!["x".to_owned()], true)
     );
-    std::fs::write(logs.file("2.jsonl"), "{\"text\":\"of two\"}\n").unwrap();
+    // A watcher may see a file between its creation and its first line, so it appears with the line in it.
+    let made = logs.file("2.new");
+    std::fs::write(&made, "{\"text\":\"of two\"}\n").unwrap();
+    std::fs::rename(made, logs.file("2.jsonl")).unwrap();
     let event = events.next().unwrap();
     assert_eq!(
         (event.data["taskId"].as_str(), lines(&event)),
