@@ -17,7 +17,7 @@ use rustix::process::{Signal, WaitOptions, waitpid};
 use teamster_fs::cgroup::Group;
 use teamster_fs::proc::Machine;
 use teamster_fs::processes::{self, Seen};
-use teamster_types::process::ProcessId;
+use teamster_types::process::{Life, ProcessId};
 
 use crate::held::Held;
 
@@ -120,10 +120,18 @@ impl<'a> Tree<'a> {
 
     /// Waits up to `patience` until nobody is left; whether that is so.
     pub fn is_over(&self, patience: Duration) -> bool {
+        self.are_over(&mut BTreeSet::new(), patience)
+    }
+
+    /// The same for everybody in `known` as well, to which whoever is found is added. A process that ends has lost the
+    /// signs of its tree before it has closed its files, so it is waited for by its id.
+    fn are_over(&self, known: &mut BTreeSet<ProcessId>, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
             self.reap();
-            let Some(first) = self.members().into_iter().next() else {
+            known.extend(self.members());
+            known.retain(|process| self.machine.life(process) == Life::Alive);
+            let Some(first) = known.first().cloned() else {
                 return true;
             };
             let left = deadline.saturating_duration_since(Instant::now());
@@ -141,8 +149,9 @@ impl<'a> Tree<'a> {
     /// Ends everyone: asks, waits up to `grace`, then kills, and looks until nobody is left.
     pub fn end(&self, grace: Duration) -> Result<(), StillThere> {
         if !grace.is_zero() {
+            let mut known: BTreeSet<ProcessId> = self.members().into_iter().collect();
             self.ask(Signal::TERM);
-            if self.is_over(grace) {
+            if self.are_over(&mut known, grace) {
                 self.forget();
                 return Ok(());
             }
@@ -153,6 +162,7 @@ impl<'a> Tree<'a> {
     /// Kills everyone, and looks until nobody is left.
     pub fn kill(&self) -> Result<(), StillThere> {
         let deadline = Instant::now() + TAKING_DOWN;
+        let mut known = BTreeSet::new();
         self.stop();
         loop {
             // Whoever could not leave the group again must not end itself with it.
@@ -168,16 +178,15 @@ impl<'a> Tree<'a> {
                     let _ = held.signal(Signal::KILL);
                 }
             }
-            if members.is_empty() {
-                self.reap();
+            let is_nobody_found = members.is_empty();
+            known.extend(members);
+            if self.are_over(&mut known, LOOK_AGAIN) && is_nobody_found {
                 self.forget();
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return Err(StillThere { processes: members });
-            }
-            if !self.is_over(LOOK_AGAIN) {
-                std::thread::sleep(LOOK_AGAIN);
+                let processes = known.into_iter().collect();
+                return Err(StillThere { processes });
             }
         }
     }

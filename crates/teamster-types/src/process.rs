@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A process that can be told from a later one with the same pid.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessId {
     /// The process id.
