@@ -234,3 +234,43 @@ fn file_changed_with_its_old_size_and_time_is_seen_at_the_second_look() {
     assert_eq!(committed.trim(), before.to_uppercase().trim());
     assert!(worktree.is_clean().unwrap());
 }
+
+/// A worktree with a file in `docs` and one in `src`, which was looked at once.
+fn looked_at() -> (GitProject, Worktree) {
+    let project = GitProject::new();
+    for folder in ["docs", "src"] {
+        std::fs::create_dir_all(project.folder().join(folder)).unwrap();
+        put(&project.folder(), &format!("{folder}/text"), "one");
+    }
+    project.git(&["add", "--all"]);
+    project.git(&["commit", "--quiet", "--message", "Two folders"]);
+    let worktree = project.prepare().worktree;
+    (project, worktree)
+}
+
+#[test]
+fn checkout_that_became_sparse_after_a_look_deletes_nothing() {
+    let (project, worktree) = looked_at();
+    assert!(worktree.is_clean().unwrap());
+    project.git_in(worktree.path(), &["sparse-checkout", "set", "src"]);
+    assert!(!worktree.path().join("docs/text").exists(), "it is sparse");
+    put(worktree.path(), "src/text", "two");
+    let commit = worktree.commit_all("Two", &Author::default()).unwrap();
+    let commit = commit.expect("there is something to commit");
+    let files = project.git(&["show", "--name-only", "--format=", commit.as_str()]);
+    assert_eq!(files.trim(), "src/text");
+}
+
+#[test]
+fn change_in_a_checkout_that_is_no_longer_sparse_after_a_look_is_seen() {
+    let (project, worktree) = looked_at();
+    project.git_in(worktree.path(), &["sparse-checkout", "set", "src"]);
+    assert!(worktree.is_clean().unwrap());
+    project.git_in(worktree.path(), &["sparse-checkout", "disable"]);
+    put(worktree.path(), "docs/text", "two");
+    assert!(!worktree.is_clean().unwrap());
+    let commit = worktree.commit_all("Two", &Author::default()).unwrap();
+    let commit = commit.expect("there is something to commit");
+    let files = project.git(&["show", "--name-only", "--format=", commit.as_str()]);
+    assert_eq!(files.trim(), "docs/text");
+}

@@ -155,14 +155,19 @@ impl<'a> Tree<'a> {
                 self.forget();
                 return Ok(());
             }
+            return self.kill_all(known);
         }
         self.kill()
     }
 
     /// Kills everyone, and looks until nobody is left.
     pub fn kill(&self) -> Result<(), StillThere> {
+        self.kill_all(BTreeSet::new())
+    }
+
+    /// The same for everybody in `known` as well: who has lost the signs of the tree is still known by its id.
+    fn kill_all(&self, mut known: BTreeSet<ProcessId>) -> Result<(), StillThere> {
         let deadline = Instant::now() + TAKING_DOWN;
-        let mut known = BTreeSet::new();
         self.stop();
         loop {
             // Whoever could not leave the group again must not end itself with it.
@@ -173,19 +178,21 @@ impl<'a> Tree<'a> {
                 group.kill();
             }
             let members = self.members();
-            for member in &members {
+            let is_nobody_found = members.is_empty();
+            known.extend(members);
+            let found = known.clone();
+            for member in &known {
                 if let Ok(Some(held)) = Held::open(self.machine, member) {
                     let _ = held.signal(Signal::KILL);
                 }
             }
-            let is_nobody_found = members.is_empty();
-            known.extend(members);
             if self.are_over(&mut known, LOOK_AGAIN) && is_nobody_found {
                 self.forget();
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                let processes = known.into_iter().collect();
+                let left = if known.is_empty() { found } else { known };
+                let processes = left.into_iter().collect();
                 return Err(StillThere { processes });
             }
         }

@@ -247,11 +247,66 @@ kinds! {
     BudgetExhausted(BudgetExhausted) = "budget.exhausted",
 }
 
+/// How a payload is read.
+trait Payload: DeserializeOwned {
+    /// Whether a part of it is better than nothing.
+    const IS_LENIENT: bool = true;
+}
+
+/// What a person was shown, with something missing, would be something else than the person was shown.
+impl Payload for GateShown {
+    const IS_LENIENT: bool = false;
+}
+
+impl Payload for AgentEventRecorded {}
+impl Payload for BudgetExhausted {}
+impl Payload for BudgetReserved {}
+impl Payload for CaughtUp {}
+impl Payload for CheckResult {}
+impl Payload for CheckStarted {}
+impl Payload for CursorMoved {}
+impl Payload for GateDecided {}
+impl Payload for GateOpened {}
+impl Payload for HookReceived {}
+impl Payload for LeaderAsked {}
+impl Payload for MalformedMessage {}
+impl Payload for MemberJoined {}
+impl Payload for MemberLeft {}
+impl Payload for MergeAdopted {}
+impl Payload for MergeConflict {}
+impl Payload for MergeLost {}
+impl Payload for MergePredicted {}
+impl Payload for Merged {}
+impl Payload for MessageSent {}
+impl Payload for Nothing {}
+impl Payload for PlanMade {}
+impl Payload for RefsRecorded {}
+impl Payload for RunFinished {}
+impl Payload for RunStarted {}
+impl Payload for SignalSent {}
+impl Payload for StageEntered {}
+impl Payload for TaskChange {}
+impl Payload for TeamCreated {}
+impl Payload for UsageReported {}
+impl Payload for WorkerLaunchFailed {}
+impl Payload for WorkerPaused {}
+impl Payload for WorkerQuarantined {}
+impl Payload for WorkerRestarted {}
+impl Payload for WorkerResumed {}
+impl Payload for WorkerSpawned {}
+impl Payload for WorkerStarted {}
+impl Payload for WorkerStopped {}
+impl Payload for WorkerVerdict {}
+impl Payload for ZombieSeen {}
+
 /// Reads a payload. A journal is a file that anybody may have written to: what is no value of its field counts as not
 /// told, and the rest is read all the same.
-fn read<T: DeserializeOwned>(data: &Object) -> Option<T> {
+fn read<T: Payload>(data: &Object) -> Option<T> {
     if let Ok(payload) = T::deserialize(data) {
         return Some(payload);
+    }
+    if !T::IS_LENIENT {
+        return None;
     }
     let mut readable = Object::new();
     for (key, value) in data {

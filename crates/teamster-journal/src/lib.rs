@@ -1,8 +1,8 @@
 //! The journal of a team: every kind of event with its payload, and the state that follows from them.
 //!
 //! **What it owns.** The names of the kinds ([`EventType`]), what each tells ([`payload`]), the line in the file ([`Event`]),
-//! the state of a run ([`RunState`]) and what it has cost ([`cost`]). No other crate spells the name of a kind or looks
-//! into `data` by key; a test reads the sources to prove it.
+//! the state of a run ([`RunState`]) and what it has cost ([`cost`]). No other crate spells the name of a kind; a test
+//! reads the sources to prove it.
 //!
 //! **How it works.** Whoever changes something makes a [`NewEvent`] from an [`EventKind`]; a store gives it its place in
 //! the journal. Whoever reads an [`Event`] asks for its [`payload`](Event::payload) and gets the same [`EventKind`] again.

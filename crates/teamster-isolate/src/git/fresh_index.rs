@@ -5,7 +5,9 @@
 //! began.
 //!
 //! A fresh index knows nothing of the files, so git has to read all of them. What it learned is kept in memory for the
-//! next look at the same worktree: no agent can reach it there, and none can give a changed file its old change time.
+//! next look at the same worktree, where no agent can reach it. A look goes by change times, which programs cannot set; it
+//! is as good as git's own. A sparse checkout is looked at afresh each time: git decides only for a new entry whether it is
+//! left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -40,6 +42,10 @@ const UNCACHED: [&str; 7] = [
 const NAMED: usize = 10;
 /// A larger file is not compared with what git would check out; git's word that it differs is believed.
 const MOST_COMPARED: u64 = 64 * 1024 * 1024;
+/// The same when there are more files than this.
+const MOST_FILES_COMPARED: usize = 5_000;
+/// A larger index is not kept in memory.
+const LARGEST_KEPT: u64 = 64 * 1024 * 1024;
 
 /// The index of the last worktree that this process has looked at.
 static LAST_LOOK: Mutex<Option<Look>> = Mutex::new(None);
@@ -138,7 +144,10 @@ impl Worktree {
 
 impl FreshIndex {
     fn fill(&mut self) -> Result<(), GitError> {
-        self.recall()?;
+        let is_sparse = self.is_sparse()?;
+        if !is_sparse {
+            self.recall();
+        }
         // Unlike `read-tree`, this knows which files a sparse checkout leaves out.
         self.call()
             .args(["reset", "--quiet", "--no-refresh", "HEAD", "--", ":/"])
@@ -152,31 +161,47 @@ impl FreshIndex {
         self.call()
             .args(["update-index", "-q", "--refresh"])
             .run()?;
-        self.remember()?;
+        self.remember(is_sparse);
         self.untouched = self.find_untouched()?;
         Ok(())
     }
 
-    /// Begins with what the last look at this worktree has learned.
-    fn recall(&self) -> Result<(), GitError> {
-        let last = LAST_LOOK.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(look) = last.as_ref().filter(|look| look.admin == self.dir.path()) {
-            self.dir.create_new(&self.name, &look.index, Sync::Fast)?;
-            self.dir.set_modified(&self.name, look.modified)?;
-        }
-        Ok(())
+    fn is_sparse(&self) -> Result<bool, GitError> {
+        let setting = ["config", "--type=bool", "--get", "core.sparseCheckout"];
+        Ok(self
+            .worktree
+            .call()
+            .args(setting)
+            .run()?
+            .stdout
+            .trim_ascii()
+            == b"true")
     }
 
-    /// Keeps what this look has learned.
-    fn remember(&self) -> Result<(), GitError> {
-        let read = self.dir.read(&self.name)?;
+    /// Begins with what the last look at this worktree has learned, where that can be had.
+    fn recall(&self) {
+        let last = LAST_LOOK.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(look) = last.as_ref().filter(|look| look.admin == self.dir.path()) {
+            let put = self.dir.create_new(&self.name, &look.index, Sync::Fast);
+            let put = put.and_then(|_| self.dir.set_modified(&self.name, look.modified));
+            if put.is_err() {
+                let _ = self.dir.remove(&self.name);
+            }
+        }
+    }
+
+    /// Keeps what this look has learned, unless it was about a part of the files.
+    fn remember(&self, is_sparse: bool) {
+        let stamp = self.dir.stamp(&self.name).ok().flatten();
+        let is_kept = !is_sparse && stamp.is_some_and(|stamp| stamp.size <= LARGEST_KEPT);
+        let read = self.dir.read(&self.name);
+        let read = read.ok().flatten().filter(|_| is_kept);
         let mut last = LAST_LOOK.lock().unwrap_or_else(PoisonError::into_inner);
         *last = read.map(|(index, stamp)| Look {
             admin: self.dir.path().to_owned(),
             index,
             modified: stamp.modified,
         });
-        Ok(())
     }
 
     /// Compares files that git calls modified with what it would check out.
@@ -203,7 +228,7 @@ impl FreshIndex {
                 paths.push(path);
             }
         }
-        if paths.is_empty() {
+        if paths.is_empty() || paths.len() > MOST_FILES_COMPARED {
             return Ok(BTreeSet::new());
         }
         let folder = self.dir.child_or_create(&self.checked_out())?;
@@ -212,6 +237,8 @@ impl FreshIndex {
         for chunk in paths.chunks(CHUNK) {
             // What cannot be written is not the same as what is there.
             self.call()
+                // A large file that was edited is not fetched only to be compared.
+                .env("GIT_LFS_SKIP_SMUDGE", "1")
                 .args(["checkout-index", "--quiet", "--force", "--prefix"])
                 .arg(&prefix)
                 .arg("--")

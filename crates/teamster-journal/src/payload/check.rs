@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{text_or_lines, text_or_null};
+use super::{list, text_or_lines, text_or_null};
 use crate::kind::EventKind;
 
 /// A command that proves something, by exit code 0.
@@ -152,6 +152,7 @@ pub struct CheckResult {
     #[serde(deserialize_with = "text_or_null")]
     pub log: String,
     /// What else a person should know.
+    #[serde(deserialize_with = "list")]
     pub remarks: Vec<String>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,

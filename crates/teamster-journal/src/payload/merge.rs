@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use teamster_types::TaskId;
 
-use super::TaskChange;
+use super::{TaskChange, list};
 
 /// How a merge would come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -83,16 +83,22 @@ pub struct MergeConflict {
     /// The commit of the task.
     pub commit: Option<String>,
     /// The files that conflict.
+    #[serde(deserialize_with = "list")]
     pub files: Vec<String>,
     /// How many files those are.
     pub conflicts: usize,
     /// How many times the work of this task has conflicted by now.
+    #[serde(default = "once")]
     pub times: u64,
     /// Whether nobody tries again.
     #[serde(rename = "final")]
     pub is_final: bool,
     /// The task that is to resolve it.
     pub fix_task: Option<TaskId>,
+}
+
+fn once() -> u64 {
+    1
 }
 
 /// The payload of `merge.caught_up`.

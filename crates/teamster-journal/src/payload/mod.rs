@@ -13,7 +13,9 @@ mod team;
 mod worker;
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 pub use check::{Check, CheckOrigin, CheckResult, CheckStarted, CheckVerdict, Checked};
 pub use cost::{Budget, BudgetExhausted, BudgetReserved, Limit, UsageReported};
@@ -56,6 +58,15 @@ fn text_or_lines<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error>
         Written::Lines(lines) => lines.join("\n"),
         Written::Nothing(()) => String::new(),
     })
+}
+
+/// Reads the elements of a list that are what they should be. One that is not says nothing about the others.
+fn list<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
+    let items = Vec::<Value>::deserialize(from)?;
+    Ok(items
+        .iter()
+        .filter_map(|item| T::deserialize(item).ok())
+        .collect())
 }
 
 /// Reads a text that may be `null`.

@@ -9,7 +9,7 @@ use teamster_types::flow::{Outcome, Stage};
 use teamster_types::json::Object;
 use teamster_types::{TaskId, WorkerName};
 
-use super::{Budget, Check, text_or_null};
+use super::{Budget, Check, list, text_or_null};
 
 /// How often what the checks found wrong is worked on, unless somebody says otherwise.
 pub const MAX_FIX: u32 = 3;
@@ -30,10 +30,12 @@ pub struct RunSpec {
     /// The preset that was chosen.
     pub preset: Option<String>,
     /// Who works.
+    #[serde(deserialize_with = "list")]
     pub members: Vec<Member>,
     /// Where the work begins, and the branch that it may land on; `null` without git.
     pub base: Option<Base>,
     /// The commands that prove the work.
+    #[serde(deserialize_with = "list")]
     pub verify: Vec<Check>,
     /// Commands that were found and left out, and why.
     pub unverified: Vec<String>,
@@ -96,6 +98,32 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
+    /// Reads what a run is to do where everything must be right: a limit or a worker that cannot be read would be missing
+    /// from the run. Returns what is wrong otherwise.
+    pub fn strict(value: &Value) -> Result<Self, String> {
+        let spec = Self::deserialize(value).map_err(|error| error.to_string())?;
+        let count = |key: &str| value.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+        if !spec.can_be_run() || count("members") != spec.members.len() {
+            return Err("its members cannot be read".to_owned());
+        }
+        if count("verify") != spec.verify.len() {
+            return Err("its checks cannot be read".to_owned());
+        }
+        let budget = value.get("budget");
+        let is_given = |key: &str| {
+            let limit = budget.and_then(|budget| budget.get(key));
+            limit.is_some_and(|limit| !limit.is_null())
+        };
+        let read = &spec.budget;
+        if is_given("tokens") != read.tokens.is_some()
+            || is_given("usd") != read.usd.is_some()
+            || is_given("minutes") != read.minutes.is_some()
+        {
+            return Err("its budget cannot be read".to_owned());
+        }
+        Ok(spec)
+    }
+
     /// Returns whether there is anybody who could do it. A journal that was written by hand may leave that out.
     pub fn can_be_run(&self) -> bool {
         !self.members.is_empty()
@@ -257,6 +285,7 @@ pub struct PlanMade {
     /// Its file.
     pub path: Option<String>,
     /// Its tasks, in order.
+    #[serde(deserialize_with = "list")]
     pub tasks: Vec<PlannedTask>,
 }
 
@@ -388,9 +417,9 @@ pub struct RunFinished {
     /// Why it ended, in words.
     #[serde(deserialize_with = "text_or_null")]
     pub reason: String,
-    /// Whether the checks still failed after as many rounds of fixing as there may be.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub fix_rounds_used_up: bool,
+    /// Whether the checks still failed after as many rounds of fixing as there may be; version 0.1 does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix_rounds_used_up: Option<bool>,
     /// The commit with the work.
     pub commit: Option<String>,
 }
@@ -407,7 +436,7 @@ impl RunFinished {
             outcome: end.word().to_owned(),
             exit_code: Some(end.exit_code().into()),
             reason: reason.to_owned(),
-            fix_rounds_used_up: end == RunEnd::FixRoundsUsedUp,
+            fix_rounds_used_up: Some(end == RunEnd::FixRoundsUsedUp),
             commit,
         }
     }
@@ -417,7 +446,9 @@ impl RunFinished {
         let Ok(Stage::End(outcome)) = self.to.parse() else {
             return None;
         };
-        let used_up = self.fix_rounds_used_up || self.reason.contains(ROUNDS_OF_0_1);
+        let used_up = self
+            .fix_rounds_used_up
+            .unwrap_or_else(|| self.reason.contains(ROUNDS_OF_0_1));
         Some(match (outcome, self.outcome.as_str(), self.exit_code) {
             (Outcome::Complete, "tasks_failed", _) => RunEnd::CompleteInPart,
             (Outcome::Complete, ..) => RunEnd::Complete,
@@ -440,8 +471,34 @@ mod tests {
     #[test]
     fn end_that_was_written_is_read_again() {
         for end in RunEnd::ALL {
-            let written = RunFinished::new(Some(Stage::Verify), end, "so it is", None);
+            let written =
+                RunFinished::new(Some(Stage::Verify), end, "after 3 rounds of fixing", None);
             assert_eq!(written.end(), Some(end), "{written:?}");
         }
+    }
+
+    #[test]
+    fn spec_with_a_limit_or_a_worker_that_cannot_be_read_is_refused() {
+        use serde_json::json;
+        let good = json!({
+            "task": "t", "agents": "1:w", "members": [{ "name": "w", "provider": "claude" }],
+            "budget": { "tokens": 5, "usd": null, "minutes": 1.5 },
+        });
+        assert_eq!(RunSpec::strict(&good).unwrap().budget.tokens, Some(5));
+        for (key, value) in [
+            ("budget", json!({ "usd": "5" })),
+            ("budget", json!({ "minutes": -1 })),
+            ("members", json!([])),
+            (
+                "members",
+                json!([{ "name": "w", "provider": "claude" }, { "name": 7 }]),
+            ),
+            ("verify", json!([{ "order": "true" }])),
+        ] {
+            let mut bad = good.clone();
+            bad[key] = value;
+            assert!(RunSpec::strict(&bad).is_err(), "{bad}");
+        }
+        assert!(RunSpec::strict(&json!({})).is_err());
     }
 }

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use teamster_types::json::Object;
 
+use super::list;
+
 /// The payload of `team.created`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -133,5 +135,6 @@ pub struct ZombieSeen {
     /// Its name, id or path.
     pub name: String,
     /// Why it is taken for left behind.
+    #[serde(deserialize_with = "list")]
     pub evidence: Vec<String>,
 }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use teamster_types::TaskId;
 use teamster_types::process::ProcessId;
 
+use super::list;
+
 /// The payload of `worker.spawned`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -67,6 +69,7 @@ pub struct WorkerQuarantined {
     /// The verdict: `quarantined`.
     pub verdict: String,
     /// What speaks for it.
+    #[serde(deserialize_with = "list")]
     pub evidence: Vec<String>,
     /// How many attempts failed in a row.
     pub errors: u32,
@@ -98,6 +101,7 @@ pub struct WorkerVerdict {
     /// The verdict in one word.
     pub verdict: String,
     /// What speaks for it.
+    #[serde(deserialize_with = "list")]
     pub evidence: Vec<String>,
     /// Tasks that were taken from a dead worker.
     #[serde(skip_serializing_if = "Option::is_none")]

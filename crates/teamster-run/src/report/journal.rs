@@ -77,7 +77,7 @@ fn take(input: &mut ReportInput, event: &Event, what: &EventKind) {
         }),
         EventKind::RunPlan(plan) => {
             input.plan_source = filled(&plan.source);
-            input.plan_path.clone_from(&plan.path);
+            input.plan_path = plan.path.as_deref().and_then(filled);
         }
         EventKind::RunFinished(finished) => {
             input.ended = Some(event.ts);
@@ -85,13 +85,13 @@ fn take(input: &mut ReportInput, event: &Event, what: &EventKind) {
                 word: finished.outcome.clone(),
                 exit_code: finished.exit_code,
                 reason: finished.reason.clone(),
-                commit: finished.commit.clone(),
+                commit: finished.commit.as_deref().and_then(filled),
             });
         }
         EventKind::ApprovalShown(shown) => input.shown = Some(shown.shown.clone()),
         EventKind::ApprovalRequested(opened) => {
             input.asked_about = filled(&opened.commit);
-            input.refused.clone_from(&opened.refused);
+            input.refused = opened.refused.as_deref().and_then(filled);
         }
         EventKind::ApprovalGiven(decided) => {
             input.decisions.push(decision("approved", event, decided));
@@ -123,7 +123,7 @@ fn begin(input: &mut ReportInput, event: &Event, spec: &RunSpec) {
     input.task.clone_from(&spec.task);
     input.agents.clone_from(&spec.agents);
     input.uncommitted = spec.uncommitted as u64;
-    input.base.clone_from(&spec.base);
+    input.base = spec.base.clone().filter(|base| !base.commit.is_empty());
     input.budget = spec.budget;
     input.wanted.extend(spec.verify.iter().cloned());
     input
@@ -314,6 +314,5 @@ fn unmerged(team: &TeamName, tasks: &[Task], stories: &Stories) -> Vec<Left> {
 }
 
 fn commit_of(task: &Task) -> Option<String> {
-    let commit = task.ours("result")?.get("commit")?.as_str()?;
-    Some(commit.to_owned())
+    filled(task.ours("result")?.get("commit")?.as_str()?)
 }

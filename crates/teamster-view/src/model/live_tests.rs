@@ -259,3 +259,43 @@ fn what_agents_do_leaves_the_tasks_as_they_are() {
     assert_eq!(view.critical_path, before.critical_path);
     assert_eq!(view.cost.total.tokens, 7);
 }
+
+#[test]
+fn gate_of_a_run_that_was_cancelled_there_and_resumed_is_awaited_in_every_view() {
+    let (store, team) = store_whose_host(Life::Gone);
+    let member = json!({ "name": "ann", "provider": "claude" });
+    let started = json!({ "members": [member] });
+    let expected = [
+        ("run.started", started.clone(), false),
+        ("run.stage", json!({ "to": "approval" }), false),
+        (
+            "approval.requested",
+            json!({ "gate": "g", "commit": "c" }),
+            true,
+        ),
+        (
+            "run.finished",
+            json!({ "to": "cancelled", "outcome": "cancelled" }),
+            false,
+        ),
+        ("run.resumed", started, true),
+        ("run.stage", json!({ "to": "execute" }), false),
+    ];
+    for (kind, data, awaits) in expected {
+        let what = EventKind::parse(kind, data.as_object().unwrap());
+        store.record(&team, NewEvent::new("lead", what)).unwrap();
+        let now = run_now(&store, &team).unwrap();
+        let lately = run_lately(&store, &team).unwrap();
+        let gate = crate::gate::open_gate(&store, &team).unwrap();
+        let position = store.position(&team).unwrap();
+        let story = Story::at(&store, &team, position).unwrap();
+        let page = story.view().approval.is_some_and(|approval| approval.waits);
+        let all = [
+            now.awaits_approval,
+            lately.awaits_approval,
+            gate.is_some(),
+            page,
+        ];
+        assert_eq!(all, [awaits; 4], "{kind}");
+    }
+}

@@ -26,7 +26,6 @@ const ASKED: [&[&str]; 4] = [
     &[
         EventType::ApprovalRequested.name(),
         EventType::RunStarted.name(),
-        EventType::RunFinished.name(),
     ],
     &[
         family::APPROVAL,

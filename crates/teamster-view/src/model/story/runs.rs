@@ -1,4 +1,4 @@
-//! A run, as its events tell it. What is not there is shown as not there.
+//! A run, as its events tell it. A key that a journal leaves out is shown with its default.
 
 use teamster_journal::payload::{
     self, CheckResult, CheckStarted, GateDecided, GateOpened, GateShown, MergeConflict, PlanMade,

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
@@ -44,7 +43,7 @@ pub fn order_of(context: &Context, team: &TeamName) -> Result<RunSpec> {
         CommandError::not_found(format!("team {team} was not made by a run"))
             .hint("`teamster run` makes a team of its own")
     })?;
-    RunSpec::deserialize(order).map_err(|error| {
+    RunSpec::strict(order).map_err(|error| {
         CommandError::new(
             ErrorKind::Failed,
             format!("the order of {team} cannot be read: {error}"),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use teamster_journal::cost::Costs;
 use teamster_journal::payload::{Budget, RunSpec};
 use teamster_store::Store;
@@ -21,7 +20,7 @@ pub fn told(order: Option<&RunSpec>, worker: &WorkerName) -> String {
 /// The order of the run that a team was made for.
 pub fn order(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
     let config = store.team(team).ok()?;
-    RunSpec::deserialize(config.run()?).ok()
+    RunSpec::strict(config.run()?).ok()
 }
 
 /// Says whether there is room in the budget for another task. A run without a budget always has some.
