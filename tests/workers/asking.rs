@@ -80,6 +80,11 @@ fn a_request_reaches_the_lead_and_the_answer_reaches_the_agent() {
     start(&crew, &folder, &[("TEAMSTER_PERMISSIONS_SHELL", "ask")]);
     crew.until("a request", || !said(&crew, "asked").is_empty());
     assert_eq!(said(&crew, "asked")[0]["data"]["request"], request.as_str());
+    // The lead is written to right after the journal.
+    crew.until("its message", || {
+        let mut sent = crew.events("message.sent").into_iter();
+        sent.any(|event| event["data"]["messageType"] == "permission_request")
+    });
     let mail = crew
         .project
         .run(["message", "read", "--as", "lead", "--json"]);
