@@ -288,8 +288,8 @@ fn gate_of_a_run_that_was_cancelled_there_and_resumed_is_awaited_in_every_view()
         let lately = run_lately(&store, &team).unwrap();
         let gate = crate::gate::open_gate(&store, &team).unwrap();
         let position = store.position(&team).unwrap();
-        let story = Story::at(&store, &team, position).unwrap();
-        let page = story.view().approval.is_some_and(|approval| approval.waits);
+        let told = Story::at(&store, &team, position).unwrap();
+        let page = told.view().approval.is_some_and(|approval| approval.waits);
         let all = [
             now.awaits_approval,
             lately.awaits_approval,
