@@ -74,7 +74,7 @@ fn hostile() -> ReportInput {
         "run.started",
         None,
         json!({"task": format!("{evil}\n\n```\nno fence\n1. list\n- {token}"), "agents": evil,
-            "members": [{"name": "worker-9", "provider": evil, "role": evil}],
+            "members": [{"name": "worker-9", "provider": evil, "role": evil}, {"name": evil}, {"name": 7}, "x"],
             "base": {"commit": evil, "branch": evil}, "uncommitted": "many", "verify": 3, "budget": []}),
     );
     story.task(evil, &[]);
@@ -95,7 +95,7 @@ fn hostile() -> ReportInput {
         None,
         check("integration", command, 0, &failed),
     );
-    let conflict = json!({"files": [evil], "times": "often", "final": true});
+    let conflict = json!({"files": [evil, 3, null], "times": "often", "final": true});
     story.tell(0, "merge.conflict", Some("1"), conflict);
     story.tell(
         0,
