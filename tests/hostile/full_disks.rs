@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::sentences::Said;
 use crate::run::shop::Shop;
 
 /// How many sizes are tried for each of the two places, unless somebody says otherwise.
@@ -103,9 +104,8 @@ fn with_room(place: &str, room: u64) -> Result<bool, String> {
         if last.0 == Some(0) {
             break;
         }
-        // Where not even the team could be made, there is nothing to resume.
-        let is_begun = shop.project.claude("teams/shop/config.json").exists();
-        last = if is_begun {
+        // Where not even the team could be made, there is nothing to resume; then it must not be promised either.
+        last = if last.2 {
             run(&shop, ["run", "--resume", "shop"].iter())?
         } else {
             run(&shop, args.iter().chain(&more))?
@@ -125,11 +125,11 @@ fn with_room(place: &str, room: u64) -> Result<bool, String> {
     }
 }
 
-/// Runs it to its end; its exit code, and what it said.
+/// Runs it to its end, and judges what it said; its exit code, its words, and whether it promises that a resume goes on.
 fn run<'a>(
     shop: &Shop,
     args: impl IntoIterator<Item = &'a &'a str>,
-) -> Result<(Option<i32>, String), String> {
+) -> Result<(Option<i32>, String, bool), String> {
     let said = std::env::temp_dir().join(format!("said-{}", teamster_fs::random_hex()));
     let mut child = shop
         .call(args)
@@ -147,7 +147,15 @@ fn run<'a>(
     let text = std::fs::read_to_string(&said).unwrap_or_default();
     let _ = std::fs::remove_file(said);
     if let Some(code) = code {
-        return Ok((code, text));
+        let said = Said {
+            shop,
+            text: &text,
+            code,
+        };
+        said.judge()
+            .map_err(|why| format!("it says what is not so: {why}\nin:\n{text}"))?;
+        let promises = said.promises_resume();
+        return Ok((code, text, promises));
     }
     let _ = child.kill();
     let _ = child.wait();

@@ -4,6 +4,7 @@ mod budgets;
 mod checks;
 mod gate;
 mod kills;
+mod landed;
 mod leader;
 mod overreach;
 mod places;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::landed::compare_with_gate;
 use crate::kit::{Call, Ran, TestProject};
 use crate::workers::carriers;
 
@@ -195,6 +196,18 @@ impl Shop {
             .unwrap()
             .trim_end()
             .to_owned()
+    }
+
+    /// What git says, or why it fails. Paths and texts that are no UTF-8 are shown as well as they can be.
+    pub fn try_git(&self, args: &[&str]) -> Result<String, String> {
+        tried(self.git_command(args), args)
+    }
+
+    /// The same without the settings of the user.
+    pub fn try_plain_git(&self, args: &[&str]) -> Result<String, String> {
+        let mut command = self.git_command(args);
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        tried(command, args)
     }
 
     /// Whether a call of git succeeds.
@@ -430,12 +443,29 @@ impl Drop for Shop {
         for pid in self.alive() {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
         }
+        // A test that failed has said why already.
+        let landed = if std::thread::panicking() {
+            Ok(())
+        } else {
+            compare_with_gate(self)
+        };
         if self.is_mounted {
             for disk in [self.folder(), self.aside()] {
                 let _ = Command::new("umount").arg("-l").arg(disk).output();
             }
         }
+        landed.unwrap();
     }
+}
+
+fn tried(mut command: Command, args: &[&str]) -> Result<String, String> {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(said);
+    }
+    let why = String::from_utf8_lossy(&output.stderr);
+    Err(format!("git {args:?}: {}: {said}{why}", output.status))
 }
 
 /// Everything of the user's.

@@ -61,6 +61,14 @@ pub fn free_bytes(path: &std::path::Path) -> Option<u64> {
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// With less than this a disk counts as full: what programs do could not be written down.
+pub const LEAST_ROOM: u64 = 64 * 1024;
+
+/// How many bytes are left where a path lies, when its disk is full.
+pub fn left_on_full_disk(path: &std::path::Path) -> Option<u64> {
+    free_bytes(path).filter(|free| *free < LEAST_ROOM)
+}
+
 /// A name that no other temp file has. Nobody needs to be kept from guessing it, so a machine without a random source
 /// still gets one.
 pub(crate) fn unique_name() -> String {

@@ -161,7 +161,11 @@ impl Launcher<'_> {
                 return Err(LaunchError::NotBegun {
                     worker: wanted.worker.to_string(),
                     last: match &last[start..] {
-                        "" => "it said nothing".to_owned(),
+                        // A program that cannot write cannot say why it ended either.
+                        "" => match teamster_fs::left_on_full_disk(self.project) {
+                            Some(_) => format!("the disk of {} is full", self.project.display()),
+                            None => "it said nothing".to_owned(),
+                        },
                         words => words.to_owned(),
                     },
                 });

@@ -48,7 +48,8 @@ impl CheckTree {
             // All of the commit, even where the user's own work tree shows a part of it.
             .args(["-c", "core.sparseCheckout=false"])
             .args(["reset", "--quiet", "--hard", commit.as_str(), "--"])
-            .done()?;
+            .done()
+            .map_err(|error| error.in_removed_tree(repo, commit))?;
         if tree.worktree.head()? != *commit {
             return Err(GitError::odd("the commit to check", &path));
         }

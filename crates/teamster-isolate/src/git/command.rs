@@ -303,6 +303,21 @@ impl Call {
 
     /// The error that a failed call is.
     pub(crate) fn failed(&self, ended: &Ended) -> GitError {
+        let said = String::from_utf8_lossy(&ended.stderr);
+        // git does not always say so itself: "unable to write file" is all that a checkout tells.
+        let is_full = FULL_DISK.iter().any(|words| said.contains(words))
+            || teamster_fs::left_on_full_disk(&self.folder).is_some();
+        if is_full {
+            return GitError::new(
+                GitProblem::NoRoom,
+                format!(
+                    "the disk of {} is full: {}",
+                    self.folder.display(),
+                    self.words(ended)
+                ),
+                "make room there",
+            );
+        }
         GitError::failed(
             self.words(ended),
             format!("run it yourself in {} to see more", self.folder.display()),
@@ -329,13 +344,26 @@ impl Call {
 
     fn shown(&self) -> String {
         let mut text = "`git".to_owned();
-        for arg in &self.args {
-            let _ = write!(text, " {}", arg.to_string_lossy());
+        let mut args = self.args.iter();
+        while let Some(arg) = args.next() {
+            // Settings for one call are many, and say nothing about what it was to do.
+            if arg == "-c" {
+                args.next();
+            } else {
+                let _ = write!(text, " {}", arg.to_string_lossy());
+            }
         }
         text.push('`');
         text
     }
 }
+
+/// What git says where a disk or a quota is full.
+const FULL_DISK: [&str; 3] = [
+    "No space left on device",
+    "Out of diskspace",
+    "Disk quota exceeded",
+];
 
 /// Whether git failed because another git holds a lock at this moment.
 fn is_contention(stderr: &[u8]) -> bool {

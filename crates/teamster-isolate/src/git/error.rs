@@ -1,8 +1,12 @@
 //! How a call of git fails.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use teamster_fs::FsError;
+
+use super::names::CommitId;
+use super::repo::Repo;
 
 /// What sort of failure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub enum GitProblem {
     Busy,
     /// It did not end in time, and was ended.
     TimedOut,
+    /// A disk is full.
+    NoRoom,
     /// git said no, or could not be understood.
     Failed,
 }
@@ -60,6 +66,17 @@ impl GitError {
         Self::new(GitProblem::Failed, message, hint)
     }
 
+    /// The same where the folder in which it happened will not be there any more when somebody reads about it.
+    pub(crate) fn in_removed_tree(mut self, repo: &Repo, commit: &CommitId) -> Self {
+        if self.problem == GitProblem::Failed {
+            self.hint = format!(
+                "`git -C {} worktree add --detach ../check {commit}` shows more",
+                repo.project().display()
+            );
+        }
+        self
+    }
+
     /// git answered something that it never does.
     pub(crate) fn odd(what: &str, folder: &Path) -> Self {
         Self::failed(
@@ -71,15 +88,14 @@ impl GitError {
 
 impl From<FsError> for GitError {
     fn from(error: FsError) -> Self {
-        let problem = if error.is_unsafe() {
-            GitProblem::Refused
-        } else {
-            GitProblem::Failed
+        let elsewhere = "nothing was changed there; look at what stands in that place";
+        let (problem, hint) = match error.io_kind() {
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                (GitProblem::NoRoom, "make room there")
+            }
+            Some(_) => (GitProblem::Failed, elsewhere),
+            None => (GitProblem::Refused, elsewhere),
         };
-        Self::new(
-            problem,
-            error.to_string(),
-            "nothing was changed there; look at what stands in that place",
-        )
+        Self::new(problem, error.to_string(), hint)
     }
 }

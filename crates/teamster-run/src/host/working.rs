@@ -21,8 +21,6 @@ use crate::desk::Wish;
 
 /// The dead are looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// With less room than this on a disk nothing can be kept safe: the journal, heartbeats and git all write.
-const LEAST_ROOM: u64 = 64 * 1024;
 /// How long workers may take to stop when the run cannot go on.
 const ERROR_DEADLINE: Duration = Duration::from_secs(15);
 /// How many tasks a reason names.
@@ -211,13 +209,13 @@ impl Host<'_> {
     /// without end, and nobody would hear of it.
     pub(super) fn require_room(&self) -> Result<()> {
         for folder in [self.parts.layout.claude.as_path(), self.parts.folder] {
-            if let Some(free) = teamster_fs::free_bytes(folder).filter(|free| *free < LEAST_ROOM) {
+            if let Some(free) = teamster_fs::left_on_full_disk(folder) {
                 return Err(RunError::NoRoom {
                     message: format!(
                         "the disk of {} is full: {} KiB are free, and a run needs {} KiB to be kept safe",
                         folder.display(),
                         free / 1024,
-                        LEAST_ROOM / 1024
+                        teamster_fs::LEAST_ROOM / 1024
                     ),
                     hint: "make room there".to_owned(),
                 });

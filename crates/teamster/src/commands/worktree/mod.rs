@@ -56,6 +56,7 @@ impl From<GitError> for CommandError {
             GitProblem::Bare | GitProblem::NoCommits | GitProblem::Refused => ErrorKind::Refused,
             GitProblem::Busy => ErrorKind::Conflict,
             GitProblem::NoProgram
+            | GitProblem::NoRoom
             | GitProblem::NotTaken
             | GitProblem::TimedOut
             | GitProblem::Failed => ErrorKind::Failed,
