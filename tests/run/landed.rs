@@ -31,7 +31,8 @@ pub fn compare_with_gate(shop: &Shop) -> Result<(), String> {
     let shown = shown_diff(&landing)?;
     let clone = shop.aside().join("clone-of-what-landed");
     let at = clone.to_str().unwrap();
-    let source = format!("file://{}", landing.project);
+    let top = ["-C", &landing.project, "rev-parse", "--show-toplevel"];
+    let source = format!("file://{}", shop.try_git(&top)?.trim_end());
     let clone_all = [
         "-c",
         "protocol.file.allow=always",
