@@ -272,7 +272,7 @@ impl Host<'_> {
             return self.read();
         }
         let mut known = self.story.conflicts.iter();
-        if !known.any(|(id, _, is_last)| *id == root && *is_last) {
+        if !known.any(|(id, conflict)| *id == root && conflict.is_final) {
             let conflict = json!({ "commit": commit, "files": files, "times": times + 1 });
             self.tell_conflict(&root, &conflict, None)?;
         }
@@ -291,7 +291,7 @@ impl Host<'_> {
                 continue;
             };
             let told = self.story.conflicts.iter();
-            let told = told.filter(|(id, _, _)| *id == root).count() as u64;
+            let told = told.filter(|(id, _)| *id == root).count() as u64;
             if conflict.get("times").and_then(Value::as_u64) > Some(told) {
                 self.tell_conflict(&root, conflict, Some(task.id()))?;
                 any = true;
