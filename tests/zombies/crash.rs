@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use teamster_claude::zombies::{self, Budget, Look, Panes};
 use teamster_fs::fail;
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies::{self, Budget, Look, Panes};
 
 use super::{DAY, is_gone, is_there, registry, team};
 use crate::kit::{TestProject, now};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use teamster_claude::zombies;
+use teamster_gc::zombies;
 use teamster_journal::payload::GateAnswer;
 use teamster_studio::api::{
     Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,

@@ -8,8 +8,8 @@ mod salvage;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use teamster_claude::zombies::shell;
 use teamster_fs::team_store;
+use teamster_gc::zombies::shell;
 use teamster_isolate::git::{
     self, Git, GitError, GitProblem, Listed, Listing, Removal, Repo, State,
 };

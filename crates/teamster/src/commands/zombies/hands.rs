@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use teamster_claude::zombies::{self, Pane, Panes};
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies::{self, Pane, Panes};
 use teamster_isolate::{Ended, GRACE};
 use teamster_types::process::ProcessId;
 

@@ -10,8 +10,8 @@ mod words;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use teamster_claude::zombies::{Budget, Look};
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies::{Budget, Look};
 use teamster_store::{Clock, SystemClock};
 
 use crate::context::Context;

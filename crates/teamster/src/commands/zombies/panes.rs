@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use teamster_claude::zombies::{Pane, Panes};
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::{Dir, proc};
+use teamster_gc::zombies::{Pane, Panes};
 
 use crate::env_vars;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_claude::zombies::{self, Kind};
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies::{self, Kind};
 
 use super::{hands, look, words};
 use crate::commands::{span, worktree};

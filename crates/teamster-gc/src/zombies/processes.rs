@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
+use teamster_claude::native::PaneArguments;
 use teamster_fs::Dir;
-
-use crate::native::PaneArguments;
 
 /// A number, also one that was written as text.
 pub(super) fn number(value: Option<&Value>) -> Option<u64> {

@@ -59,7 +59,6 @@ pub use panes::{Pane, Panes};
 pub use reap::{Done, Outcome, Swept, clean_up_at_session_end, reap, sweep_at_session_start};
 pub use restore::{Restored, restore};
 pub use scan::scan;
-pub(crate) use signs::is_held;
 
 /// A team without a sign of life is old at this age.
 pub const TTL: Duration = Duration::from_secs(24 * 60 * 60);
