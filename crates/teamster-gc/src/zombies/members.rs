@@ -85,7 +85,7 @@ fn in_pane(scene: &Scene<'_>, team: &str, member: &Member<'_>, all: &mut Members
     let close = |pane: &Pane| {
         format!(
             "tmux -S {} kill-pane -t {}",
-            shell::word(&pane.server.to_string_lossy()),
+            shell::word(&pane.server.socket.to_string_lossy()),
             pane.id
         )
     };

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use teamster_fs::proc::Machine;
-use teamster_gc::zombies::{self, Kind};
+use teamster_gc::zombies::{self, Kind, ReapOptions};
 
-use super::{hands, look, words};
+use super::{look, words};
 use crate::commands::{span, worktree};
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -44,18 +44,11 @@ pub struct Reap {
     kill: bool,
 }
 
-/// Removes what is over; with `dry_run` it is only looked.
-pub fn remove(
-    context: &Context,
-    ttl: Duration,
-    dry_run: bool,
-    kill: bool,
-) -> Result<zombies::Outcome> {
+/// Removes what is over.
+pub fn remove(context: &Context, ttl: Duration, options: ReapOptions) -> Result<zombies::Outcome> {
     let machine = Machine::read();
-    let hands = hands::Hands { machine: &machine };
-    let hands = kill.then_some(&hands as &dyn zombies::Hands);
-    let mut outcome = zombies::reap(&look(context, &machine, ttl)?, dry_run, hands)?;
-    remove_worktrees(context, dry_run, &mut outcome);
+    let mut outcome = zombies::reap(&look(context, &machine, ttl)?, options)?;
+    remove_worktrees(context, options.dry_run, &mut outcome);
     Ok(outcome)
 }
 
@@ -76,7 +69,14 @@ fn remove_worktrees(context: &Context, dry_run: bool, outcome: &mut zombies::Out
 impl Reap {
     pub fn run(self, context: &Context) -> Result {
         context.identity.must_be_person("removing what is over")?;
-        let outcome = remove(context, self.ttl, self.dry_run, self.kill)?;
+        let outcome = remove(
+            context,
+            self.ttl,
+            ReapOptions {
+                dry_run: self.dry_run,
+                kill: self.kill,
+            },
+        )?;
         let kept = |done: &zombies::Done| !done.reaped && done.zombie.kind == Kind::Worker;
         if self.kill && !self.dry_run && outcome.zombies.iter().any(kept) {
             context
