@@ -39,7 +39,6 @@ mod processes;
 mod reap;
 mod restore;
 mod scan;
-pub mod shell;
 mod signs;
 mod told;
 mod trash;

@@ -15,7 +15,8 @@ use super::folder::TeamFolder;
 use super::judge::{self, Run};
 use super::lock_files::{self, ABANDONED, State};
 use super::look::Scene;
-use super::{Action, Kind, REAP_AND_KILL, REAP_COMMAND, Zombie, shell};
+use super::{Action, Kind, REAP_AND_KILL, REAP_COMMAND, Zombie};
+use crate::shell;
 
 /// Where something lies, to be opened again when it is removed.
 #[derive(Clone, Debug)]

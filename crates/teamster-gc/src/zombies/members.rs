@@ -6,7 +6,8 @@ use teamster_types::team::TeamConfig;
 
 use super::look::Scene;
 use super::panes::{Pane, Panes};
-use super::{Action, Kind, Zombie, shell};
+use super::{Action, Kind, Zombie};
+use crate::shell;
 
 /// A member as the registry lists it.
 struct Member<'a> {

@@ -23,6 +23,8 @@ use super::scan::{self, Item, Target};
 use super::told;
 use super::trash::{self, Moved, Trash};
 use super::{Action, Kind, TTL, Zombie};
+use crate::GcError;
+use crate::worktrees::ProjectGc;
 
 /// Something that was found, and what was done with it.
 #[derive(Clone, Debug, Serialize)]
@@ -66,6 +68,23 @@ pub struct Outcome {
     pub purged: usize,
     /// What else went wrong.
     pub problems: Vec<String>,
+}
+
+impl Outcome {
+    /// Removes the worktrees of teams that are gone, too, if git says that they hold nothing.
+    pub fn reap_worktrees(&mut self, gc: &ProjectGc<'_>, dry_run: bool) {
+        let trees = self.zombies.iter_mut();
+        for done in trees.filter(|done| done.zombie.kind == Kind::Worktree && !done.reaped) {
+            let (team, name) = (&done.zombie.team, &done.zombie.name);
+            let removed = gc.repo().map_err(GcError::from);
+            match removed.and_then(|repo| gc.remove_worktree(&repo, team, name, dry_run)) {
+                Ok(None) => done.reaped = true,
+                Ok(Some(why)) => done.zombie.evidence.push(why),
+                // Without git nobody can say what it holds; then it stays.
+                Err(error) => done.zombie.evidence.push(error.to_string()),
+            }
+        }
+    }
 }
 
 /// What a hook did.

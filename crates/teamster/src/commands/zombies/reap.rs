@@ -48,22 +48,8 @@ pub struct Reap {
 pub fn remove(context: &Context, ttl: Duration, options: ReapOptions) -> Result<zombies::Outcome> {
     let machine = Machine::read();
     let mut outcome = zombies::reap(&look(context, &machine, ttl)?, options)?;
-    remove_worktrees(context, options.dry_run, &mut outcome);
+    outcome.reap_worktrees(&worktree::project_gc(context), options.dry_run);
     Ok(outcome)
-}
-
-/// Worktrees of teams that are gone go too, if git says that they hold nothing.
-fn remove_worktrees(context: &Context, dry_run: bool, outcome: &mut zombies::Outcome) {
-    let trees = outcome.zombies.iter_mut();
-    for done in trees.filter(|done| done.zombie.kind == Kind::Worktree && !done.reaped) {
-        let (team, name) = (&done.zombie.team, &done.zombie.name);
-        match worktree::remove_one(context, team, name, dry_run) {
-            Ok(None) => done.reaped = true,
-            Ok(Some(why)) => done.zombie.evidence.push(why),
-            // Without git nobody can say what it holds; then it stays.
-            Err(error) => done.zombie.evidence.push(error.message().to_owned()),
-        }
-    }
 }
 
 impl Reap {
