@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use teamster_claude::zombies;
+use teamster_gc::zombies;
 use teamster_journal::payload::GateAnswer;
 use teamster_studio::api::{
     Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,
@@ -152,7 +152,14 @@ impl Hands for Acts {
 
     fn reap(&self, dry_run: bool) -> Result<Reaped, Refused> {
         // Processes are never ended from a page: only `zombies reap --kill` does that.
-        let outcome = left_over::remove(&context_to_stop()?, zombies::TTL, dry_run, false)?;
+        let outcome = left_over::remove(
+            &context_to_stop()?,
+            zombies::TTL,
+            zombies::ReapOptions {
+                dry_run,
+                kill: false,
+            },
+        )?;
         Ok(Reaped {
             zombies: outcome
                 .zombies
