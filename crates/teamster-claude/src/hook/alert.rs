@@ -4,8 +4,7 @@ use serde_json::json;
 use teamster_fs::{FsError, Sync, layout};
 use teamster_types::json::to_line;
 
-use super::actor::{Actor, Kind, name_in_id};
-use super::payload::Payload;
+use super::payload::{Actor, Kind, Payload, name_in_id};
 use crate::native::{Registry, Team};
 use crate::words::{LONGEST_TEXT, line};
 
