@@ -4,7 +4,7 @@ use serde_json::json;
 use teamster_fs::{FsError, Sync, layout};
 use teamster_types::json::to_line;
 
-use super::payload::{Actor, Kind, Payload, name_in_id};
+use super::payload::{Actor, ActorKind, Payload, name_in_id};
 use crate::native::{Registry, Team};
 use crate::words::{LONGEST_TEXT, line};
 
@@ -28,11 +28,11 @@ impl Ended {
         // only teammates have, still tells who it was.
         if let Some(team) = &actor.team {
             let is_it = match actor.kind {
-                Kind::Pane => true,
-                Kind::Teammate => {
+                ActorKind::Pane => true,
+                ActorKind::Teammate => {
                     team.teammate(&actor.name).is_some() || name_in_id(payload).is_some()
                 }
-                Kind::Lead | Kind::Subagent => false,
+                ActorKind::Lead | ActorKind::Subagent => false,
             };
             if is_it {
                 return Some(of(team, &actor.name));

@@ -1,18 +1,17 @@
-//! `teamster hook EVENT`: what the client tells becomes a change of the state, and an answer.
+//! Handles `teamster hook EVENT`: turns the client's payload into a change of the state and a response.
 //!
 //! ```text
 //! payload ──► who is it? (registry, panes) ──► operations on the state ──► one line of JSON
 //!                                          └─► zombie record, journal
 //! ```
 //!
-//! The client waits for us, so nothing here waits for long or fails: what goes wrong is said in the log, and the
-//! answer is one that lets the agent go on.
+//! The client waits for its hooks, so nothing here waits for long and nothing fails: an error goes to the log, and the
+//! response lets the agent go on.
 //!
-//! - [`payload`](Payload) reads what came, whatever its version and types;
-//! - `actor` finds out who it is about and whose state it belongs to;
-//! - `events` is the table of events, one function for each; `tools` has those of tools, `parts` what all are made of;
-//! - `unfinished` is what a new session is told about a run that is not over;
-//! - `answer` is what the client accepts.
+//! - [`run`] chooses the handler of an event; `Hook` holds one handler for each event and the steps they share;
+//! - [`Payload`] reads the fields of any version of the client, and `Actor` is the agent it is about;
+//! - `alert` records the end of a teammate;
+//! - `unfinished` tells a new session about a run of its project that is not over.
 
 mod alert;
 mod payload;
@@ -37,61 +36,61 @@ use crate::state::{Begin, Change, Effect, Op, Row, StateError, States, Status};
 use crate::words::{LONGEST_TASK, LONGEST_TEXT, line};
 use crate::zombies;
 use alert::Ended;
-use payload::{Actor, Kind};
+use payload::{Actor, ActorKind};
 
 pub use payload::Payload;
 
-/// How long stale teams are looked for when a session begins.
+/// Limits the search for stale teams when a session begins.
 const SWEEP: Duration = Duration::from_millis(300);
-/// And when one ends, where every hook of the client shares one and a half seconds.
+/// Limits the same search when a session ends, where all hooks of the client share one and a half seconds.
 const SWEEP_AT_END: Duration = Duration::from_millis(50);
 
-/// No hook takes longer, whatever others do.
+/// Limits the time that any hook takes.
 pub const LONGEST: Duration = Duration::from_millis(1_800);
-/// Hooks at the end of a session share 1.5 s with everybody else's.
+/// Limits the time of a hook at the end of a session, where all hooks of the client share 1.5 s.
 pub const LONGEST_AT_END: Duration = Duration::from_millis(400);
 
-/// What a hook is called with, besides its payload.
+/// Holds what a hook is called with besides its payload.
 #[derive(Clone, Debug)]
-pub struct World {
-    /// Where things are.
+pub struct HookContext {
+    /// The folders of the client and of the project.
     pub layout: Layout,
     /// The time of day.
     pub now: Time,
     /// When the hook began.
     pub began: Instant,
-    /// `TMUX_PANE`
+    /// The value of `TMUX_PANE`.
     pub pane: Option<String>,
-    /// `CLAUDE_PID`: the client.
+    /// The client's process, from `CLAUDE_PID`.
     pub client: Option<u32>,
-    /// `TEAMSTER_WORKER`: the agent is one of our own workers.
+    /// The worker of ours whose agent calls the hook, from `TEAMSTER_WORKER`.
     pub worker: Option<String>,
-    /// `TEAMSTER_TEAM`
+    /// The team of that worker, from `TEAMSTER_TEAM`.
     pub team: Option<String>,
     /// Whether anything may be written (`team.enabled`).
     pub writes: bool,
 }
 
-/// What a hook says.
+/// Holds what a hook says, and to whom.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct HookResponse {
     /// One JSON object for the client.
     pub stdout: Option<String>,
-    /// For whoever reads the client's error stream.
+    /// Lines for the client's error stream.
     pub stderr: Vec<String>,
-    /// For whoever asks what happened (`TEAMSTER_DEBUG`).
+    /// Lines for the debug log (`TEAMSTER_DEBUG`).
     pub log: Vec<String>,
 }
 
-/// Does what a hook has to do. It never fails: what cannot be done is in the log.
-pub fn run(event: &str, input: &[u8], world: &World) -> Answer {
+/// Handles one call of a hook. It never fails: what cannot be done is in the log of the response.
+pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
     let payload = match Payload::parse(input) {
         Ok(payload) => payload,
         Err(error) => {
-            return Answer {
-                stdout: after_bad_input(event),
+            return HookResponse {
+                stdout: fallback_response(event),
                 log: vec![format!("{event}: the payload is unusable: {error}")],
-                ..Answer::default()
+                ..HookResponse::default()
             };
         }
     };
@@ -99,10 +98,10 @@ pub fn run(event: &str, input: &[u8], world: &World) -> Answer {
         "" => payload.text("hook_event_name").unwrap_or_default(),
         event => event,
     };
-    let mut hook = Hook::new(event, &payload, world);
-    if world.worker.is_some() {
+    let mut hook = Hook::new(event, &payload, context);
+    if context.worker.is_some() {
         hook.journal_as_worker();
-        return hook.answer(after_bad_input(event));
+        return hook.respond(fallback_response(event));
     }
     let stdout = match event {
         "SubagentStart" => Some(hook.subagent_start()),
@@ -120,45 +119,45 @@ pub fn run(event: &str, input: &[u8], world: &World) -> Answer {
             None
         }
     };
-    hook.answer(stdout)
+    hook.respond(stdout)
 }
 
-/// One call of a hook.
+/// Holds one call of a hook: what came, what was found out about it so far, and what is said.
 struct Hook<'a> {
     event: &'a str,
     payload: &'a Payload,
-    world: &'a World,
+    context: &'a HookContext,
     registry: OnceCell<Option<Registry>>,
     actor: OnceCell<Actor>,
-    said: Answer,
+    said: HookResponse,
 }
 
 impl<'a> Hook<'a> {
-    fn new(event: &'a str, payload: &'a Payload, world: &'a World) -> Self {
+    fn new(event: &'a str, payload: &'a Payload, context: &'a HookContext) -> Self {
         Self {
             event,
             payload,
-            world,
+            context,
             registry: OnceCell::new(),
             actor: OnceCell::new(),
-            said: Answer::default(),
+            said: HookResponse::default(),
         }
     }
 
-    fn answer(mut self, stdout: Option<String>) -> Answer {
+    fn respond(mut self, stdout: Option<String>) -> HookResponse {
         self.said.stdout = stdout;
         self.said
     }
 
     fn registry(&self) -> Option<&Registry> {
         self.registry
-            .get_or_init(|| Registry::open(&self.world.layout.claude))
+            .get_or_init(|| Registry::open(&self.context.layout.claude))
             .as_ref()
     }
 
     fn actor(&self) -> &Actor {
         self.actor
-            .get_or_init(|| Actor::find(self.payload, self.registry(), self.world))
+            .get_or_init(|| Actor::find(self.payload, self.registry(), self.context))
     }
 
     fn note(&mut self, text: impl std::fmt::Display) {
@@ -170,7 +169,7 @@ impl Hook<'_> {
     fn subagent_start(&mut self) -> String {
         let ops = vec![self.ensure(), Op::Start(self.row())];
         self.change(ops);
-        started(self.actor())
+        started_response(self.actor())
     }
 
     fn subagent_stop(&mut self) -> String {
@@ -188,10 +187,10 @@ impl Hook<'_> {
         );
         // Compaction ends an agent that nobody has seen begin.
         if self.payload.is_blank("agent_type") && !is_known {
-            return go_on();
+            return continue_response();
         }
         self.record_end();
-        stopped(self.actor(), status)
+        stopped_response(self.actor(), status)
     }
 
     fn teammate_idle(&mut self) -> String {
@@ -205,14 +204,14 @@ impl Hook<'_> {
             let subject = line(task.subject(), LONGEST_TASK);
             Some(format!("Next task for {name}: {} {subject}", task.id()))
         });
-        next.map_or_else(empty, |text| message(&text))
+        next.map_or_else(empty_response, |text| message_response(&text))
     }
 
     fn task_created(&mut self) -> String {
         let id = self.payload.id("task_id");
         let ops = self.progress(id.as_deref(), None);
         self.change(ops);
-        empty()
+        empty_response()
     }
 
     fn task_completed(&mut self) -> String {
@@ -221,7 +220,7 @@ impl Hook<'_> {
         if self.actor().has_row() {
             ops.push(self.status(Status::Idle));
         }
-        if let Some(status) = pdca(&self.world.layout)
+        if let Some(status) = pdca(&self.context.layout)
             && let Some(phase) = status.phase
         {
             ops.push(Op::Phase {
@@ -240,7 +239,7 @@ impl Hook<'_> {
                 )),
                 _ => None,
             });
-        changed.map_or_else(empty, |text| message(&text))
+        changed.map_or_else(empty_response, |text| message_response(&text))
     }
 
     fn notification(&mut self) -> Option<String> {
@@ -281,7 +280,7 @@ impl Hook<'_> {
     }
 
     fn session_start(&mut self) -> Option<String> {
-        if self.actor().kind == Kind::Pane {
+        if self.actor().kind == ActorKind::Pane {
             let ops = vec![self.ensure(), Op::Join(self.row())];
             self.change(ops);
             return None;
@@ -289,8 +288,8 @@ impl Hook<'_> {
         let dead = self.dead_session();
         self.change(vec![Op::EndDead { dead }]);
         self.sweep(None);
-        match unfinished::run_of(self.world) {
-            Ok(run) => run.map(|text| context("SessionStart", &text)),
+        match unfinished::run_of(self.context) {
+            Ok(run) => run.map(|text| context_response("SessionStart", &text)),
             Err(error) => {
                 self.note(format!("nobody knows whether a run is unfinished: {error}"));
                 None
@@ -299,7 +298,7 @@ impl Hook<'_> {
     }
 
     fn session_end(&mut self) -> Option<String> {
-        if self.actor().kind == Kind::Pane {
+        if self.actor().kind == ActorKind::Pane {
             let ops = vec![self.status(Status::Completed)];
             self.change(ops);
             self.record_end();
@@ -314,9 +313,9 @@ impl Hook<'_> {
         None
     }
 
-    /// The agent of one of our own workers: its bridge tells everything else.
+    /// Records a hook of one of our own workers' agents; everything else about it is told by its bridge.
     fn journal_as_worker(&mut self) {
-        let team = self.world.team.clone();
+        let team = self.context.team.clone();
         self.journal(team.as_deref(), None);
     }
 
@@ -347,7 +346,7 @@ impl Hook<'_> {
         None
     }
 
-    /// Whoever uses a tool works.
+    /// Marks an agent that uses a tool as working.
     fn acts(&self) -> Option<Op> {
         self.actor().has_row().then(|| Op::Act {
             name: self.actor().name.clone(),
@@ -356,7 +355,7 @@ impl Hook<'_> {
         })
     }
 
-    /// Somebody is spawned. The payload is about the spawned one, whoever spawns it.
+    /// Adds the agent that a tool call spawns. The payload is about the spawned agent, not the one that spawns it.
     fn spawns(&self, is_done: bool) -> Vec<Op> {
         let response = |key: &str| self.payload.inner("tool_response", key);
         let task = self.payload.inner("tool_input", "prompt");
@@ -383,7 +382,7 @@ impl Hook<'_> {
             ops.extend(self.notes(|note| note.to == name && Some(note.content.as_str()) == prompt));
             return ops;
         }
-        // A plain subagent is known by its id, which only the answer tells.
+        // A plain subagent is known by its id, which only the response of the tool tells.
         let id = response("agentId").or(response("agent_id"));
         [name, id]
             .into_iter()
@@ -424,7 +423,7 @@ impl Hook<'_> {
         })
     }
 
-    /// A teammate that says it has begun a task.
+    /// Notes the task that a teammate says it has begun.
     fn takes_a_task(&self) -> Option<Op> {
         let begins = self.payload.inner("tool_input", "status") == Some("in_progress");
         if !begins || !self.actor().has_row() {
@@ -440,9 +439,9 @@ impl Hook<'_> {
         })
     }
 
-    /// A session that is not active begins.
+    /// Returns the operation that begins the session unless it is active.
     fn ensure(&self) -> Op {
-        let status = pdca(&self.world.layout);
+        let status = pdca(&self.context.layout);
         Op::Ensure(Begin {
             team: self.actor().team_name.clone(),
             phase: status.as_ref().and_then(|status| status.phase),
@@ -477,7 +476,7 @@ impl Hook<'_> {
         self.registry()?.tasks(actor.team.as_ref(), &actor.session)
     }
 
-    /// How far the tasks are; nothing when nothing is known about tasks.
+    /// Returns the operation that sets the progress; none when nothing is known about tasks.
     fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Vec<Op> {
         let tasks = self.tasks().into_iter();
         tasks
@@ -485,12 +484,12 @@ impl Hook<'_> {
             .collect()
     }
 
-    /// What lies in the client's inboxes.
+    /// Returns the messages in the client's inboxes as operations.
     fn inboxes(&self) -> Vec<Op> {
         self.notes(|_| true)
     }
 
-    /// Some of what lies in the client's inboxes.
+    /// Returns the messages in the client's inboxes that are wanted, as operations.
     fn notes(&self, is_wanted: impl Fn(&Note) -> bool) -> Vec<Op> {
         let notes = match (self.registry(), &self.actor().team) {
             (Some(registry), Some(team)) => registry.notes(team),
@@ -505,22 +504,22 @@ impl Hook<'_> {
         notes.into_iter().filter(is_wanted).map(message).collect()
     }
 
-    /// The session that is shown, if it is another one and its process is proven gone.
+    /// Returns the session that is shown, if it is another one and its process is proven gone.
     fn dead_session(&self) -> Option<String> {
-        let shown = States::of(&self.world.layout).read().ok()??;
+        let shown = States::of(&self.context.layout).read().ok()??;
         let is_other = shown.enabled && shown.session_id != self.actor().session;
         let is_dead = is_other && self.registry()?.is_dead(&shown.session_id);
         is_dead.then_some(shown.session_id)
     }
 
-    /// Changes the state, now or later. What was refused is in the log.
+    /// Changes the state, or leaves the change for the next writer. What was refused is in the log.
     fn change(&mut self, ops: Vec<Op>) -> Vec<Effect> {
-        if ops.is_empty() || !self.world.writes {
+        if ops.is_empty() || !self.context.writes {
             return Vec::new();
         }
-        let change = Change::new(self.actor().session.clone(), self.world.now, ops);
+        let change = Change::new(self.actor().session.clone(), self.context.now, ops);
         let left = self.left();
-        match States::of(&self.world.layout).apply_or_leave(change, left) {
+        match States::of(&self.context.layout).apply_or_leave(change, left) {
             Ok(Some(applied)) => {
                 for effect in applied.effects.iter().chain(&applied.late) {
                     match effect {
@@ -554,12 +553,12 @@ impl Hook<'_> {
 
     /// Removes the files of teams that are proven to be over: stale ones, or the one that an ended session led.
     fn sweep(&mut self, ended: Option<&str>) {
-        let world = self.world;
-        if !world.writes || self.registry().is_none() {
+        let context = self.context;
+        if !context.writes || self.registry().is_none() {
             return;
         }
         let machine = Machine::read();
-        let (layout, now) = (&world.layout, world.now);
+        let (layout, now) = (&context.layout, context.now);
         let swept = match ended {
             None => zombies::sweep_at_session_start(layout, &machine, now, SWEEP),
             Some(session) => {
@@ -579,10 +578,10 @@ impl Hook<'_> {
         self.journal(team.as_deref(), Some((name, why)));
     }
 
-    /// The team of ours whose journal tells what happens here: the one we were started for, the one that the payload
-    /// speaks of, else the one that works on this project.
+    /// Returns the team of ours whose journal records this hook: the one we were started for, the one that the payload
+    /// names, else the one that works on this project.
     fn active_team(&self) -> Option<String> {
-        let named = self.world.team.clone();
+        let named = self.context.team.clone();
         let spoken = || {
             let team = self.actor().team.as_ref();
             team.filter(|team| team.is_ours)
@@ -590,25 +589,25 @@ impl Hook<'_> {
         };
         let here = || {
             let registry = self.registry()?;
-            registry.working_on(&self.world.layout.project, &Machine::read())
+            registry.working_on(&self.context.layout.project, &Machine::read())
         };
         named.or_else(spoken).or_else(here)
     }
 
-    /// How long this hook may still wait.
+    /// Returns how long this hook may still wait.
     fn left(&self) -> Duration {
         let most = if self.event == "SessionEnd" {
             LONGEST_AT_END
         } else {
             LONGEST
         };
-        let left = LONGEST.saturating_sub(self.world.began.elapsed());
+        let left = LONGEST.saturating_sub(self.context.began.elapsed());
         most.min(left)
     }
 
     /// Records a teammate's end.
     fn record_end(&mut self) {
-        if !self.world.writes {
+        if !self.context.writes {
             return;
         }
         let Some(registry) = self.registry() else {
@@ -617,7 +616,7 @@ impl Hook<'_> {
         let Some(ended) = Ended::find(self.payload, self.actor(), registry) else {
             return;
         };
-        let written = ended.record(self.payload, registry, self.world.now);
+        let written = ended.record(self.payload, registry, self.context.now);
         self.said.stderr.extend(ended.alarm());
         if let Err(error) = written {
             self.said.stderr.push(format!(
@@ -626,9 +625,9 @@ impl Hook<'_> {
         }
     }
 
-    /// Writes to a team's journal that this hook was called, and perhaps who is not shown for it, and why.
+    /// Records in a team's journal that this hook was called; `hidden` is an agent that is not shown, and why.
     fn journal(&mut self, team: Option<&str>, hidden: Option<(&str, &str)>) {
-        let Some(team) = team.filter(|_| self.world.writes) else {
+        let Some(team) = team.filter(|_| self.context.writes) else {
             return;
         };
         let Ok(team) = team.parse() else {
@@ -636,7 +635,7 @@ impl Hook<'_> {
             return;
         };
         let session = self.payload.text("session_id").unwrap_or_default();
-        let actor = match &self.world.worker {
+        let actor = match &self.context.worker {
             Some(worker) => line(worker, LONGEST_TEXT),
             None => self.actor().name.clone(),
         };
@@ -648,15 +647,16 @@ impl Hook<'_> {
             why: hidden.map(|(_, why)| why.to_owned()),
         };
         let event = NewEvent::new(actor, EventKind::HookReceived(received));
-        if let Err(error) = record_in_journal(self.world, &team, self.left(), event) {
+        if let Err(error) = record_in_journal(self.context, &team, self.left(), event) {
             self.note(format!("the journal was not written: {error}"));
         }
     }
 }
 
-/// Writes `hook.received`. `Ok(false)`: the team is none of ours, and nothing was written.
+/// Writes `hook.received` to the journal of a team that exists. Returns false, and writes nothing, when the team is none
+/// of ours: a hook never creates a team.
 fn record_in_journal(
-    world: &World,
+    context: &HookContext,
     team: &TeamName,
     patience: Duration,
     event: NewEvent,
@@ -666,7 +666,7 @@ fn record_in_journal(
         patience,
         ..Settings::default()
     };
-    let store = FileStore::open(&world.layout, Arc::new(SystemClock), settings)?;
+    let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
     if store.team(team)?.kind() != TeamKind::Teamster {
         return Ok(false);
     }
@@ -674,32 +674,34 @@ fn record_in_journal(
     Ok(true)
 }
 
-/// The answer that lets the agent go on and says nothing else.
-fn after_bad_input(event: &str) -> Option<String> {
-    matches!(event, "SubagentStart" | "SubagentStop").then(go_on)
+/// Returns the response to a payload that cannot be read: it lets the agent go on and says nothing else.
+///
+/// For some events the client discards a whole response that has `hookSpecificOutput`.
+fn fallback_response(event: &str) -> Option<String> {
+    matches!(event, "SubagentStart" | "SubagentStop").then(continue_response)
 }
 
-fn go_on() -> String {
+fn continue_response() -> String {
     r#"{"continue":true}"#.to_owned()
 }
 
-/// Nothing to say, where the client expects an object.
-fn empty() -> String {
+/// Returns an empty response for events where the client expects an object.
+fn empty_response() -> String {
     "{}".to_owned()
 }
 
-/// A line for the person at the client.
-fn message(text: &str) -> String {
+/// Returns a response that shows a line to the person at the client.
+fn message_response(text: &str) -> String {
     json!({ "systemMessage": text }).to_string()
 }
 
-/// Something that the agent gets to know.
-fn context(event: &str, text: &str) -> String {
+/// Returns a response that adds a text to the agent's context.
+fn context_response(event: &str, text: &str) -> String {
     json!({ "hookSpecificOutput": { "hookEventName": event, "additionalContext": text } })
         .to_string()
 }
 
-fn started(actor: &Actor) -> String {
+fn started_response(actor: &Actor) -> String {
     json!({
         "systemMessage": format!("Subagent {} spawned", actor.name),
         "hookSpecificOutput": {
@@ -712,7 +714,7 @@ fn started(actor: &Actor) -> String {
     .to_string()
 }
 
-fn stopped(actor: &Actor, status: Status) -> String {
+fn stopped_response(actor: &Actor, status: Status) -> String {
     let status = status.as_str();
     json!({
         "continue": true,

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use teamster_types::json::{self, Object};
 
-use super::World;
+use super::HookContext;
 use crate::native::{Member, PaneArguments, Registry, Team};
 use crate::state::Model;
 use crate::words::{LONGEST_TEXT, line};
@@ -95,7 +95,7 @@ fn id_of(value: &Value) -> Option<Cow<'_, str>> {
 
 /// What sort of agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ActorKind {
     Lead,
     /// In the lead's process.
     Teammate,
@@ -108,7 +108,7 @@ pub(super) enum Kind {
 /// Somebody who does something.
 #[derive(Clone, Debug)]
 pub(super) struct Actor {
-    pub(super) kind: Kind,
+    pub(super) kind: ActorKind,
     /// Its name, fit to be shown.
     pub(super) name: String,
     /// What it is for, fit to be shown.
@@ -124,30 +124,30 @@ pub(super) struct Actor {
 
 impl Actor {
     /// Finds out who a payload is about.
-    pub(super) fn find(payload: &Payload, registry: Option<&Registry>, world: &World) -> Self {
+    pub(super) fn find(payload: &Payload, registry: Option<&Registry>, context: &HookContext) -> Self {
         let session = payload.text("session_id").unwrap_or_default();
         let led = registry.and_then(|registry| registry.led_by(session));
         if let Some(team) = led {
             let member = in_process(payload, &team).cloned();
             let kind = match &member {
-                Some(_) => Kind::Teammate,
+                Some(_) => ActorKind::Teammate,
                 None => bare_kind(payload),
             };
             return Self::new(payload, kind, member.as_ref(), Some(team), session);
         }
         if let Some(registry) = registry
-            && let Some((team, name)) = pane(payload, registry, world)
+            && let Some((team, name)) = pane(payload, registry, context)
         {
             let member = team.teammate(&name).cloned();
             let leader = team.lead_session.clone();
             // What a pane's own subagents do belongs to the same state, under their own names.
             let kind = match payload.text("agent_id") {
-                Some(_) => Kind::Subagent,
-                None => Kind::Pane,
+                Some(_) => ActorKind::Subagent,
+                None => ActorKind::Pane,
             };
-            let member = member.filter(|_| kind == Kind::Pane);
+            let member = member.filter(|_| kind == ActorKind::Pane);
             let mut actor = Self::new(payload, kind, member.as_ref(), Some(team), &leader);
-            if kind == Kind::Pane {
+            if kind == ActorKind::Pane {
                 actor.name = shown(&name, "unknown");
             }
             return actor;
@@ -161,7 +161,7 @@ impl Actor {
 
     fn new(
         payload: &Payload,
-        kind: Kind,
+        kind: ActorKind,
         member: Option<&Member>,
         team: Option<Team>,
         session: &str,
@@ -191,7 +191,7 @@ impl Actor {
 
     /// Whether it is one of the agents that have a row.
     pub(super) fn has_row(&self) -> bool {
-        self.kind != Kind::Lead
+        self.kind != ActorKind::Lead
     }
 
     /// The lead's name in messages.
@@ -232,14 +232,14 @@ pub(super) fn name_in_id(payload: &Payload) -> Option<&str> {
 }
 
 /// What can be told without the registry.
-fn bare_kind(payload: &Payload) -> Kind {
+fn bare_kind(payload: &Payload) -> ActorKind {
     let is_named = payload.text("agent_name").is_some() || payload.text("teammate_name").is_some();
     if is_named || name_in_id(payload).is_some() {
-        Kind::Teammate
+        ActorKind::Teammate
     } else if payload.text("agent_id").is_some() {
-        Kind::Subagent
+        ActorKind::Subagent
     } else {
-        Kind::Lead
+        ActorKind::Lead
     }
 }
 
@@ -262,7 +262,7 @@ fn in_process<'a>(payload: &Payload, team: &'a Team) -> Option<&'a Member> {
 }
 
 /// The team and the name of the teammate in whose pane the hook runs.
-fn pane(payload: &Payload, registry: &Registry, world: &World) -> Option<(Team, String)> {
+fn pane(payload: &Payload, registry: &Registry, context: &HookContext) -> Option<(Team, String)> {
     let session = payload.text("session_id");
     if let (Some(name), Some(team)) = (payload.text("teammate_name"), payload.text("team_name"))
         && let Some(team) = registry.named(team)
@@ -270,7 +270,7 @@ fn pane(payload: &Payload, registry: &Registry, world: &World) -> Option<(Team, 
     {
         return Some((team, name.to_owned()));
     }
-    if let Some(arguments) = world.client.and_then(PaneArguments::of_process)
+    if let Some(arguments) = context.client.and_then(PaneArguments::of_process)
         && let Some(team) = registry.named(&arguments.team)
         && session != Some(team.lead_session.as_str())
     {
@@ -281,7 +281,7 @@ fn pane(payload: &Payload, registry: &Registry, world: &World) -> Option<(Team, 
     if payload.text("agent_id").is_some() {
         return None;
     }
-    let (team, member) = registry.in_pane(world.pane.as_deref()?, role)?;
+    let (team, member) = registry.in_pane(context.pane.as_deref()?, role)?;
     Some((team, member.name))
 }
 

@@ -4,14 +4,14 @@ use serde_json::Value;
 use teamster_fs::{Dir, FsError, layout};
 use teamster_types::TeamName;
 
-use super::World;
+use super::HookContext;
 use crate::words::{LONGEST_TASK, LONGEST_TEXT, line};
 use crate::zombies::is_held;
 
 /// Where the run is, and the command to use; nothing when there is none, or it is over. One file is read, and looked
 /// whether a lock is held.
-pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
-    let Some(project) = Dir::open_root(&world.layout.project)? else {
+pub(super) fn run_of(context: &HookContext) -> Result<Option<String>, FsError> {
+    let Some(project) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);
     };
     let [first, second] = layout::OUR_STATE;
@@ -36,7 +36,7 @@ pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
     else {
         return Ok(None);
     };
-    if !exists(world, &team)? {
+    if !exists(context, &team)? {
         return Ok(None);
     }
     let is_hosted = is_held(&state, layout::RUN_LOCK)?;
@@ -44,8 +44,8 @@ pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
 }
 
 /// What was removed without our hand has left its state behind.
-fn exists(world: &World, team: &TeamName) -> Result<bool, FsError> {
-    let Some(claude) = Dir::open_root(&world.layout.claude)? else {
+fn exists(context: &HookContext, team: &TeamName) -> Result<bool, FsError> {
+    let Some(claude) = Dir::open_root(&context.layout.claude)? else {
         return Ok(false);
     };
     let Some(teams) = claude.child(layout::TEAMS)? else {
