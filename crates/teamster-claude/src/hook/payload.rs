@@ -124,7 +124,11 @@ pub(super) struct Actor {
 
 impl Actor {
     /// Finds out who a payload is about.
-    pub(super) fn find(payload: &Payload, registry: Option<&Registry>, context: &HookContext) -> Self {
+    pub(super) fn find(
+        payload: &Payload,
+        registry: Option<&Registry>,
+        context: &HookContext,
+    ) -> Self {
         let session = payload.text("session_id").unwrap_or_default();
         let led = registry.and_then(|registry| registry.led_by(session));
         if let Some(team) = led {

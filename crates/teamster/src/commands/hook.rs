@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use teamster_claude::hook::{self, HookResponse, HookContext};
+use teamster_claude::hook::{self, HookContext, HookResponse};
 use teamster_claude::native;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::stdin::{self, InputEnd};
