@@ -13,5 +13,4 @@ pub mod install;
 pub mod native;
 pub mod plugin;
 pub mod state;
-mod words;
 pub mod zombies;

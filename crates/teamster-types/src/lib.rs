@@ -31,6 +31,7 @@ pub mod routing;
 pub mod session;
 pub mod task;
 pub mod team;
+pub mod text;
 pub mod time;
 pub mod transitions;
 pub mod usage;

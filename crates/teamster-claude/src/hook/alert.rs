@@ -6,7 +6,8 @@ use teamster_types::json::to_line;
 
 use super::payload::{Actor, ActorKind, Payload, name_in_id};
 use crate::native::{Registry, Team};
-use crate::words::{LONGEST_TEXT, line};
+use crate::state::LONGEST_TEXT;
+use teamster_types::text::shown_line;
 
 /// Somebody's end, as it is recorded.
 pub(super) struct Ended {
@@ -20,8 +21,8 @@ impl Ended {
     pub(super) fn find(payload: &Payload, actor: &Actor, registry: &Registry) -> Option<Self> {
         let exit_code = payload.integer("exit_code").unwrap_or(0);
         let of = |team: &Team, name: &str| Self {
-            team: line(&team.name, LONGEST_TEXT),
-            teammate: line(name, LONGEST_TEXT),
+            team: shown_line(&team.name, LONGEST_TEXT),
+            teammate: shown_line(name, LONGEST_TEXT),
             exit_code,
         };
         // By the time a teammate ends, its client may have taken it out of the registry; then its pane, or an id that
@@ -88,7 +89,7 @@ impl Ended {
             "teammate": self.teammate,
             "exit_code": self.exit_code,
             "type": if self.exit_code == 0 { "normal" } else { "crash" },
-            "session_id": line(session, LONGEST_TEXT),
+            "session_id": shown_line(session, LONGEST_TEXT),
         });
         registry
             .claude()

@@ -33,10 +33,11 @@ use teamster_types::{TeamName, Time};
 
 use crate::native::{Note, Registry, TaskFolder, pdca, structured};
 use crate::state::{Begin, Change, Effect, Op, Row, StateError, States, Status};
-use crate::words::{LONGEST_TASK, LONGEST_TEXT, line};
+use crate::state::{LONGEST_TASK, LONGEST_TEXT};
 use crate::zombies;
 use alert::Ended;
 use payload::{Actor, ActorKind};
+use teamster_types::text::shown_line;
 
 pub use payload::Payload;
 
@@ -201,7 +202,7 @@ impl Hook<'_> {
         let name = &self.actor().name;
         let next = self.tasks().and_then(|tasks| {
             let task = tasks.next_for(name)?;
-            let subject = line(task.subject(), LONGEST_TASK);
+            let subject = shown_line(task.subject(), LONGEST_TASK);
             Some(format!("Next task for {name}: {} {subject}", task.id()))
         });
         next.map_or_else(empty_response, |text| message_response(&text))
@@ -435,7 +436,7 @@ impl Hook<'_> {
         Some(Op::Act {
             name: self.actor().name.clone(),
             task: subject.map(str::to_owned),
-            task_id: Some(line(&id, LONGEST_TEXT)),
+            task_id: Some(shown_line(&id, LONGEST_TEXT)),
         })
     }
 
@@ -631,19 +632,22 @@ impl Hook<'_> {
             return;
         };
         let Ok(team) = team.parse() else {
-            self.note(format!("there is no team {}", line(team, LONGEST_TEXT)));
+            self.note(format!(
+                "there is no team {}",
+                shown_line(team, LONGEST_TEXT)
+            ));
             return;
         };
         let session = self.payload.text("session_id").unwrap_or_default();
         let actor = match &self.context.worker {
-            Some(worker) => line(worker, LONGEST_TEXT),
+            Some(worker) => shown_line(worker, LONGEST_TEXT),
             None => self.actor().name.clone(),
         };
         let received = HookReceived {
-            event: line(self.event, LONGEST_TEXT),
-            session: line(session, LONGEST_TEXT),
+            event: shown_line(self.event, LONGEST_TEXT),
+            session: shown_line(session, LONGEST_TEXT),
             name: actor.clone(),
-            not_shown: hidden.map(|(name, _)| line(name, LONGEST_TEXT)),
+            not_shown: hidden.map(|(name, _)| shown_line(name, LONGEST_TEXT)),
             why: hidden.map(|(_, why)| why.to_owned()),
         };
         let event = NewEvent::new(actor, EventKind::HookReceived(received));

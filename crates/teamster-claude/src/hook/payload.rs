@@ -16,8 +16,9 @@ use teamster_types::json::{self, Object};
 
 use super::HookContext;
 use crate::native::{Member, PaneArguments, Registry, Team};
+use crate::state::LONGEST_TEXT;
 use crate::state::Model;
-use crate::words::{LONGEST_TEXT, line};
+use teamster_types::text::shown_line;
 
 /// A payload: a JSON object.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,7 +188,7 @@ impl Actor {
             name: shown(name, "unknown"),
             role: shown(role, "agent"),
             model: model_of(payload, member),
-            team_name: line(team_name, LONGEST_TEXT),
+            team_name: shown_line(team_name, LONGEST_TEXT),
             team,
             session: session.to_owned(),
         }
@@ -206,7 +207,7 @@ impl Actor {
 }
 
 fn shown(text: &str, default: &str) -> String {
-    let text = line(text, LONGEST_TEXT);
+    let text = shown_line(text, LONGEST_TEXT);
     if text.is_empty() {
         default.to_owned()
     } else {

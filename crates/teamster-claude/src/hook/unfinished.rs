@@ -5,8 +5,9 @@ use teamster_fs::{Dir, FsError, layout};
 use teamster_types::TeamName;
 
 use super::HookContext;
-use crate::words::{LONGEST_TASK, LONGEST_TEXT, line};
+use crate::state::{LONGEST_TASK, LONGEST_TEXT};
 use crate::zombies::is_held;
+use teamster_types::text::shown_line;
 
 /// Where the run is, and the command to use; nothing when there is none, or it is over. One file is read, and looked
 /// whether a lock is held.
@@ -55,7 +56,7 @@ fn exists(context: &HookContext, team: &TeamName) -> Result<bool, FsError> {
 }
 
 fn words(told: &Value, team: &TeamName, is_hosted: bool) -> String {
-    let text = |key: &str, longest| line(told[key].as_str().unwrap_or_default(), longest);
+    let text = |key: &str, longest| shown_line(told[key].as_str().unwrap_or_default(), longest);
     let (task, stage) = (text("task", LONGEST_TASK), text("stage", LONGEST_TEXT));
     let count = |key: &str| told["progress"][key].as_u64().unwrap_or_default();
     let far = format!(

@@ -57,6 +57,10 @@ pub const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 pub const MOST_ROWS: usize = 10;
 /// Messages that are kept.
 pub const MOST_MESSAGES: usize = 50;
+/// Limits names, roles and messages in a state file, in characters.
+pub const LONGEST_TEXT: usize = 200;
+/// Limits the description of a task in a state file, in characters.
+pub const LONGEST_TASK: usize = 100;
 
 /// Why a state was not read or changed.
 #[derive(Debug, thiserror::Error)]

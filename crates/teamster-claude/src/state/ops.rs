@@ -5,8 +5,8 @@ use teamster_types::Time;
 use teamster_types::progress::Progress;
 
 use super::record::{AgentState, Letter, Model, Pattern, Phase, Status, Teammate};
-use super::{MOST_MESSAGES, MOST_ROWS};
-use crate::words::{LONGEST_TASK, LONGEST_TEXT, line, text};
+use super::{LONGEST_TASK, LONGEST_TEXT, MOST_MESSAGES, MOST_ROWS};
+use teamster_types::text::{shown, shown_line};
 
 /// How the task of a teammate begins that waits for a permission.
 const WAITING: &str = "waiting for permission: ";
@@ -184,7 +184,7 @@ impl Change {
 
     /// Every text redacted, cleaned and cut.
     pub(super) fn cleaned(mut self) -> Self {
-        self.session = line(&self.session, LONGEST_TEXT);
+        self.session = shown_line(&self.session, LONGEST_TEXT);
         self.ops.iter_mut().for_each(Op::clean);
         self
     }
@@ -192,14 +192,14 @@ impl Change {
 
 impl Op {
     fn clean(&mut self) {
-        let short = |text: &mut String| *text = line(text, LONGEST_TEXT);
+        let short = |text: &mut String| *text = shown_line(text, LONGEST_TEXT);
         let id = |id: &mut Option<String>| {
-            *id = id.take().map(|id| line(&id, LONGEST_TEXT));
+            *id = id.take().map(|id| shown_line(&id, LONGEST_TEXT));
         };
         let job = |task: &mut Option<String>| {
             *task = task
                 .take()
-                .map(|task| line(&task, LONGEST_TASK))
+                .map(|task| shown_line(&task, LONGEST_TASK))
                 .filter(|task| !task.is_empty());
         };
         match self {
@@ -238,7 +238,7 @@ impl Op {
             } => {
                 short(from);
                 short(to);
-                *content = text(content, LONGEST_TEXT);
+                *content = shown(content, LONGEST_TEXT);
             }
             Self::EndDead { dead } => id(dead),
             Self::Progress(_) | Self::Touch | Self::CleanUp => {}
