@@ -26,7 +26,6 @@ mod scan;
 mod shapes;
 mod values;
 
-pub use crate::text::clean;
 pub use lines::LineRedactor;
 
 /// What stands where a secret was.
