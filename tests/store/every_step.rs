@@ -16,9 +16,9 @@ use teamster_testkit::events::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;
 use teamster_types::graph::{self, Standing, State};
-use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam};
+use teamster_types::transitions::Edit;
 
 use super::files::leftovers;
 

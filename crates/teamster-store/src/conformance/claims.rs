@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::json;
-use teamster_types::steps::LEASE;
 use teamster_types::task::{Status, Token};
+use teamster_types::transitions::LEASE;
 
 use super::stage::{Stage, id, wish, worker};
 use crate::error::Kind;

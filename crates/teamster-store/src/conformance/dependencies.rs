@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use teamster_types::TaskId;
-use teamster_types::steps::Edit;
 use teamster_types::task::NewTask;
+use teamster_types::transitions::Edit;
 
 use super::stage::{Stage, id, wish};
 use crate::error::Kind;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use teamster_types::steps::Edit;
 use teamster_types::task::Status;
+use teamster_types::transitions::Edit;
 
 use super::stage::{Stage, wish, worker};
 use crate::error::Kind;

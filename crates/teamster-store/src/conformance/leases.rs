@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use teamster_types::failure::ATTEMPTS;
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::steps::{HEARTBEAT_FRESH, LEASE};
 use teamster_types::task::Status;
+use teamster_types::transitions::{HEARTBEAT_FRESH, LEASE};
 
 use super::stage::{Stage, wish};
 use crate::error::Kind;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use teamster_types::TaskId;
 use teamster_types::routing::LONG_ENOUGH;
-use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::team::NewMember;
+use teamster_types::transitions::HEARTBEAT_FRESH;
 
 use super::stage::{Stage, wish, worker};
 use crate::error::Kind;

@@ -9,9 +9,9 @@ use teamster_journal::{Event, EventKind, NewEvent};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::message::Message;
-use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam};
+use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::order::Seen;

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use teamster_types::progress::Progress;
-use teamster_types::steps::Edit;
 use teamster_types::task::{DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Token};
+use teamster_types::transitions::Edit;
 
 use super::stage::{Stage, id, wish, worker};
 use crate::error::Kind;

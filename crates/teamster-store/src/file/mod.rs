@@ -77,7 +77,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            lease: teamster_types::steps::LEASE,
+            lease: teamster_types::transitions::LEASE,
             sync: Sync::Durable,
             patience: Duration::from_secs(5),
             reservations: Reservations::default(),

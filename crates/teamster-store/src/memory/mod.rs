@@ -14,9 +14,9 @@ use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::steps;
 use teamster_types::task::Task;
 use teamster_types::team::{NewTeam, TeamConfig};
+use teamster_types::transitions;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::clock::Clock;
@@ -70,7 +70,7 @@ impl MemStore {
             shared: Arc::default(),
             clock,
             me,
-            lease: steps::LEASE,
+            lease: transitions::LEASE,
             lives: Arc::new(lives),
         }
     }

@@ -15,9 +15,9 @@ use serde_json::Value;
 use teamster_journal::NewEvent;
 use teamster_types::failure::Failure;
 use teamster_types::message::Message;
-use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam, TeamConfig};
+use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use crate::error::{Kind, Result, StoreError};

@@ -5,9 +5,9 @@ use teamster_journal::payload::{MemberJoined, SignalSent, TeamCreated};
 use teamster_journal::{EventKind, NewEvent};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::task::{Status, Task};
 use teamster_types::team::{Kind, NewMember, NewTeam, TeamConfig};
+use teamster_types::transitions::HEARTBEAT_FRESH;
 use teamster_types::{TeamName, Time, WorkerName};
 
 use crate::error::{Result, StoreError};

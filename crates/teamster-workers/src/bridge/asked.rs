@@ -8,7 +8,7 @@ use teamster_journal::EventKind;
 use teamster_journal::payload::AgentEventRecorded;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
-use teamster_types::redact::{clean, redact};
+use teamster_types::text::shown;
 use teamster_types::time::say_span;
 
 use super::Bridge;
@@ -47,8 +47,7 @@ impl Bridge {
         tool: &str,
         detail: &str,
     ) {
-        let detail = redact(detail);
-        let detail = clean(&detail, DETAIL);
+        let detail = shown(detail, DETAIL);
         watch.waiting.push(Waiting {
             request: request.to_owned(),
             what: format!("{tool} {detail}"),
@@ -154,7 +153,7 @@ impl Bridge {
             what: "answered".to_owned(),
             request: Some(request.to_owned()),
             allowed: Some(is_allowed),
-            text: clean(&redact(&format!("{what}: {words}")), 200).into_owned(),
+            text: shown(&format!("{what}: {words}"), 200),
         }));
         self.record(event);
         true

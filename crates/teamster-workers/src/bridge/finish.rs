@@ -9,8 +9,8 @@ use teamster_journal::payload::{WorkerPaused, WorkerQuarantined};
 use teamster_store::{Claimed, Kind, StoreError};
 use teamster_types::health::Verdict as Health;
 use teamster_types::json::Object;
-use teamster_types::redact::{clean, redact};
 use teamster_types::task::Task;
+use teamster_types::text::shown;
 
 use super::Bridge;
 use super::attempt::{Cut, Ran};
@@ -284,7 +284,7 @@ impl Bridge {
                 self.tell(&format!("waits {} s: {why}", pause.as_secs()));
                 let event = self.event(EventKind::WorkerPaused(WorkerPaused {
                     seconds: pause.as_secs(),
-                    reason: clean(&redact(why), SUMMARY).into_owned(),
+                    reason: shown(why, SUMMARY),
                 }));
                 self.record(event);
             }
@@ -304,7 +304,7 @@ impl Bridge {
                 verdict: Health::Quarantined.as_str().to_owned(),
                 evidence: vec![format!("{} errors in a row", self.errors)],
                 errors: self.errors,
-                reason: clean(&redact(why), SUMMARY).into_owned(),
+                reason: shown(why, SUMMARY),
             }));
             self.record(event);
         }
@@ -330,7 +330,7 @@ fn fate_of(ran: &Ran) -> Fate {
     }
     match &ran.outcome.verdict {
         // An agent that had finished when it was asked to stop has finished.
-        Verdict::Done { summary } => Fate::Done(short(summary)),
+        Verdict::Done { summary } => Fate::Done(shown(summary, SUMMARY)),
         Verdict::Interrupted => Fate::GivenBack {
             why: "the worker is to stop".to_owned(),
             fault: Fault::Nobody,
@@ -343,19 +343,16 @@ fn fate_of(ran: &Ran) -> Fate {
             why: reason.clone(),
             fault: Fault::Worker,
         },
-        Verdict::Failed { reason } if !ran.outcome.started => {
-            Fate::Failed(short(&format!("{reason}: {}", ran.say_failed_launch())))
-        }
+        Verdict::Failed { reason } if !ran.outcome.started => Fate::Failed(shown(
+            &format!("{reason}: {}", ran.say_failed_launch()),
+            SUMMARY,
+        )),
         Verdict::Failed { reason } => match &ran.cut {
             Some(Cut::Asked) => Fate::GivenBack {
                 why: "the worker is to stop".to_owned(),
                 fault: Fault::Nobody,
             },
-            _ => Fate::Failed(short(reason)),
+            _ => Fate::Failed(shown(reason, SUMMARY)),
         },
     }
-}
-
-fn short(text: &str) -> String {
-    clean(&redact(text), SUMMARY).into_owned()
 }

@@ -8,8 +8,9 @@ use teamster_journal::EventKind;
 use teamster_journal::payload::{AgentEventRecorded, WorkerLaunchFailed, WorkerStarted};
 use teamster_store::{ClaimRequest, Claimed};
 use teamster_types::heartbeat::WorkerStatus;
-use teamster_types::redact::{clean, redact};
+use teamster_types::redact::redact;
 use teamster_types::task::Task;
+use teamster_types::text::clean;
 
 use super::Bridge;
 use super::attempt::{Cut, NotStarted, Ran};

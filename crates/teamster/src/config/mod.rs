@@ -20,7 +20,7 @@ use teamster_fs::layout::Layout;
 use teamster_store::Settings;
 use teamster_types::health::Limits;
 use teamster_types::paths::Reservations;
-use teamster_types::steps::LEASE;
+use teamster_types::transitions::LEASE;
 use teamster_workers::rules::Rules;
 
 use crate::env_vars;

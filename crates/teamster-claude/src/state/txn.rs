@@ -8,8 +8,7 @@ use teamster_fs::{Dir, Sync, layout};
 use teamster_types::Time;
 
 use super::ops::{Change, Effect, Op};
-use super::read::{read_file, state_files};
-use super::record::AgentState;
+use super::record::{AgentState, read_file, state_files};
 use super::{Applied, StateError};
 
 /// Ended sessions that are kept; the oldest give way.
@@ -34,7 +33,7 @@ struct Side {
 }
 
 /// The files that a holder of the lock works on.
-pub(super) struct Desk<'a> {
+pub(super) struct StateTxn<'a> {
     bkit: &'a Dir,
     main: Option<AgentState>,
     main_dirty: bool,
@@ -51,7 +50,7 @@ pub(super) struct Output {
     pub(super) bytes: Option<Vec<u8>>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> StateTxn<'a> {
     /// Nothing is read before it is needed.
     pub(super) fn new(bkit: &'a Dir) -> Self {
         Self {
@@ -335,7 +334,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Writes what was changed.
-    pub(super) fn put_away(self) -> Result<(), StateError> {
+    pub(super) fn commit(self) -> Result<(), StateError> {
         for output in self.outputs() {
             output.write(self.bkit)?;
         }

@@ -1,13 +1,34 @@
-//! Characters that a viewer must not act on.
+//! Prepares texts for people: removes secrets and deceptive characters, joins lines, and limits length or width.
+//!
+//! | function | what it does |
+//! |---|---|
+//! | [`redact`](crate::redact::redact) | replaces secrets |
+//! | [`clean`] | removes what a viewer would act on, and limits the length in characters |
+//! | [`shown`], [`shown_line`] | redact and clean, in that order |
+//! | [`one_line`] | joins the words of a text by single spaces |
+//! | [`clip`], [`fit`] | cut to a number of characters or columns |
+//! | [`width`] | counts columns |
+//!
+//! The order matters: a text is redacted before it is cut, because a secret that was cut in two is no longer seen as one.
+//! What must arrive as written (task files, inboxes, prompts) does not pass through here.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
+use unicode_width::UnicodeWidthStr;
+
+use crate::redact::redact;
+
 const ESCAPE: char = '\u{1b}';
 const BELL: char = '\u{7}';
 
-/// The text without control characters (line feed and tab stay), escape sequences, bidi controls and other invisible
-/// characters; at most `limit` characters, the last of them `…` when something was cut.
+/// Limits how much of a text [`shown`] looks at, unless more than that may be shown.
+///
+/// What stands behind so many bytes reaches the first characters only through thousands of invisible ones.
+const LOOKED_AT: usize = 64 * 1024;
+
+/// Returns the text without control characters (line feed and tab stay), escape sequences, bidi controls and other
+/// invisible characters: at most `limit` characters, the last of them `…` when something was cut.
 pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
     // Most of what programs print is this, and there is much of it.
     let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
@@ -30,7 +51,69 @@ pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
     }
 }
 
-/// The characters of a text that may be seen.
+/// Redacts and cleans a text; line ends stay. Returns at most `limit` characters.
+pub fn shown(text: &str, limit: usize) -> String {
+    // A character has at most four bytes.
+    let looked_at = limit.saturating_mul(4).max(LOOKED_AT);
+    clean(&redact(beginning(text, looked_at)), limit).into_owned()
+}
+
+/// Redacts and cleans a text and puts it on one line, without spaces at its ends.
+pub fn shown_line(text: &str, limit: usize) -> String {
+    let shown = shown(text, limit);
+    if shown.contains(['\n', '\t']) || shown.trim().len() != shown.len() {
+        one_line(&shown)
+    } else {
+        shown
+    }
+}
+
+/// Joins the words of a text by single spaces, whatever white space and line ends stood between them.
+pub fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
+/// Keeps the first `limit` characters of a text, and puts `…` behind them when there were more.
+pub fn clip(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Cuts a text to what fits into `columns` columns of a terminal, the last of them `…` when something was cut.
+pub fn fit(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    for character in text.chars() {
+        cut.push(character);
+        if cut.width() > columns.saturating_sub(1) {
+            cut.pop();
+            break;
+        }
+    }
+    cut.push('…');
+    cut
+}
+
+/// Returns how many columns a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// Returns the first `most` bytes of a text, or a little less so as not to break a character.
+fn beginning(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Iterates over the characters of a text that may be seen.
 struct Visible<'a> {
     rest: &'a str,
 }
@@ -221,6 +304,37 @@ mod tests {
         assert_eq!(clean("", 0), "");
         assert_eq!(clean("\u{1b}[31mhello\u{1b}[0m", 5), "hello");
         assert_eq!(clean("hell\u{200b}o", 5), "hello");
+    }
+
+    #[test]
+    fn a_text_is_redacted_before_it_is_cut() {
+        let key = format!("sk-ant-api03-{}", "A1b2".repeat(24));
+        let shown = shown_line(&format!("{}{key}", "x ".repeat(95)), 200);
+        assert!(shown.ends_with("[redacted]"), "{shown}");
+        assert_eq!(shown_line("  two\n lines\t ", 200), "two lines");
+        assert_eq!(shown_line("\u{1b}[31mred\u{202e}", 200), "red");
+        assert_eq!(shown_line(&"ä".repeat(300), 200).chars().count(), 200);
+    }
+
+    #[test]
+    fn ten_megabytes_cost_no_more_than_their_start() {
+        let long = "ä".repeat(5_000_000);
+        assert_eq!(shown_line(&long, 100).chars().count(), 100);
+    }
+
+    #[test]
+    fn texts_are_cut_to_characters_and_columns() {
+        assert_eq!(clip("hello", 5), "hello");
+        assert_eq!(clip("hello!", 5), "hello…");
+        assert_eq!(clip("한국어", 2), "한국…");
+        assert_eq!(clip("", 0), "");
+        assert_eq!(fit("hello", 5), "hello");
+        assert_eq!(fit("hello!", 5), "hell…");
+        assert_eq!(fit("한국어", 5), "한국…");
+        assert_eq!(fit("한국어", 6), "한국어");
+        assert_eq!(width("한a"), 3);
+        assert_eq!(one_line("  two\n lines\t "), "two lines");
+        assert_eq!(shown_line("a  b", 200), "a  b");
     }
 
     proptest! {

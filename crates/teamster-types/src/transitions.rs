@@ -3,7 +3,7 @@
 //! Each is a function of the task, the time and what the caller proves. Both stores call these inside their own
 //! critical section, so the rules exist once. A refused step changes nothing.
 
-mod after;
+mod merge;
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::process::{Life, ProcessId};
 use crate::task::{Claim, DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Task, Token};
 use crate::{TaskId, Time, WorkerName};
 
-pub use after::{give_up, merge_lost, merged, unchanged};
+pub use merge::{give_up, merge_lost, merged, unchanged};
 
 /// How long a claim lasts without being renewed.
 pub const LEASE: Duration = Duration::from_secs(120);
