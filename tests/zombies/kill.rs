@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use teamster_store::{Read as _, Store as _};
-use teamster_testkit::events::recorded;
+use teamster_testkit::recorded;
 use teamster_types::process::ProcessId;
 
 use super::{DAY, evidence, scanned};
