@@ -12,7 +12,7 @@ use teamster_store::{
     Backend, ClaimRequest, Clock, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient,
     Result, Signal, Store, Txn, rebuild,
 };
-use teamster_testkit::events::recorded;
+use teamster_testkit::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;
 use teamster_types::graph::{self, Standing, State};

@@ -51,10 +51,10 @@ use teamster_types::paths::Reservations;
 use teamster_types::process::ProcessId;
 use teamster_types::team::{NewTeam, SCHEMA, TeamConfig};
 
+use crate::backend::{Backend, Txn};
 use crate::clock::Clock;
 use crate::error::{Result, StoreError};
 use crate::store::DeletedTeam;
-use crate::txn::{Backend, Txn};
 use held::Held;
 pub use native::client_sessions;
 pub use pages::each_event;

@@ -17,9 +17,9 @@ use teamster_types::{TaskId, Time, WorkerName};
 
 use super::reserved::Reserved;
 use super::{known_failure, must_open, no_task};
+use crate::backend::{Candidates, Txn};
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{ClaimRequest, Claimed};
-use crate::txn::{Candidates, Txn};
 
 pub(super) fn claim(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
     refuse_quarantined(tx, &request.worker)?;

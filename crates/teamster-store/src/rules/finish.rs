@@ -8,9 +8,9 @@ use teamster_types::task::{Task, Token};
 use teamster_types::transitions;
 
 use super::{known_failure, must_open};
+use crate::backend::Txn;
 use crate::error::Result;
 use crate::store::{LostMerge, Merge};
-use crate::txn::Txn;
 
 pub(super) fn complete(
     tx: &mut dyn Txn,

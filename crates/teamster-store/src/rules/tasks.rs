@@ -10,9 +10,9 @@ use teamster_types::transitions::{self, Edit, Refusal};
 use teamster_types::{TaskId, transitions::check_new};
 
 use super::{must_open, no_task};
+use crate::backend::Txn;
 use crate::error::{Result, StoreError};
 use crate::store::PlannedTask;
-use crate::txn::Txn;
 
 pub(super) fn create(tx: &mut dyn Txn, actor: &str, new: &NewTask) -> Result<Task> {
     check_new(new)?;

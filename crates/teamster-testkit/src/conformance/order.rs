@@ -4,13 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use teamster_journal::Event;
+use teamster_store::{Result, Store, rebuild};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};
-
-use crate::error::Result;
-use crate::rebuild;
-use crate::store::Store;
 
 /// What the journal has told so far.
 #[derive(Default)]

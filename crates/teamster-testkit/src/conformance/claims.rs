@@ -4,12 +4,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::json;
+use teamster_store::{ClaimRequest, Kind};
 use teamster_types::task::{Status, Token};
 use teamster_types::transitions::LEASE;
 
 use super::stage::{Stage, id, wish, worker};
-use crate::error::Kind;
-use crate::store::ClaimRequest;
 
 pub(super) fn own_tasks_come_first_then_free_ones_by_number(stage: &Stage) {
     for number in 1..=5 {

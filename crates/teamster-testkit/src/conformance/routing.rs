@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use teamster_store::Kind;
 use teamster_types::TaskId;
 use teamster_types::routing::LONG_ENOUGH;
 use teamster_types::team::NewMember;
 use teamster_types::transitions::HEARTBEAT_FRESH;
 
 use super::stage::{Stage, wish, worker};
-use crate::error::Kind;
 
 fn join(stage: &Stage, name: &str, provider: &str) {
     let member = NewMember {

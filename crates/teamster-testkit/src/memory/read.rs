@@ -1,8 +1,15 @@
-//! Plain reads from memory.
+//! Reads from memory: at once, by one worker that listens, and by a watcher that waits for changes.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use teamster_journal::{EventKind, EventType};
+use teamster_store::backend::no_task;
+use teamster_store::{
+    Change, Damaged, Filed, Heard, JournalPage, Listen, Pulse, Read, Result, Signal, TaskList,
+    TeamEntry, Watch,
+};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
@@ -11,14 +18,7 @@ use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
-use super::listen::MemListener;
-use super::watch::MemWatch;
-use super::{MemStore, no_team};
-use crate::error::Result;
-use crate::listen::Listen;
-use crate::rules::no_task;
-use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
-use crate::watch::Watch;
+use super::{MemStore, Shared, Team, no_team};
 
 impl Read for MemStore {
     fn now(&self) -> Time {
@@ -144,12 +144,11 @@ impl Read for MemStore {
 
     fn listen(&self, team: &TeamName, worker: &WorkerName) -> Result<Box<dyn Listen>> {
         self.with(team, |_| ())?;
-        let shared = Arc::clone(&self.shared);
-        Ok(Box::new(MemListener::new(
-            shared,
-            team.clone(),
-            worker.clone(),
-        )))
+        Ok(Box::new(MemListener {
+            shared: Arc::clone(&self.shared),
+            team: team.clone(),
+            worker: worker.clone(),
+        }))
     }
 
     fn position(&self, team: &TeamName) -> Result<u64> {
@@ -179,11 +178,94 @@ impl Read for MemStore {
 
     fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {
         let beats = self.with(team, |team| team.beats.clone())?;
-        Ok(Box::new(MemWatch::new(
-            std::sync::Arc::clone(&self.shared),
-            team.clone(),
-            after,
+        Ok(Box::new(MemWatch {
+            shared: Arc::clone(&self.shared),
+            team: team.clone(),
+            seen: after,
             beats,
-        )))
+        }))
+    }
+}
+
+/// Listens for one worker.
+struct MemListener {
+    shared: Arc<Shared>,
+    team: TeamName,
+    worker: WorkerName,
+}
+
+impl Listen for MemListener {
+    fn hear(&mut self) -> Result<Heard> {
+        let teams = self.shared.teams.lock();
+        let teams = teams.unwrap_or_else(PoisonError::into_inner);
+        let team = teams.get(&self.team).ok_or_else(|| no_team(&self.team))?;
+        Ok(Heard {
+            pulse: Pulse {
+                journal: team.events.last().map_or(0, |event| event.seq),
+                tasks: team.tasks.values().map(Task::version).sum(),
+            },
+            signals: team.signals_for(&self.worker),
+        })
+    }
+}
+
+impl Team {
+    /// Returns the stop signals that wait for a worker.
+    fn signals_for(&self, worker: &WorkerName) -> Vec<Signal> {
+        [false, true]
+            .iter()
+            .filter_map(|drain| self.signals.get(&(worker.clone(), *drain)).cloned())
+            .collect()
+    }
+}
+
+/// Watches one team: the journal after `seen`, and heartbeats that differ from `beats`.
+struct MemWatch {
+    shared: Arc<Shared>,
+    team: TeamName,
+    seen: u64,
+    beats: BTreeMap<WorkerName, Heartbeat>,
+}
+
+impl MemWatch {
+    fn look(&mut self, team: &Team) -> Vec<Change> {
+        let new = team.events.iter().filter(|event| event.seq > self.seen);
+        let mut changes: Vec<Change> = new
+            .map(|event| Change::Event(Box::new(event.clone())))
+            .collect();
+        self.seen = team.events.last().map_or(self.seen, |event| event.seq);
+        let beating = team
+            .beats
+            .iter()
+            .filter(|(worker, beat)| self.beats.get(*worker) != Some(*beat))
+            .map(|(worker, _)| worker);
+        let gone = self
+            .beats
+            .keys()
+            .filter(|worker| !team.beats.contains_key(*worker));
+        changes.extend(beating.chain(gone).cloned().map(Change::Beat));
+        self.beats.clone_from(&team.beats);
+        changes
+    }
+}
+
+impl Watch for MemWatch {
+    fn wait(&mut self, patience: Duration) -> Result<Vec<Change>> {
+        let shared = Arc::clone(&self.shared);
+        let deadline = Instant::now() + patience;
+        let mut teams = shared.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let team = teams.get(&self.team).ok_or_else(|| no_team(&self.team))?;
+            let changes = self.look(team);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !changes.is_empty() || left.is_zero() {
+                return Ok(changes);
+            }
+            teams = shared
+                .changed
+                .wait_timeout(teams, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
     }
 }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
+use teamster_store::{Kind, Store};
 use teamster_types::task::Status;
 use teamster_types::transitions::Edit;
 
 use super::stage::{Stage, wish, worker};
-use crate::error::Kind;
-use crate::store::Store;
 
 const MOMENT: Duration = Duration::from_millis(1);
 

@@ -6,6 +6,11 @@ use std::time::Duration;
 
 use teamster_journal::payload::TaskChange;
 use teamster_journal::{Event, EventKind, NewEvent};
+use teamster_store::clock::ManualClock;
+use teamster_store::{
+    Backend, ClaimRequest, Claimed, Delivery, Kind, Outgoing, Reader, Recipient, Result, Store,
+    StoreError,
+};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::message::Message;
@@ -16,10 +21,6 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::order::Seen;
 use super::snapshot::Snapshot;
-use crate::clock::ManualClock;
-use crate::error::{Kind, Result, StoreError};
-use crate::store::{ClaimRequest, Claimed, Delivery, Outgoing, Reader, Recipient, Store};
-use crate::txn::Backend;
 
 /// The members that every stage begins with. None of them needs a capability.
 pub(super) const MEMBERS: [&str; 3] = ["worker-1", "worker-2", "worker-3"];

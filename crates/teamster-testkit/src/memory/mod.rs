@@ -1,15 +1,16 @@
-//! The store in memory: the same rules without a disk, for tests and simulations.
+//! A back end of the store that keeps teams in memory: the same rules without a disk.
 
-mod listen;
 mod read;
 mod txn;
-mod watch;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use teamster_journal::{Event, NewEvent};
+use teamster_store::{
+    Backend, Clock, DeletedTeam, MailCursor, Result, Signal, StoreError, Txn, backend,
+};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
@@ -19,14 +20,9 @@ use teamster_types::team::{NewTeam, TeamConfig};
 use teamster_types::transitions;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
-use crate::clock::Clock;
-use crate::error::{Result, StoreError};
-use crate::rules;
-use crate::store::{DeletedTeam, Signal};
-use crate::txn::{Backend, MailCursor, Txn};
 use txn::MemTxn;
 
-/// Everything about one team.
+/// Holds everything about one team.
 #[derive(Debug)]
 struct Team {
     config: TeamConfig,
@@ -50,7 +46,7 @@ struct Shared {
 /// Decides whether a process lives, in place of the machine.
 type Lives = dyn Fn(&ProcessId) -> Life + Send + Sync;
 
-/// Teams in memory.
+/// Keeps teams in memory.
 pub struct MemStore {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
@@ -60,7 +56,7 @@ pub struct MemStore {
 }
 
 impl MemStore {
-    /// An empty store. `lives` tells which processes are alive; `me` is who claims.
+    /// Returns an empty store. `lives` tells which processes are alive; `me` is who claims.
     pub fn new(
         clock: Arc<dyn Clock>,
         me: ProcessId,
@@ -75,7 +71,7 @@ impl MemStore {
         }
     }
 
-    /// The same teams, with claims in the name of another process.
+    /// Returns a store with the same teams that claims in the name of another process.
     #[must_use]
     pub fn claiming_as(&self, me: ProcessId) -> Self {
         Self {
@@ -146,7 +142,7 @@ impl Backend for MemStore {
             cursors: HashMap::new(),
             signals: HashMap::new(),
             beats: BTreeMap::new(),
-            events: vec![numbered(&new.name, 0, rules::created(new), now, false)],
+            events: vec![numbered(&new.name, 0, backend::created(new), now, false)],
         };
         teams.insert(new.name.clone(), team);
         Ok(config)
@@ -157,7 +153,7 @@ impl Backend for MemStore {
         let state = teams.get(team).ok_or_else(|| no_team(team))?;
         let tasks: Vec<Task> = state.tasks.values().cloned().collect();
         let beats: Vec<Heartbeat> = state.beats.values().cloned().collect();
-        rules::refuse_held(team, &tasks, &beats, &*self.lives, self.clock.now(), force)?;
+        backend::refuse_held(team, &tasks, &beats, &*self.lives, self.clock.now(), force)?;
         teams.remove(team);
         drop(teams);
         self.shared.changed.notify_all();

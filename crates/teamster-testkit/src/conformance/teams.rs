@@ -1,10 +1,10 @@
 //! Teams and their members.
 
 use serde_json::json;
+use teamster_store::Kind;
 use teamster_types::team::{Kind as TeamKind, NewMember};
 
 use super::stage::{MEMBERS, Stage, id, name, worker};
-use crate::error::Kind;
 
 pub(super) fn a_team_is_made_once(stage: &Stage) {
     let config = stage.step("team", stage.store.team(&stage.team));

@@ -1,13 +1,12 @@
 //! Who waits for whom.
 
 use serde_json::json;
+use teamster_store::{Kind, LostMerge, Merge};
 use teamster_types::TaskId;
 use teamster_types::task::NewTask;
 use teamster_types::transitions::Edit;
 
 use super::stage::{Stage, id, wish};
-use crate::error::Kind;
-use crate::store::{LostMerge, Merge};
 
 fn after(stage: &Stage, subject: &str, blockers: &[u64]) -> TaskId {
     stage.create_with(subject, |new| {

@@ -1,11 +1,10 @@
 //! Messages: in order, at least once, never again once acknowledged.
 
 use serde_json::json;
+use teamster_store::{Kind, Outgoing, Reader, Recipient};
 use teamster_types::message::CONTENT_LIMIT;
 
 use super::stage::{MEMBERS, Stage, contents, message, worker};
-use crate::error::Kind;
-use crate::store::{Outgoing, Reader, Recipient};
 
 fn reader(who: &str) -> Reader {
     Reader::Worker(worker(who))

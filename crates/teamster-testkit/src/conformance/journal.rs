@@ -3,13 +3,12 @@
 use serde_json::json;
 use teamster_journal::payload::WorkerRestarted;
 use teamster_journal::{EventKind, NewEvent};
+use teamster_store::{Reader, Recipient, rebuild};
 use teamster_types::json::Object;
 use teamster_types::message::CONTENT_LIMIT;
 use teamster_types::task::DESCRIPTION_LIMIT;
 
 use super::stage::{Stage, worker};
-use crate::rebuild;
-use crate::store::{Reader, Recipient};
 
 pub(super) fn positions_grow_by_one_and_pages_fit_together(stage: &Stage) {
     for number in 0..9 {

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use teamster_store::{Claimed, Kind};
 use teamster_types::failure::ATTEMPTS;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Status;
 use teamster_types::transitions::{HEARTBEAT_FRESH, LEASE};
 
 use super::stage::{Stage, wish};
-use crate::error::Kind;
-use crate::store::Claimed;
 
 pub(super) fn a_task_longer_than_its_lease_is_renewed_and_completed(stage: &Stage) {
     stage.create("long");

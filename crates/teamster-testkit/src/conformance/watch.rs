@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use teamster_store::{Change, Watch};
+
 use super::stage::{Stage, worker};
-use crate::watch::{Change, Watch};
 
 /// Longer than any watcher needs.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,12 +1,12 @@
 //! Making, changing and removing tasks.
 
 use serde_json::json;
+use teamster_store::Kind;
 use teamster_types::progress::Progress;
 use teamster_types::task::{DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Token};
 use teamster_types::transitions::Edit;
 
 use super::stage::{Stage, id, wish, worker};
-use crate::error::Kind;
 
 pub(super) fn a_new_task_is_pending_and_whole(stage: &Stage) {
     let new = NewTask {

@@ -1,10 +1,9 @@
 //! Heartbeats and stop signals.
 
+use teamster_store::{Kind, Signal};
 use teamster_types::heartbeat::WorkerStatus;
 
 use super::stage::{Stage, id, name, worker};
-use crate::error::Kind;
-use crate::store::Signal;
 
 pub(super) fn a_heartbeat_is_replaced_and_ends(stage: &Stage) {
     let beats = || {

@@ -1,11 +1,10 @@
 //! A plan, made whole or not at all.
 
+use teamster_store::{Kind, PlannedTask};
 use teamster_types::TaskId;
 use teamster_types::task::NewTask;
 
 use super::stage::{Stage, id};
-use crate::error::Kind;
-use crate::store::PlannedTask;
 
 fn planned(subject: &str, after: &[usize]) -> PlannedTask {
     PlannedTask {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use teamster_journal::NewEvent;
+use teamster_store::{Candidates, MailCursor, Position, Result, Signal, Txn};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
@@ -14,9 +15,6 @@ use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use super::{MemStore, Team, numbered};
-use crate::error::Result;
-use crate::store::Signal;
-use crate::txn::{Candidates, MailCursor, Position, Txn};
 
 /// A change that is being made: what is put waits here until it ends well.
 pub(super) struct MemTxn<'a> {

@@ -13,6 +13,8 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 use crate::error::Result;
 use crate::store::{DeletedTeam, Read, Signal};
 
+pub use crate::rules::{created, no_task, refuse_held};
+
 /// A place in the stream of one mailbox: everything before it has been passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(pub u64);

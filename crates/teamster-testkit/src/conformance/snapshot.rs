@@ -1,14 +1,12 @@
 //! Everything a store holds about a team, to be compared before and after.
 
 use teamster_journal::Event;
+use teamster_store::{Filed, Result, Signal, Store};
 use teamster_types::TeamName;
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::task::Task;
-
-use crate::error::Result;
-use crate::store::{Filed, Signal, Store};
 
 /// One moment of a team.
 #[derive(Debug, PartialEq)]
