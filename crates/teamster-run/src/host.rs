@@ -51,7 +51,7 @@ use teamster_workers::launch::Launcher;
 use teamster_workers::supervise::Supervisor;
 use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
-use crate::desk::{Desk, Look, Wish};
+use crate::observer::{RunObserver, RunSnapshot, StopLevel};
 use crate::plan::Plan;
 use projecting::Projector;
 pub use seat::{ProjectSeat, Seat};
@@ -76,7 +76,7 @@ pub trait Plans {
         folder: &Path,
         launch: &str,
         until: Option<Instant>,
-        desk: &mut dyn Desk,
+        observer: &mut dyn RunObserver,
     ) -> Result<Plan, String>;
 }
 
@@ -123,8 +123,8 @@ pub struct Parts<'a> {
     pub stop_deadline: Duration,
     /// Asks an agent for a plan.
     pub leader: &'a mut dyn Plans,
-    /// Who sits before it.
-    pub desk: &'a mut dyn Desk,
+    /// Who watches it.
+    pub observer: &'a mut dyn RunObserver,
 }
 
 /// Why a run cannot go on. It can be taken up again.
@@ -324,7 +324,7 @@ impl<'a> Host<'a> {
             // journalled, so a look is taken now and then.
             let is_quiet =
                 acted.is_some_and(|(seen, at)| seen == self.seen && at.elapsed() < LOOK_AGAIN);
-            if is_quiet && self.parts.desk.wish() == Wish::GoOn {
+            if is_quiet && self.parts.observer.stop_level() == StopLevel::GoOn {
                 self.show()?;
                 std::thread::sleep(PAUSE);
                 continue;
@@ -412,12 +412,12 @@ impl<'a> Host<'a> {
                 let ready = ready?;
                 if let Some(branch) = ready.salvaged {
                     let text = format!("work that was found in no commit is kept in {branch}");
-                    self.parts.desk.say(&text);
+                    self.parts.observer.say(&text);
                 }
                 if let Err(error) = swept {
                     let text =
                         format!("the tree of an earlier check could not be removed: {error}");
-                    self.parts.desk.say(&text);
+                    self.parts.observer.say(&text);
                 }
                 self.integration = Some(ready.integration);
             }
@@ -435,7 +435,7 @@ impl<'a> Host<'a> {
         if let Some(launch) = &self.story.under_way
             && let Err(error) = Tree::of_launch(self.parts.machine, launch, None).end(GRACE)
         {
-            self.parts.desk.say(&error.to_string());
+            self.parts.observer.say(&error.to_string());
         }
     }
 
@@ -452,9 +452,9 @@ impl<'a> Host<'a> {
             for event in &page.events {
                 self.take_in(event);
                 if is_new {
-                    self.parts.desk.event(event);
+                    self.parts.observer.event(event);
                 } else {
-                    self.parts.desk.known(event);
+                    self.parts.observer.past_event(event);
                 }
             }
             if count < PAGE {
@@ -497,7 +497,7 @@ impl<'a> Host<'a> {
             let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
             for event in &page.events {
                 self.take_in(event);
-                self.parts.desk.event(event);
+                self.parts.observer.event(event);
             }
             if page.events.len() < PAGE {
                 return Ok(());
@@ -508,8 +508,8 @@ impl<'a> Host<'a> {
     fn show(&mut self) -> Result<()> {
         let tasks = self.tasks()?;
         let beats = self.beats()?;
-        self.parts.desk.look(&Look {
-            story: &self.story,
+        self.parts.observer.update(&RunSnapshot {
+            state: &self.story,
             tasks: &tasks,
             beats: &beats,
             worked: self.story.worked(self.hosted()),
@@ -603,7 +603,7 @@ impl<'a> Host<'a> {
 
     /// Does what the person before the run wants. At the gate nobody works any more, so there it is enough to leave.
     fn obey(&mut self) -> Result<Option<Left>> {
-        if self.parts.desk.wish() == Wish::GoOn {
+        if self.parts.observer.stop_level() == StopLevel::GoOn {
             return Ok(None);
         }
         if let (true, Some(gate)) = (self.story.is_at_gate(), &self.story.gate) {

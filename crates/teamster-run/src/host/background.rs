@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::{Host, Result, RunError};
-use crate::desk::Wish;
+use crate::observer::StopLevel;
 
 /// How long nothing is looked at while the work says nothing.
 const LOOK: Duration = Duration::from_millis(20);
@@ -73,7 +73,7 @@ impl Host<'_> {
         let mut next = Instant::now() + TICK;
         loop {
             match said.recv_timeout(LOOK) {
-                Ok(lines) => self.parts.desk.output(&lines),
+                Ok(lines) => self.parts.observer.output(&lines),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return looked,
             }
@@ -101,6 +101,6 @@ impl Host<'_> {
 
     /// Whether nothing that takes long should go on.
     pub(super) fn must_stop(&self) -> bool {
-        self.parts.desk.wish() > Wish::GoOn || self.is_out_of_time()
+        self.parts.observer.stop_level() > StopLevel::GoOn || self.is_out_of_time()
     }
 }

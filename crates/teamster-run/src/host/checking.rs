@@ -198,11 +198,11 @@ impl Host<'_> {
             && let Err(error) = self.beside(|_| tree.remove())?
         {
             let text = format!("the tree of a check could not be removed: {error}");
-            self.parts.desk.say(&text);
+            self.parts.observer.say(&text);
         }
         self.checked_here.insert(check.command.clone());
         for remark in &checked.remarks {
-            self.parts.desk.say(remark);
+            self.parts.observer.say(remark);
         }
         let one = [checked];
         let charged = on != ON_BASE && !charge(&self.story.base, &one).charged.is_empty();

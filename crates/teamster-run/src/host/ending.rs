@@ -56,7 +56,7 @@ impl Host<'_> {
         let finished = RunFinished::new(self.story.stage, end, reason, commit);
         self.journal(EventKind::RunFinished(finished))?;
         for sentence in self.changed_refs(landed.as_deref()) {
-            self.parts.desk.say(&sentence);
+            self.parts.observer.say(&sentence);
         }
         self.write_down();
         Ok(())
@@ -71,7 +71,7 @@ impl Host<'_> {
         let team = self.team.clone();
         let said = self.beside(|_| remove_what_is_safe(repo, &team))?;
         for sentence in said {
-            self.parts.desk.say(&sentence);
+            self.parts.observer.say(&sentence);
         }
         Ok(())
     }

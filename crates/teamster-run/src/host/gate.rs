@@ -33,7 +33,7 @@ impl Host<'_> {
         let mut answered = None;
         if let (Some(shown), Some(gate)) = (self.gate_shown.clone(), self.story.gate.clone())
             && shown == gate.id
-            && self.parts.desk.stays()
+            && self.parts.observer.waits_for_answer()
             && self.gate_looked.is_some_and(|at| at.elapsed() < LOOK_AGAIN)
         {
             // Somebody may answer at any moment; what they are asked about is looked at once a second.
@@ -79,7 +79,7 @@ impl Host<'_> {
         if is_asked && self.gate_shown.as_ref() != Some(&gate.id) {
             self.gate_shown = Some(gate.id.clone());
             let text = self.gate_text(&gate);
-            self.parts.desk.open_gate(&text);
+            self.parts.observer.open_gate(&text);
         }
         let left = |exit_code: u8, why: &str| {
             Next::Leave(Left::AtGate {
@@ -108,7 +108,7 @@ impl Host<'_> {
                 }
                 Some((code, why)) => left(code, &why),
             },
-            Approve::Ask if self.parts.desk.stays() => Next::Wait,
+            Approve::Ask if self.parts.observer.waits_for_answer() => Next::Wait,
             _ if self.not_landed => left(
                 exit::CONFLICT,
                 "it has not landed, and is asked about again",
@@ -187,7 +187,7 @@ impl Host<'_> {
     /// What somebody wants: whoever sits before the run, or a command that was given elsewhere. An answer to anything
     /// but this opening of the gate, for this commit, is none.
     fn heard(&mut self, gate: &Gate) -> Option<GateDecision> {
-        if let Some(said) = self.parts.desk.answer() {
+        if let Some(said) = self.parts.observer.answer() {
             let mut answered = answer(gate, said.answer, said.via);
             if let Some(of) = said.gate {
                 answered.gate = of;
@@ -293,7 +293,7 @@ impl Host<'_> {
         });
         if let Err(error) = recorded {
             self.parts
-                .desk
+                .observer
                 .say(&format!("the decision has no record: {error}"));
         }
         let word = match decision {
@@ -315,7 +315,7 @@ impl Host<'_> {
         );
         if let Err(error) = sent {
             self.parts
-                .desk
+                .observer
                 .say(&format!("the leader was not told: {error}"));
         }
     }
@@ -352,7 +352,7 @@ impl Host<'_> {
                 Some(commit) => repo.branches_with(&commit)?,
                 None => Vec::new(),
             };
-            self.parts.desk.say(&if on.is_empty() {
+            self.parts.observer.say(&if on.is_empty() {
                 format!("what was made is kept as {name}, and is on no branch")
             } else {
                 format!(

@@ -28,7 +28,7 @@ impl Host<'_> {
             let text = format!(
                 "files in the integration worktree that were in no commit are kept in {branch}"
             );
-            self.parts.desk.say(&text);
+            self.parts.observer.say(&text);
         }
         let head = integration.head()?;
         let known = self.story.head.as_ref().and_then(|head| head.parse().ok());
@@ -39,7 +39,7 @@ impl Host<'_> {
             return Ok(Some(head));
         }
         if let Some(name) = integration.put_back(&known)? {
-            self.parts.desk.say(&format!(
+            self.parts.observer.say(&format!(
                 "somebody else moved {}; that is kept as {name} and is no part of the work",
                 integration.branch()
             ));

@@ -39,7 +39,7 @@ impl Host<'_> {
                 return self.cannot_plan(&why);
             }
             if self.order.approve_plan {
-                match self.parts.desk.accept_plan(&plan.tasks) {
+                match self.parts.observer.accept_plan(&plan.tasks) {
                     None => {
                         // Whoever reads the plan uses none of the team's time.
                         self.at_gate_since.get_or_insert_with(Instant::now);
@@ -106,10 +106,10 @@ impl Host<'_> {
                 let until = self
                     .time_left()
                     .and_then(|left| Instant::now().checked_add(left));
-                let desk = &mut *self.parts.desk;
+                let observer = &mut *self.parts.observer;
                 self.parts
                     .leader
-                    .plan(&self.order, &folder, &launch, until, desk)
+                    .plan(&self.order, &folder, &launch, until, observer)
             }
             _ => {
                 let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();

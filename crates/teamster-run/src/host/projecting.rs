@@ -70,7 +70,7 @@ impl Host<'_> {
         {
             self.projector.complained.push(file);
             self.parts
-                .desk
+                .observer
                 .say(&format!("{file} is not up to date: {why}"));
         }
     }

@@ -72,12 +72,12 @@ impl Host<'_> {
         input.left.extend(self.left_behind());
         if let Err(error) = keep(self.parts.project, &self.team, &page(&input)) {
             self.parts
-                .desk
+                .observer
                 .say(&format!("the report was not written: {error}"));
         }
         if let Err(error) = self.parts.store.keep_journal(&self.team) {
             self.parts
-                .desk
+                .observer
                 .say(&format!("the journal was not kept beside it: {error}"));
         }
     }

@@ -85,7 +85,7 @@ impl Host<'_> {
                     "find out who changes the team's branch or its task files, then resume the run",
                 ));
             }
-            self.parts.desk.say(&format!(
+            self.parts.observer.say(&format!(
                 "{}; it was called merged and is not in {}, so it is merged again",
                 lost.words(),
                 commit.short()

@@ -17,7 +17,7 @@ use teamster_workers::supervise::Found;
 
 use super::settled::{self, open};
 use super::{Host, Next, Result, RunError};
-use crate::desk::Wish;
+use crate::observer::StopLevel;
 
 /// The dead are looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -106,7 +106,7 @@ impl Host<'_> {
         let mut there = 0;
         let mut leaving = false;
         for hand in self.order.members.clone() {
-            if self.parts.desk.wish() > Wish::GoOn {
+            if self.parts.observer.stop_level() > StopLevel::GoOn {
                 return Ok(());
             }
             let known = record::read(self.parts.project, &self.team, &hand.name)?;
@@ -122,7 +122,7 @@ impl Host<'_> {
                 Ok(_) => there += 1,
                 Err(error) => {
                     let text = format!("{} could not be started: {error}", hand.name);
-                    self.parts.desk.say(&text);
+                    self.parts.observer.say(&text);
                     why_not.push(text);
                 }
             }
@@ -172,7 +172,7 @@ impl Host<'_> {
                 Found::NotRestarted(worker, why) => format!("{worker} cannot be started: {why}"),
                 Found::GivenUp(worker) => format!("{worker} ended too often and is left"),
             };
-            self.parts.desk.say(&text);
+            self.parts.observer.say(&text);
         }
         self.read()
     }
@@ -236,9 +236,9 @@ impl Host<'_> {
             force: false,
             deadline: ERROR_DEADLINE,
         };
-        let desk = std::cell::RefCell::new(&mut *self.parts.desk);
-        let mut tell = |text: &str| desk.borrow_mut().say(text);
-        let hurry = || desk.borrow().wish() > Wish::Drain;
+        let observer = std::cell::RefCell::new(&mut *self.parts.observer);
+        let mut tell = |text: &str| observer.borrow_mut().say(text);
+        let hurry = || observer.borrow().stop_level() > StopLevel::Drain;
         let mut shutdown = Shutdown {
             store: self.parts.store,
             machine: self.parts.machine,
@@ -261,19 +261,19 @@ impl Host<'_> {
         self.crew_is_up = false;
         self.crew_since = None;
         loop {
-            let wish = self.parts.desk.wish();
+            let level = self.parts.observer.stop_level();
             let asked = teamster_workers::shutdown::Wish {
                 team: self.team.clone(),
                 only: None,
                 actor: HOST.to_owned(),
                 reason: reason.to_owned(),
-                drain: wish == Wish::Drain,
-                force: wish == Wish::Kill,
+                drain: level == StopLevel::Drain,
+                force: level == StopLevel::Kill,
                 deadline: self.parts.stop_deadline,
             };
-            let desk = std::cell::RefCell::new(&mut *self.parts.desk);
-            let mut tell = |text: &str| desk.borrow_mut().say(text);
-            let hurry = || desk.borrow().wish() > wish;
+            let observer = std::cell::RefCell::new(&mut *self.parts.observer);
+            let mut tell = |text: &str| observer.borrow_mut().say(text);
+            let hurry = || observer.borrow().stop_level() > level;
             let ends = Shutdown {
                 store: self.parts.store,
                 machine: self.parts.machine,
@@ -292,7 +292,7 @@ impl Host<'_> {
             if alive.is_empty() {
                 return Ok(());
             }
-            if self.parts.desk.wish() == wish {
+            if self.parts.observer.stop_level() == level {
                 return Err(RunError::refused(
                     format!("somebody is still there: {}", alive.join(", ")),
                     "`teamster shutdown --force` ends them; then `teamster run --resume TEAM`",

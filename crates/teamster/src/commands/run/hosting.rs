@@ -8,8 +8,8 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
 use teamster_journal::payload::RunSpec;
-use teamster_run::desk::Said;
 use teamster_run::host::{Host, Left, Parts, ProjectSeat, RunError, Seat};
+use teamster_run::observer::GateReply;
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
 
@@ -102,7 +102,7 @@ pub fn host_seated(
     team: &TeamName,
     order: RunSpec,
     seat: Seat,
-    answer: Option<Said>,
+    answer: Option<GateReply>,
 ) -> Result {
     let hosted = run(context, team, order, seat, answer)?;
     says_how(context, &hosted)
@@ -121,7 +121,7 @@ fn run(
     team: &TeamName,
     order: RunSpec,
     _seat: Seat,
-    answer: Option<Said>,
+    answer: Option<GateReply>,
 ) -> Result<Hosted> {
     let project = worker::project(context, team)?;
     let layout = context.layout.of_project(&project);
@@ -167,7 +167,7 @@ fn run(
         max_tasks: context.config.run_max_tasks.value,
         stop_deadline: STOP_DEADLINE,
         leader: &mut leader,
-        desk: desk.as_mut(),
+        observer: desk.as_mut(),
     };
     #[cfg(debug_assertions)]
     if let Some(seq) = env_vars::get(env_vars::DIE_AT_EVENT)
