@@ -12,6 +12,7 @@ mod background;
 mod budget;
 mod checking;
 mod ending;
+mod exclusive_lock;
 mod gate;
 mod landing;
 mod merging;
@@ -20,7 +21,6 @@ mod planning;
 mod projecting;
 mod refs;
 mod replacements;
-mod seat;
 mod settled;
 mod telling;
 mod truth;
@@ -53,8 +53,8 @@ use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
 use crate::observer::{RunObserver, RunSnapshot, StopLevel};
 use crate::plan::Plan;
+pub use exclusive_lock::{ExclusiveLock, ProjectLock};
 use projecting::Projector;
-pub use seat::{ProjectSeat, Seat};
 
 /// Between two looks when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -252,7 +252,7 @@ pub struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// A host for the run of a team. It must have the [`Seat`].
+    /// A host for the run of a team. It must hold the [`ExclusiveLock`].
     pub fn new(parts: Parts<'a>, team: TeamName, order: RunSpec) -> Self {
         let supervisor = Supervisor::new(
             parts.store,

@@ -12,7 +12,7 @@ use teamster_workers::workplace::make_usable;
 
 use super::merging::short;
 use super::{Host, Next, Result, RunError};
-use crate::verify::{Place, Verifier, charge};
+use crate::verify::{CheckRunner, Place, compare_with_base};
 
 /// So much of what a check printed goes into the task that is to mend it.
 const SHOWN: usize = 7_000;
@@ -57,16 +57,16 @@ impl Host<'_> {
                 return Ok(Next::Wait);
             }
         }
-        let charge = charge(&self.story.base, &self.story.checks);
-        let charged: Vec<Checked> = charge
-            .charged
+        let report = compare_with_base(&self.story.base, &self.story.checks);
+        let charged: Vec<Checked> = report
+            .regressions
             .iter()
             .map(|checked| (*checked).clone())
             .collect();
         if charged.is_empty() {
             let reason = if self.order.verify.is_empty() {
                 "nothing was verified: no command is given, and none was found"
-            } else if charge.all_passed() {
+            } else if report.all_passed() {
                 "all checks passed"
             } else {
                 "the team broke no check"
@@ -174,7 +174,7 @@ impl Host<'_> {
             None => self.parts.folder.to_owned(),
         };
         let team = self.team.clone();
-        let verifier = Verifier {
+        let runner = CheckRunner {
             machine: self.parts.machine,
             project: self.parts.project,
             team: &team,
@@ -186,7 +186,7 @@ impl Host<'_> {
         let checked = self
             .beside(|beside| {
                 let mut show = |lines: &str| beside.show(lines);
-                verifier.check(check, &place, &mut show, &|| beside.is_stopped())
+                runner.check(check, &place, &mut show, &|| beside.is_stopped())
             })?
             .map_err(|error| {
                 RunError::refused(
@@ -205,7 +205,10 @@ impl Host<'_> {
             self.parts.observer.say(remark);
         }
         let one = [checked];
-        let charged = on != ON_BASE && !charge(&self.story.base, &one).charged.is_empty();
+        let charged = on != ON_BASE
+            && !compare_with_base(&self.story.base, &one)
+                .regressions
+                .is_empty();
         let [checked] = &one;
         match CheckResult::new(on, commit, round, checked, charged).event() {
             Some(what) => self.journal(what).map(|()| true),

@@ -18,7 +18,7 @@ use super::merging::short;
 use super::settled::{hopeless, needs_review, open};
 use super::{Host, LOOK_AGAIN, Left, Next, Result};
 use crate::exit;
-use crate::verify::charge;
+use crate::verify::compare_with_base;
 
 impl Host<'_> {
     pub(super) fn gate(&mut self) -> Result<Next> {
@@ -144,8 +144,8 @@ impl Host<'_> {
 
     /// There is nothing to ask about; but what was to pass must pass.
     fn nothing_changed(&mut self) -> Result<Next> {
-        let charge = charge(&self.story.base, &self.story.checks);
-        if self.order.verify.is_empty() || charge.all_passed() {
+        let report = compare_with_base(&self.story.base, &self.story.checks);
+        if self.order.verify.is_empty() || report.all_passed() {
             return self.complete("nothing was changed");
         }
         let why = "nothing was changed, and not every check passes";
@@ -155,8 +155,8 @@ impl Host<'_> {
 
     /// Asks about a commit; again, if it could not land.
     pub(super) fn open_gate(&mut self, commit: &str, refused: Option<&str>) -> Result<Gate> {
-        let charge = charge(&self.story.base, &self.story.checks);
-        let verified = self.story.checked.as_deref() == Some(commit) && charge.all_passed();
+        let report = compare_with_base(&self.story.base, &self.story.checks);
+        let verified = self.story.checked.as_deref() == Some(commit) && report.all_passed();
         let words = match (verified, self.order.verify.is_empty()) {
             (true, _) => "verified: every check passed",
             (false, true) => "NOTHING WAS VERIFIED: no command was given, and none was found",

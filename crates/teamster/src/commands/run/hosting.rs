@@ -8,7 +8,7 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
 use teamster_journal::payload::RunSpec;
-use teamster_run::host::{Host, Left, Parts, ProjectSeat, RunError, Seat};
+use teamster_run::host::{ExclusiveLock, Host, Left, Parts, ProjectLock, RunError};
 use teamster_run::observer::GateReply;
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
@@ -79,10 +79,10 @@ pub fn host(context: &Context, team: &TeamName, order: RunSpec) -> Result {
 }
 
 /// The seat of a team's host; `None` when somebody else has it, or another run works in the project.
-pub fn seat(context: &Context, team: &TeamName) -> Result<Option<Seat>> {
+pub fn seat(context: &Context, team: &TeamName) -> Result<Option<ExclusiveLock>> {
     let project = worker::project(context, team)?;
     let dir = opened(&project)?;
-    let Some(seat) = ProjectSeat::take(&dir)? else {
+    let Some(seat) = ProjectLock::take(&dir)? else {
         return Ok(None);
     };
     Ok(seat.with_team(&context.layout.of_project(&project), team)?)
@@ -101,7 +101,7 @@ pub fn host_seated(
     context: &Context,
     team: &TeamName,
     order: RunSpec,
-    seat: Seat,
+    seat: ExclusiveLock,
     answer: Option<GateReply>,
 ) -> Result {
     let hosted = run(context, team, order, seat, answer)?;
@@ -120,7 +120,7 @@ fn run(
     context: &Context,
     team: &TeamName,
     order: RunSpec,
-    _seat: Seat,
+    _seat: ExclusiveLock,
     answer: Option<GateReply>,
 ) -> Result<Hosted> {
     let project = worker::project(context, team)?;
