@@ -43,7 +43,7 @@ struct Agents {
 
 impl Host<'_> {
     pub(super) fn project(&mut self) {
-        let (Some(stage), Ok(tasks)) = (self.state.stage, self.tasks()) else {
+        let (Some(stage), Ok(tasks)) = (self.run.state().stage, self.run.tasks()) else {
             return;
         };
         let done = self.project_team_state(stage, &tasks);
@@ -57,11 +57,11 @@ impl Host<'_> {
     /// Whether the state files tell of this run, and not of one that came after it.
     pub(super) fn is_projected(&self) -> bool {
         let [first, second] = layout::OUR_STATE;
-        let dir = self.env.project.child(first).ok().flatten();
+        let dir = self.run.env().project.child(first).ok().flatten();
         let dir = dir.and_then(|dir| dir.child(second).ok().flatten());
         let read = dir.and_then(|dir| dir.read(layout::TEAM_STATE).ok().flatten());
         let state = read.and_then(|(bytes, _)| serde_json::from_slice::<Value>(&bytes).ok());
-        state.is_some_and(|state| state["team"] == self.team.as_str())
+        state.is_some_and(|state| state["team"] == self.run.team().as_str())
     }
 
     fn complain(&mut self, file: &'static str, done: Result<(), String>) {
@@ -69,26 +69,25 @@ impl Host<'_> {
             && !self.projector.complained.contains(&file)
         {
             self.projector.complained.push(file);
-            self.env
-                .observer
-                .say(&format!("{file} is not up to date: {why}"));
+            self.run.say(&format!("{file} is not up to date: {why}"));
         }
     }
 
     fn project_team_state(&mut self, stage: Stage, tasks: &[Task]) -> Result<(), String> {
-        let mut current = team_state(&self.state, stage, tasks);
-        current["team"] = json!(self.team);
+        let mut current = team_state(&self.run.state(), stage, tasks);
+        current["team"] = json!(self.run.team());
         redact_json(&mut current);
         if self.projector.team_state.as_ref() == Some(&current) {
             return Ok(());
         }
         let mut written = current.clone();
-        written["updatedAt"] = json!(self.env.store.now());
+        written["updatedAt"] = json!(self.run.store().now());
         let mut bytes = serde_json::to_vec_pretty(&written).map_err(|error| error.to_string())?;
         bytes.push(b'\n');
         let [first, second] = layout::OUR_STATE;
         let dir = self
-            .env
+            .run
+            .env()
             .project
             .child_or_create(first)
             .and_then(|dir| dir.child_or_create(second))
@@ -103,12 +102,13 @@ impl Host<'_> {
         if self.projector.party == Some(stage) {
             return Ok(());
         }
-        let party = Party::make(self.env.project).map_err(|error| error.to_string())?;
+        let party = Party::make(self.run.env().project).map_err(|error| error.to_string())?;
         // A damaged one is nobody's.
         let session = party.session().ok().flatten();
         // A run that was taken up after it had failed is another session: a failed one is final.
         let is_mine = session.is_some_and(|session| {
-            session.team == self.team.as_str() && (session.phase != "FAILED" || is_over(stage))
+            session.team == self.run.team().as_str()
+                && (session.phase != "FAILED" || is_over(stage))
         });
         if !is_mine {
             self.begin_session(&party, false)?;
@@ -123,7 +123,7 @@ impl Host<'_> {
     }
 
     fn begin_session(&self, party: &Party, force: bool) -> Result<(), String> {
-        let members = self.spec.members.iter().map(|member| {
+        let members = self.run.spec().members.iter().map(|member| {
             json!({
                 "name": member.name,
                 "agent": member.provider,
@@ -131,18 +131,18 @@ impl Host<'_> {
             })
         });
         let new = NewSession {
-            team: self.team.clone(),
-            task: self.spec.task.clone(),
+            team: self.run.team().clone(),
+            task: self.run.spec().task.clone(),
             members: members.collect(),
         };
-        let begun = party.begin(&new, self.env.store.now(), force);
+        let begun = party.begin(&new, self.run.store().now(), force);
         begun.map(|_| ()).map_err(|error| error.to_string())
     }
 
     fn take_session_to(&self, party: &Party, stage: Stage, tasks: &[Task]) -> Result<(), String> {
         if stage == Stage::End(Outcome::Failed) {
             let reason = self.reason();
-            let failed = party.fail(&reason, self.env.store.now());
+            let failed = party.fail(&reason, self.run.store().now());
             return failed.map_err(|error| error.to_string());
         }
         let states = stage.party();
@@ -158,7 +158,7 @@ impl Host<'_> {
 
     /// Why the run is where it is.
     fn reason(&self) -> String {
-        let last = self.state.stages.last();
+        let last = self.run.state().stages.last();
         let reason = last.map_or("", |entered| &entered.reason);
         redact(reason).chars().take(500).collect()
     }
@@ -179,17 +179,17 @@ impl Host<'_> {
         for next in way {
             if let Ok(phase) = teamster_party::Phase::of(&at.to_lowercase()) {
                 // Each round finds something of its own.
-                let text = finding(&at, &self.state, tasks);
+                let text = finding(&at, &self.run.state(), tasks);
                 // As it is written down, so that it is known again.
                 let text = redact(&text);
                 let known = party.finding_texts().map_err(say)?;
                 if !known.iter().any(|(_, known)| known.trim() == text.trim()) {
-                    let now = self.env.store.now();
+                    let now = self.run.store().now();
                     party.add_finding(phase, &text, HOST, now).map_err(say)?;
                 }
             }
             let stepped = party
-                .transition(&next, &self.reason(), self.env.store.now())
+                .transition(&next, &self.reason(), self.run.store().now())
                 .map_err(say)?;
             at = stepped.session.phase;
             if at != next {
@@ -200,15 +200,19 @@ impl Host<'_> {
     }
 
     fn project_agents(&mut self, stage: Stage, tasks: &[Task]) -> Result<(), String> {
-        let beats = self.beats().map_err(|error| error.to_string())?;
+        let beats = self.run.beats().map_err(|error| error.to_string())?;
         let now = agents(stage, tasks, &beats);
         let before = self.projector.agents.clone();
         if before.as_ref() == Some(&now) {
             return Ok(());
         }
         let ops = self.agent_ops(before.as_ref(), &now);
-        let change = Change::new(format!("run-{}", self.team), self.env.store.now(), ops);
-        States::of(self.env.layout)
+        let change = Change::new(
+            format!("run-{}", self.run.team()),
+            self.run.store().now(),
+            ops,
+        );
+        States::of(self.run.env().layout)
             .apply_or_leave(change, PATIENCE)
             .map_err(|error| error.to_string())?;
         self.projector.agents = Some(now);
@@ -220,15 +224,15 @@ impl Host<'_> {
         let mut ops = Vec::new();
         if before.is_none() {
             ops.push(Op::Ensure(Begin {
-                team: self.team.to_string(),
-                feature: self.team.to_string(),
+                team: self.run.team().to_string(),
+                feature: self.run.team().to_string(),
                 phase: Some(phase),
                 pattern: Some(Pattern::Leader),
                 cto: None,
             }));
         }
         ops.push(Op::Phase {
-            feature: self.team.to_string(),
+            feature: self.run.team().to_string(),
             phase,
         });
         let none = BTreeMap::new();
@@ -271,7 +275,8 @@ impl Host<'_> {
 
     fn role_of(&self, name: &str) -> String {
         let member = self
-            .spec
+            .run
+            .spec()
             .members
             .iter()
             .find(|member| member.name.as_str() == name);
