@@ -19,7 +19,7 @@ mod landing;
 mod merging;
 mod own;
 mod planning;
-mod projecting;
+mod projector;
 mod refs;
 mod render;
 mod replacements;
@@ -52,7 +52,7 @@ use crate::observer::{RunObserver, StopLevel};
 use crate::plan::Plan;
 use context::RunContext;
 pub use exclusive_lock::{ExclusiveLock, ProjectLock};
-use projecting::Projector;
+use projector::Projector;
 
 /// Between two looks when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -253,8 +253,8 @@ impl<'a> Host<'a> {
         {
             // Nothing is begun anew: the team's branches are gone, and would only be made again. A host that was
             // killed at its last step has left the files that others read, and the report, as they were before it.
-            if self.is_projected() {
-                self.project();
+            if projector::is_projected(&self.run) {
+                self.projector.project(&mut self.run);
             }
             self.write_down();
             return Ok(HostExit::Over(finished));
@@ -274,12 +274,12 @@ impl<'a> Host<'a> {
                 std::thread::sleep(PAUSE);
                 continue;
             }
-            self.project();
+            self.projector.project(&mut self.run);
             if let Some(finished) = self.run.state().finished.clone() {
                 return Ok(HostExit::Over(finished));
             }
             if let Some(left) = self.obey()? {
-                self.project();
+                self.projector.project(&mut self.run);
                 return Ok(left);
             }
             if let Some(exceeded) = self.run.out_of_time() {
@@ -308,7 +308,7 @@ impl<'a> Host<'a> {
                 }
                 Next::Leave(left) => {
                     self.run.read()?;
-                    self.project();
+                    self.projector.project(&mut self.run);
                     return Ok(left);
                 }
             }

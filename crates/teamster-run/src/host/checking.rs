@@ -169,7 +169,7 @@ impl Host<'_> {
             launch: launch.clone(),
             round,
         }))?;
-        self.project();
+        self.projector.project(&mut self.run);
         let folder = match &tree {
             Some(tree) => tree.work_folder(),
             None => self.run.env().folder.to_owned(),
