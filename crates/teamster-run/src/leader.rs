@@ -14,7 +14,9 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
-use teamster_agents::{AgentEvent, Driver, Permissions, Rule, Spent, Stopped, Verdict};
+use teamster_agents::{
+    AgentEvent, AgentSpending, AgentVerdict, Driver, Permissions, Rule, Stopped,
+};
 use teamster_journal::payload::Member;
 use teamster_types::redact::redact;
 use teamster_workers::ask::{Ask, Asked, NotStarted, ask};
@@ -80,7 +82,7 @@ pub struct Led {
     /// Commands that it would have verified with, and that were left out.
     pub left_out: Vec<String>,
     /// What each time it was asked has cost.
-    pub spent: Vec<Spent>,
+    pub spent: Vec<AgentSpending>,
 }
 
 /// Why there is no plan, and what that cost.
@@ -91,7 +93,7 @@ pub struct LeaderError {
     /// Who was asked.
     pub provider: String,
     /// What each time it was asked has cost.
-    pub spent: Vec<Spent>,
+    pub spent: Vec<AgentSpending>,
 }
 
 /// What went wrong with a leader.
@@ -174,7 +176,7 @@ fn rounds(
     job: &LeaderJob<'_>,
     stop: &dyn Fn() -> bool,
     hear: &mut dyn FnMut(&AgentEvent),
-    spent: &mut Vec<Spent>,
+    spent: &mut Vec<AgentSpending>,
 ) -> Result<(answer::Usable, String), Problem> {
     let first = prompt::first(job);
     let mut text = first.clone();
@@ -228,16 +230,18 @@ fn asking<'a>(job: &'a LeaderJob<'_>, prompt: &'a str) -> Ask<'a> {
 fn ended(asked: &Asked) -> Result<Option<String>, Problem> {
     match &asked.outcome.verdict {
         // It may have finished in the moment in which it was to stop.
-        Verdict::Interrupted => Err(Problem::Stopped),
+        AgentVerdict::Interrupted => Err(Problem::Stopped),
         _ if asked.cut == Some(Stopped::Interrupted) => Err(Problem::Stopped),
-        Verdict::Done { .. } => Ok(None),
-        Verdict::Paused { trouble, reason } => {
+        AgentVerdict::Done { .. } => Ok(None),
+        AgentVerdict::Paused { trouble, reason } => {
             let reason = redact(reason);
             Err(Problem::Paused(format!("{}: {reason}", trouble.words())))
         }
         // One that took too long would take as long again.
-        Verdict::Failed { reason } if asked.cut.is_some() => Err(failed(reason)),
-        Verdict::Failed { reason } | Verdict::SessionGone { reason } => Ok(Some(reason.clone())),
+        AgentVerdict::Failed { reason } if asked.cut.is_some() => Err(failed(reason)),
+        AgentVerdict::Failed { reason } | AgentVerdict::SessionGone { reason } => {
+            Ok(Some(reason.clone()))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentEvent, Driver, Ending, Exit, Job, Outcome, Permissions, Reader, Rule, Stopped,
+    AgentEnd, AgentEvent, AgentOutcome, Driver, Exit, Job, OutputReader, Permissions, Rule, Stopped,
 };
 use teamster_fs::proc::Machine;
 use teamster_isolate::child::{Running, Said, Stream};
@@ -56,7 +56,7 @@ pub struct Ask<'a> {
 #[derive(Debug)]
 pub struct Asked {
     /// Whether it is done, and what it cost.
-    pub outcome: Outcome,
+    pub outcome: AgentOutcome,
     /// All that it said.
     pub said: String,
     /// Why we ended it, if we did.
@@ -158,7 +158,7 @@ fn with_temp(
     };
     watch.go_along(stop);
     let left = watch.clear_away();
-    let ending = Ending {
+    let ending = AgentEnd {
         exit: watch.exit.unwrap_or(Exit::Unknown),
         stopped: watch.cut,
     };
@@ -185,7 +185,7 @@ struct Watch<'a> {
     machine: &'a Machine,
     number: &'a str,
     events: &'a Receiver<Said>,
-    reader: Box<dyn Reader>,
+    reader: Box<dyn OutputReader>,
     running: Running,
     input: Option<Sender<Vec<u8>>>,
     hear: &'a mut dyn FnMut(&AgentEvent),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use teamster_agents::{Driver, Exit, Input, Interrupt, Launch, Polite};
+use teamster_agents::{AgentInput, Driver, Exit, Interrupt, Launch, SoftSignal};
 use teamster_fs::proc::Machine;
 use teamster_isolate::Signal;
 use teamster_isolate::child::{self, Running, Said, Start, Stream};
@@ -62,7 +62,7 @@ where
         set: &set,
         unset: &unset,
         number: place.number,
-        has_input: launch.input != Input::Nothing,
+        has_input: launch.input != AgentInput::Nothing,
     };
     let mut running = Running::start(machine, &start, sender, wrap)?;
     let input = running.take_input().map(|input| {
@@ -71,11 +71,11 @@ where
         texts
     });
     let input = match (&launch.input, input) {
-        (Input::Text(text), Some(texts)) => {
+        (AgentInput::Text(text), Some(texts)) => {
             let _ = texts.send(text.clone());
             None
         }
-        (Input::Dialogue(text), Some(texts)) => {
+        (AgentInput::Dialogue(text), Some(texts)) => {
             let _ = texts.send(text.clone());
             Some(texts)
         }
@@ -96,9 +96,11 @@ pub(crate) fn ask_to_end(
             Some(input) => drop(input.send(line)),
             None => running.signal(Signal::INT),
         },
-        Interrupt::Signal(Polite::Interrupt) => running.signal(Signal::INT),
+        Interrupt::Signal(SoftSignal::Interrupt) => running.signal(Signal::INT),
         // One that never began a dialogue reads no line.
-        Interrupt::Line(_) | Interrupt::Signal(Polite::Terminate) => running.signal(Signal::TERM),
+        Interrupt::Line(_) | Interrupt::Signal(SoftSignal::Terminate) => {
+            running.signal(Signal::TERM)
+        }
     }
 }
 

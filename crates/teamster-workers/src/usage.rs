@@ -1,11 +1,11 @@
 //! What an agent has used, as the journal tells it.
 
-use teamster_agents::Spent;
+use teamster_agents::AgentSpending;
 use teamster_journal::payload::UsageReported;
 use teamster_journal::{EventKind, NewEvent};
 
 /// The event that tells what `actor` has used. What is unknown is `null`, never 0.
-pub fn used(actor: &str, provider: &str, model: Option<&str>, spent: &Spent) -> NewEvent {
+pub fn used(actor: &str, provider: &str, model: Option<&str>, spent: &AgentSpending) -> NewEvent {
     NewEvent::new(
         actor,
         EventKind::Usage(UsageReported {

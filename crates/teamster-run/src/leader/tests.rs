@@ -1,11 +1,11 @@
 use std::path::PathBuf;
 
-use teamster_agents::Command;
+use teamster_agents::CommandDriver;
 
 use super::*;
 
 fn told(told: &str, overview: &Overview) -> (String, String) {
-    let driver = Command::new("true", Vec::new());
+    let driver = CommandDriver::new("true", Vec::new());
     let rules = Rules::default();
     let members = [
         crate::cast::example("worker-1", Some("executor"), &["code-edit", "general"]),
@@ -126,7 +126,7 @@ fn of_many_files_those_near_the_top_are_named() {
 
 #[test]
 fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
-    let driver = Command::new("true", Vec::new());
+    let driver = CommandDriver::new("true", Vec::new());
     let rules = Rules::default();
     let can = vec!["x".repeat(50); 20];
     let can: Vec<&str> = can.iter().map(String::as_str).collect();

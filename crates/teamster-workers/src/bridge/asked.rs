@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use teamster_agents::Answer;
+use teamster_agents::PermissionReply;
 use teamster_journal::EventKind;
 use teamster_journal::payload::AgentEventRecorded;
 use teamster_types::json::Object;
@@ -27,7 +27,7 @@ const DETAIL: usize = 4_000;
 pub(super) struct Answered {
     request: String,
     by: String,
-    answer: Answer,
+    answer: PermissionReply,
 }
 
 /// A request that waits.
@@ -78,9 +78,9 @@ impl Bridge {
         }
         let is_allowed = message.as_object().get("allow") == Some(&true.into());
         let answer = if is_allowed {
-            Answer::Allow
+            PermissionReply::Allow
         } else {
-            Answer::Deny(match message.content() {
+            PermissionReply::Deny(match message.content() {
                 "" => format!("{} said no", message.from()),
                 reason => reason.to_owned(),
             })
@@ -101,8 +101,8 @@ impl Bridge {
                 answer,
             } = answered;
             let words = match &answer {
-                Answer::Allow => format!("{by} allows it"),
-                Answer::Deny(reason) => format!("{by} denies it: {reason}"),
+                PermissionReply::Allow => format!("{by} allows it"),
+                PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
             };
             if !self.answer(watch, &request, answer, &words) {
                 self.tell(&format!("{by} answers {request}, which does not wait"));
@@ -119,7 +119,7 @@ impl Bridge {
             let reason = format!("nobody answered within {}", say_span(limit));
             let request = waiting.request.clone();
             let words = format!("denied: {reason}");
-            if !self.answer(watch, &request, Answer::Deny(reason), &words) {
+            if !self.answer(watch, &request, PermissionReply::Deny(reason), &words) {
                 // The client took it back meanwhile.
                 watch.waiting.retain(|other| other.request != request);
             }
@@ -131,10 +131,10 @@ impl Bridge {
         &mut self,
         watch: &mut Watch<'_>,
         request: &str,
-        answer: Answer,
+        answer: PermissionReply,
         words: &str,
     ) -> bool {
-        let is_allowed = answer == Answer::Allow;
+        let is_allowed = answer == PermissionReply::Allow;
         let Some(line) = watch.reader.answer(request, answer) else {
             return false;
         };

@@ -4,7 +4,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentEvent, Decision, Driver, Ending, Exit, Job, Launch, Outcome, Reader, Step, Stopped,
+    AgentEnd, AgentEvent, AgentOutcome, Driver, Exit, Job, Launch, LineEffects, OutputReader,
+    PermissionDecision, Stopped,
 };
 use teamster_isolate::child::{Running, Said, Stream};
 use teamster_isolate::tree;
@@ -39,7 +40,7 @@ pub(super) enum Cut {
 /// How a run ended.
 #[derive(Debug)]
 pub(super) struct Ran {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: AgentOutcome,
     pub(super) cut: Option<Cut>,
     /// The command line.
     pub(super) command: String,
@@ -58,7 +59,7 @@ pub(super) struct NotStarted {
 }
 
 /// What one line says to a person: nothing where the client only talks to itself, `None` where nobody understands it.
-fn shown(step: &Step) -> Option<String> {
+fn shown(step: &LineEffects) -> Option<String> {
     let said: Option<Vec<String>> = step.events.iter().map(AgentEvent::shown).collect();
     let mut said = said?;
     said.retain(|text| !text.is_empty());
@@ -69,7 +70,7 @@ fn shown(step: &Step) -> Option<String> {
 pub(super) struct Watch<'a> {
     driver: &'a dyn Driver,
     claimed: &'a Claimed,
-    pub(super) reader: Box<dyn Reader>,
+    pub(super) reader: Box<dyn OutputReader>,
     running: Running,
     number: u64,
     pub(super) input: Option<Sender<Vec<u8>>>,
@@ -121,7 +122,7 @@ impl Bridge {
             Cut::Late => Stopped::Late,
             Cut::Asked | Cut::Lost(_) | Cut::NoTeam => Stopped::Interrupted,
         });
-        let ending = Ending { exit, stopped };
+        let ending = AgentEnd { exit, stopped };
         let outcome = watch.reader.end(ending, &watch.last.errors());
         // One that said nothing and ended shows by its end that it was there.
         if outcome.started && !watch.started && watch.cut.is_none() {
@@ -299,7 +300,7 @@ impl Bridge {
         }
     }
 
-    fn take(&mut self, watch: &mut Watch<'_>, step: Step) {
+    fn take(&mut self, watch: &mut Watch<'_>, step: LineEffects) {
         for event in step.events {
             match &event {
                 AgentEvent::Started { session, .. } => self.spoke(watch, session.as_deref()),
@@ -315,7 +316,7 @@ impl Bridge {
                 request,
                 tool,
                 detail,
-                decision: Decision::Asked,
+                decision: PermissionDecision::Asked,
             } = &event
             {
                 self.ask_a_person(watch, request, tool, detail);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use teamster_agents::{Outcome, Verdict};
+use teamster_agents::{AgentOutcome, AgentVerdict};
 use teamster_journal::EventKind;
 use teamster_journal::payload::{WorkerPaused, WorkerQuarantined};
 use teamster_store::{Claimed, Kind, StoreError};
@@ -310,7 +310,7 @@ impl Bridge {
         }
     }
 
-    fn record_usage(&mut self, task: &Task, outcome: &Outcome) {
+    fn record_usage(&mut self, task: &Task, outcome: &AgentOutcome) {
         let spent = &outcome.spent;
         if spent.usage.is_none() && spent.cost_usd.is_none() {
             return;
@@ -330,23 +330,23 @@ fn fate_of(ran: &Ran) -> Fate {
     }
     match &ran.outcome.verdict {
         // An agent that had finished when it was asked to stop has finished.
-        Verdict::Done { summary } => Fate::Done(short(summary)),
-        Verdict::Interrupted => Fate::GivenBack {
+        AgentVerdict::Done { summary } => Fate::Done(short(summary)),
+        AgentVerdict::Interrupted => Fate::GivenBack {
             why: "the worker is to stop".to_owned(),
             fault: Fault::Nobody,
         },
-        Verdict::Paused { trouble, reason } => Fate::GivenBack {
+        AgentVerdict::Paused { trouble, reason } => Fate::GivenBack {
             why: format!("{}: {reason}", trouble.words()),
             fault: Fault::Service,
         },
-        Verdict::SessionGone { reason } => Fate::GivenBack {
+        AgentVerdict::SessionGone { reason } => Fate::GivenBack {
             why: reason.clone(),
             fault: Fault::Worker,
         },
-        Verdict::Failed { reason } if !ran.outcome.started => {
+        AgentVerdict::Failed { reason } if !ran.outcome.started => {
             Fate::Failed(short(&format!("{reason}: {}", ran.say_failed_launch())))
         }
-        Verdict::Failed { reason } => match &ran.cut {
+        AgentVerdict::Failed { reason } => match &ran.cut {
             Some(Cut::Asked) => Fate::GivenBack {
                 why: "the worker is to stop".to_owned(),
                 fault: Fault::Nobody,

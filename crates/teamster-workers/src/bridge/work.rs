@@ -1,7 +1,7 @@
 //! One task, from the claim to its end.
 
 use serde_json::json;
-use teamster_agents::{AgentEvent, Decision, Job, TaskFacts};
+use teamster_agents::{AgentEvent, Job, PermissionDecision, TaskFacts};
 use teamster_fs::{Dir, Sync, layout};
 use teamster_isolate::child::Running;
 use teamster_journal::EventKind;
@@ -196,11 +196,11 @@ impl Bridge {
                 decision,
                 ..
             } => match decision {
-                Decision::Allowed => ("allowed", format!("{tool} {detail}"), false),
-                Decision::Denied { reason } => {
+                PermissionDecision::Allowed => ("allowed", format!("{tool} {detail}"), false),
+                PermissionDecision::Denied { reason } => {
                     ("denied", format!("{tool} {detail}: {reason}"), true)
                 }
-                Decision::Asked => ("asked", format!("{tool} {detail}"), true),
+                PermissionDecision::Asked => ("asked", format!("{tool} {detail}"), true),
             },
             AgentEvent::Error { message, .. } => ("error", message.clone(), true),
             AgentEvent::Finished { summary, .. } => ("finished", summary.clone(), true),
@@ -213,7 +213,7 @@ impl Bridge {
         let request = match event {
             AgentEvent::PermissionAsked {
                 request,
-                decision: Decision::Asked,
+                decision: PermissionDecision::Asked,
                 ..
             } => Some(request.clone()),
             _ => None,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use teamster_agents::{Claude, Kind, Provider};
+use teamster_agents::{ClaudeDriver, Provider, ProviderKind};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_isolate::detached;
@@ -196,7 +196,7 @@ fn exported(
         ("TEAMSTER_PROJECT".into(), project.into()),
     ];
     // A login lives in the user's own folder; a copy of it would end as soon as one of the two is renewed.
-    if provider.kind == Kind::Claude && Claude::has_credentials(env_vars::get) {
+    if provider.kind == ProviderKind::Claude && ClaudeDriver::has_credentials(env_vars::get) {
         let mut folder = Dir::open_or_create_root(project)?.child_or_create(layout::OMC)?;
         for name in layout::agent_folders(&wanted.team, &wanted.worker) {
             folder = folder.child_or_create(name)?;

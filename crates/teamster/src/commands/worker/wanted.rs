@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use teamster_agents::scripted::Script;
-use teamster_agents::{Kind, Provider};
+use teamster_agents::{Provider, ProviderKind};
 use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_isolate::tmux::{Tmux, TmuxError};
@@ -147,7 +147,7 @@ impl Settings<'_> {
 
 /// A script with a mistake is told to whoever starts a worker with it, not to the first task it would fail.
 pub fn check_script(provider: &Provider) -> Result {
-    let Kind::Scripted(file) = &provider.kind else {
+    let ProviderKind::Scripted(file) = &provider.kind else {
         return Ok(());
     };
     match Script::read(file) {
