@@ -13,7 +13,7 @@ use teamster_fs::processes;
 use teamster_isolate::detached::Detached;
 use teamster_journal::payload::Member;
 use teamster_run::leader::{LeaderError, LeaderJob, Led, Overview, Problem, lead};
-use teamster_workers::rules::Rules;
+use teamster_workers::limits::WorkerLimits;
 
 use crate::kit::TestProject;
 
@@ -51,7 +51,7 @@ struct Desk {
     project: TestProject,
     /// Whether the leader gets the project's folder, or one that goes with it.
     is_in_project: bool,
-    rules: Rules,
+    rules: WorkerLimits,
     mark: String,
 }
 
@@ -62,12 +62,12 @@ impl Desk {
         Self {
             project,
             is_in_project: true,
-            rules: Rules {
+            rules: WorkerLimits {
                 start: Duration::from_secs(20),
                 idle: Duration::from_secs(20),
                 task: Duration::from_secs(40),
                 grace: Duration::from_millis(300),
-                ..Rules::default()
+                ..WorkerLimits::default()
             },
             mark,
         }

@@ -20,7 +20,7 @@ use teamster_agents::{
 use teamster_journal::payload::Member;
 use teamster_types::redact::redact;
 use teamster_workers::ask::{Ask, Asked, NotStarted, ask};
-use teamster_workers::rules::Rules;
+use teamster_workers::limits::WorkerLimits;
 
 use crate::document::Fault;
 use crate::plan::Plan;
@@ -61,7 +61,7 @@ pub struct LeaderJob<'a> {
     /// Where it runs: a folder that it may write to without harm; without one, a temp folder that goes with it.
     pub folder: Option<&'a Path>,
     /// How long it may take.
-    pub rules: &'a Rules,
+    pub rules: &'a WorkerLimits,
     /// Variables that it gets besides its own.
     pub exported: &'a [(OsString, OsString)],
     /// Where programs are looked for.
@@ -218,7 +218,7 @@ fn asking<'a>(job: &'a LeaderJob<'_>, prompt: &'a str) -> Ask<'a> {
             other: Rule::Deny,
             ..Permissions::default()
         },
-        rules: job.rules,
+        limits: job.rules,
         exported: job.exported,
         path: job.path,
         teamster: job.teamster,

@@ -15,8 +15,8 @@ use teamster_fs::proc::Machine;
 use teamster_isolate::child::{Running, Said, Stream};
 use teamster_isolate::tree::Tree;
 
+use crate::limits::WorkerLimits;
 use crate::process::{self, LAST_WORDS, LastLines};
-use crate::rules::Rules;
 use crate::temp;
 
 /// It is looked this often whether somebody wants it stopped.
@@ -41,7 +41,7 @@ pub struct Ask<'a> {
     /// What it may do. What a person would have to decide is denied: nobody waits beside it.
     pub permissions: Permissions,
     /// How long it may take to start, say nothing, and take in all.
-    pub rules: &'a Rules,
+    pub limits: &'a WorkerLimits,
     /// Variables that it gets besides its own.
     pub exported: &'a [(OsString, OsString)],
     /// Where programs are looked for.
@@ -218,22 +218,22 @@ impl Watch<'_> {
     }
 
     fn look_at_the_clock(&mut self) {
-        let (now, rules) = (Instant::now(), self.ask.rules);
+        let (now, limits) = (Instant::now(), self.ask.limits);
         if let Some(kill_at) = self.kill_at {
             if now >= kill_at {
                 let _ = self.tree().kill();
-                self.kill_at = Some(now + rules.grace);
+                self.kill_at = Some(now + limits.grace);
             }
             return;
         }
         let silence = if self.started {
-            self.spoke + rules.idle
+            self.spoke + limits.idle
         } else {
-            self.began + rules.start
+            self.began + limits.start
         };
         if now >= silence {
             self.cut(Stopped::Silent);
-        } else if now >= self.began + rules.task {
+        } else if now >= self.began + limits.task {
             self.cut(Stopped::Late);
         }
     }
@@ -294,7 +294,7 @@ impl Watch<'_> {
 
     fn cut(&mut self, why: Stopped) {
         self.cut = Some(why);
-        self.kill_at = Some(Instant::now() + self.ask.rules.grace);
+        self.kill_at = Some(Instant::now() + self.ask.limits.grace);
         process::ask_to_end(
             self.ask.driver,
             &self.running,
@@ -314,7 +314,7 @@ impl Watch<'_> {
         let tree = self.tree();
         let left = tree.members().len();
         if left > 0 {
-            let _ = tree.end(self.ask.rules.grace.min(Duration::from_secs(1)));
+            let _ = tree.end(self.ask.limits.grace.min(Duration::from_secs(1)));
         }
         tree.forget();
         let deadline = Instant::now() + LAST_WORDS;

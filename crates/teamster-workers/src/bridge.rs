@@ -4,13 +4,13 @@
 //! signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or given back → …
 //! ```
 //!
-//! One thread does all that; the [`heart`] beats beside it. Everything that happens, from the agent's lines to a stop
+//! One thread does all that; the [`heartbeat`] beats beside it. Everything that happens, from the agent's lines to a stop
 //! signal, comes through one channel, so that nothing is waited for while something else happens.
 
 mod asked;
 mod attempt;
 mod finish;
-mod heart;
+mod heartbeat;
 mod idle;
 mod log;
 mod news;
@@ -36,12 +36,12 @@ use teamster_types::json::Object;
 use teamster_types::message::Message;
 use teamster_types::{TaskId, Time};
 
-use crate::record::{self, Record, Wanted};
-use crate::rules::Rules;
-use crate::seat::Seat;
-use crate::workplace::{NoPlace, Workplace};
+use crate::limits::WorkerLimits;
+use crate::record::{self, LaunchRecord, WorkerSpec};
+use crate::seat::WorkerLock;
+use crate::workplace::{Workplace, WorkplaceError};
 use asked::Answered;
-use heart::{Heart, News, Who};
+use heartbeat::{HeartbeatThread, News, WorkerIdentity};
 
 /// Everything that reaches a bridge.
 #[derive(Debug)]
@@ -53,19 +53,19 @@ enum Event {
 }
 
 /// Makes the place where a worker works, and says what it does. It is called by whoever has the worker's seat.
-pub type MakePlace =
-    Box<dyn FnOnce(&mut dyn FnMut(&str)) -> Result<Box<dyn Workplace>, NoPlace> + Send>;
+pub type OpenWorkplace =
+    Box<dyn FnOnce(&mut dyn FnMut(&str)) -> Result<Box<dyn Workplace>, WorkplaceError> + Send>;
 
 /// What a bridge needs.
-pub struct Setup {
+pub struct BridgeConfig {
     /// Where tasks come from.
     pub store: Arc<dyn Store>,
     /// The worker's seat. Who made the workplace ready held it before.
-    pub seat: Seat,
+    pub seat: WorkerLock,
     /// The project.
     pub project: PathBuf,
     /// Who it is, and with which agent.
-    pub wanted: Wanted,
+    pub wanted: WorkerSpec,
     /// How often it was started anew since it last ended in order.
     pub restarts: u32,
     /// What its agent is called.
@@ -75,9 +75,9 @@ pub struct Setup {
     /// What it may do.
     pub permissions: Permissions,
     /// Where it works.
-    pub workplace: MakePlace,
+    pub workplace: OpenWorkplace,
     /// How long things may take.
-    pub rules: Rules,
+    pub limits: WorkerLimits,
     /// The number of this launch.
     pub launch: String,
     /// Variables that the agent gets besides its own.
@@ -106,19 +106,19 @@ pub enum BridgeError {
     Files(#[from] teamster_fs::FsError),
     /// There is no place to work in.
     #[error(transparent)]
-    Place(#[from] NoPlace),
+    Place(#[from] WorkplaceError),
 }
 
 /// A worker's own process.
 pub struct Bridge {
     store: Arc<dyn Store>,
     machine: Arc<Machine>,
-    who: Who,
+    who: WorkerIdentity,
     driver: Option<Box<dyn Driver>>,
     model: Option<String>,
     permissions: Permissions,
     workplace: Box<dyn Workplace>,
-    rules: Rules,
+    limits: WorkerLimits,
     exported: Vec<(OsString, OsString)>,
     teamster: PathBuf,
     path: OsString,
@@ -126,7 +126,7 @@ pub struct Bridge {
     told_always: String,
     may_begin: MayBegin,
     say: Box<dyn FnMut(&str) + Send>,
-    heart: Heart,
+    heartbeat: HeartbeatThread,
     events: Receiver<Event>,
     sender: Sender<Event>,
     /// Runs of the agent so far.
@@ -161,13 +161,13 @@ pub struct Bridge {
     last_told: Option<Instant>,
     lost_lines: u64,
     /// Held for the bridge's life; the kernel frees it at its death.
-    _seat: Seat,
+    _seat: WorkerLock,
 }
 
 impl Bridge {
     /// Makes the workplace ready and begins to beat.
-    pub fn open(mut setup: Setup) -> Result<Self, BridgeError> {
-        let Wanted { team, worker, .. } = setup.wanted.clone();
+    pub fn open(mut setup: BridgeConfig) -> Result<Self, BridgeError> {
+        let WorkerSpec { team, worker, .. } = setup.wanted.clone();
         // The seat is held: another process of this worker would have its worktree pulled away under its agent.
         let workplace = (setup.workplace)(&mut setup.say)?;
         tree::adopt_orphans();
@@ -175,13 +175,13 @@ impl Bridge {
         let project = Dir::open_or_create_root(&setup.project)?;
         // A signal that was meant for an earlier bridge of this name is not for us.
         setup.store.clear_signals(&team, &worker)?;
-        let who = Who {
+        let who = WorkerIdentity {
             team,
             name: worker,
             provider: setup.provider,
             launch: setup.launch,
         };
-        let record = Record {
+        let record = LaunchRecord {
             launch: who.launch.clone(),
             process: machine.me().clone(),
             started_at: setup.store.now(),
@@ -191,11 +191,11 @@ impl Bridge {
         record::write(&project, &record)?;
         let seen = setup.store.position(&who.team)?;
         let (sender, events) = channel();
-        let heart = Heart::start(
+        let heartbeat = HeartbeatThread::start(
             Arc::clone(&setup.store),
             Arc::clone(&machine),
             who.clone(),
-            &setup.rules,
+            &setup.limits,
             sender.clone(),
         )?;
         let mut bridge = Self {
@@ -206,7 +206,7 @@ impl Bridge {
             model: record.wanted.model,
             permissions: setup.permissions,
             workplace,
-            rules: setup.rules,
+            limits: setup.limits,
             exported: setup.exported,
             teamster: setup.teamster,
             path: std::env::var_os("PATH").unwrap_or_default(),
@@ -214,7 +214,7 @@ impl Bridge {
             told_always: setup.told,
             may_begin: setup.may_begin,
             say: setup.say,
-            heart,
+            heartbeat,
             events,
             sender,
             attempts: 0,
@@ -252,7 +252,7 @@ impl Bridge {
 
     /// Works until it is told to stop.
     pub fn run(mut self) -> Result<(), BridgeError> {
-        self.heart.is(WorkerStatus::Polling);
+        self.heartbeat.is(WorkerStatus::Polling);
         self.read_mail();
         let mut tried: Option<Instant> = None;
         while self.stop.is_none() && !self.gone {
@@ -321,14 +321,14 @@ impl Bridge {
     }
 
     fn is_quarantined(&self) -> bool {
-        self.errors >= self.rules.quarantine_errors
+        self.errors >= self.limits.quarantine_errors
     }
 
     /// Says goodbye: the answer to whoever asked, no heartbeat, nothing left running.
     fn leave(mut self) -> Result<(), BridgeError> {
-        self.heart.is(WorkerStatus::Shutdown);
+        self.heartbeat.is(WorkerStatus::Shutdown);
         if let Err(error) =
-            tree::Tree::below_me(&self.machine, &self.who.launch).end(self.rules.grace)
+            tree::Tree::below_me(&self.machine, &self.who.launch).end(self.limits.grace)
         {
             self.tell(&error.to_string());
         }
@@ -356,13 +356,13 @@ impl Bridge {
         let Self {
             store,
             who,
-            heart,
+            heartbeat,
             gone,
             project,
             ..
         } = self;
         record::remove(&project, &who.team, &who.name, &who.launch)?;
-        let ended = heart.stop(store.as_ref(), &who);
+        let ended = heartbeat.stop(store.as_ref(), &who);
         if gone {
             return Ok(());
         }

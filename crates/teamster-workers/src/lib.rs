@@ -5,13 +5,13 @@
 
 pub mod ask;
 pub mod bridge;
-pub mod dead;
 mod guard;
 pub mod launch;
+pub mod limits;
 mod process;
 pub mod prompt;
+pub mod reclaim;
 pub mod record;
-pub mod rules;
 pub mod seat;
 pub mod shutdown;
 pub mod supervise;

@@ -9,7 +9,7 @@ use teamster_types::{TeamName, Time, WorkerName};
 /// How a worker runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Backend {
+pub enum WorkerBackend {
     /// A process without a terminal.
     #[default]
     Process,
@@ -17,7 +17,7 @@ pub enum Backend {
     Tmux,
 }
 
-impl Backend {
+impl WorkerBackend {
     /// The word in files and answers.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl Backend {
 /// What a worker is started with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wanted {
+pub struct WorkerSpec {
     /// Its team.
     pub team: TeamName,
     /// Its name.
@@ -45,16 +45,16 @@ pub struct Wanted {
     pub in_place: bool,
     /// How it runs.
     #[serde(default)]
-    pub backend: Backend,
+    pub backend: WorkerBackend,
 }
 
 /// A launch that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct LaunchRecord {
     /// What was started.
     #[serde(flatten)]
-    pub wanted: Wanted,
+    pub wanted: WorkerSpec,
     /// The number that everything it started carries.
     pub launch: String,
     /// The bridge.
@@ -86,7 +86,7 @@ fn folder(project: &Dir, team: &TeamName, make: bool) -> Result<Option<Dir>, FsE
 }
 
 /// Writes the record of a launch.
-pub fn write(project: &Dir, record: &Record) -> Result<(), FsError> {
+pub fn write(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
     let Some(dir) = folder(project, &record.wanted.team, true)? else {
         return Ok(());
     };
@@ -117,7 +117,7 @@ pub fn read(
     project: &Dir,
     team: &TeamName,
     worker: &WorkerName,
-) -> Result<Option<Record>, FsError> {
+) -> Result<Option<LaunchRecord>, FsError> {
     let Some(dir) = folder(project, team, false)? else {
         return Ok(None);
     };
@@ -126,7 +126,7 @@ pub fn read(
 }
 
 /// Every record of a team.
-pub fn all(project: &Dir, team: &TeamName) -> Result<Vec<Record>, FsError> {
+pub fn all(project: &Dir, team: &TeamName) -> Result<Vec<LaunchRecord>, FsError> {
     let mut found = Vec::new();
     let Some(dir) = folder(project, team, false)? else {
         return Ok(found);
@@ -134,7 +134,7 @@ pub fn all(project: &Dir, team: &TeamName) -> Result<Vec<Record>, FsError> {
     for entry in dir.entries()? {
         if let Some(worker) = layout::worker_of_launch(&entry.name)
             && let Some((bytes, _)) = dir.read(&entry.name)?
-            && let Ok(record) = serde_json::from_slice::<Record>(&bytes)
+            && let Ok(record) = serde_json::from_slice::<LaunchRecord>(&bytes)
             && record.wanted.worker == worker
         {
             found.push(record);

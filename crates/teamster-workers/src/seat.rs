@@ -10,11 +10,11 @@ const MOMENT: Duration = Duration::from_millis(200);
 
 /// A worker's seat, held. The kernel frees it at its holder's death.
 #[derive(Debug)]
-pub struct Seat {
+pub struct WorkerLock {
     _lock: Lock,
 }
 
-impl Seat {
+impl WorkerLock {
     /// Takes the seat of a worker in its team's folder; `None` when another process is this worker.
     pub fn take(team_folder: &Dir, worker: &WorkerName) -> Result<Option<Self>, FsError> {
         let name = layout::bridge_lock(worker);

@@ -10,10 +10,10 @@ use teamster_types::flow::Stage;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::{Status, Task};
-use teamster_workers::dead;
-use teamster_workers::record::{self, Backend, Wanted};
-use teamster_workers::shutdown::{How, Shutdown};
-use teamster_workers::supervise::Found;
+use teamster_workers::reclaim;
+use teamster_workers::record::{self, WorkerBackend, WorkerSpec};
+use teamster_workers::shutdown::{EndKind, ShutdownCoordinator};
+use teamster_workers::supervise::SupervisorFinding;
 
 use super::settled::{self, open};
 use super::{Host, Next, Result, RunError};
@@ -138,17 +138,17 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn wanted(&self, hand: &Member) -> Wanted {
-        Wanted {
+    fn wanted(&self, hand: &Member) -> WorkerSpec {
+        WorkerSpec {
             team: self.team.clone(),
             worker: hand.name.clone(),
             provider: hand.provider.clone(),
             model: hand.model.clone(),
             in_place: self.order.in_place,
             backend: if self.order.tmux {
-                Backend::Tmux
+                WorkerBackend::Tmux
             } else {
-                Backend::Process
+                WorkerBackend::Process
             },
         }
     }
@@ -167,10 +167,18 @@ impl Host<'_> {
     fn look_after(&mut self) -> Result<()> {
         for found in self.supervisor.look()? {
             let text = match found {
-                Found::Verdict(worker, verdict, why) => format!("{worker} is {verdict}: {why}"),
-                Found::Restarted(worker, times) => format!("{worker} is started anew ({times})"),
-                Found::NotRestarted(worker, why) => format!("{worker} cannot be started: {why}"),
-                Found::GivenUp(worker) => format!("{worker} ended too often and is left"),
+                SupervisorFinding::Verdict(worker, verdict, why) => {
+                    format!("{worker} is {verdict}: {why}")
+                }
+                SupervisorFinding::Restarted(worker, times) => {
+                    format!("{worker} is started anew ({times})")
+                }
+                SupervisorFinding::NotRestarted(worker, why) => {
+                    format!("{worker} cannot be started: {why}")
+                }
+                SupervisorFinding::GivenUp(worker) => {
+                    format!("{worker} ended too often and is left")
+                }
             };
             self.parts.desk.say(&text);
         }
@@ -183,7 +191,7 @@ impl Host<'_> {
         let beats = self.beats()?;
         // The heartbeat of one who died too often stays, and says nothing for ever.
         let is_well = |beat: &Heartbeat| {
-            let found = dead::assess(self.parts.store, Some(beat), None, &self.parts.limits);
+            let found = reclaim::assess(self.parts.store, Some(beat), None, &self.parts.limits);
             !matches!(found.verdict, Verdict::Dead | Verdict::Quarantined)
         };
         let can_work = self.order.members.iter().any(|hand| {
@@ -227,7 +235,7 @@ impl Host<'_> {
     /// Stops everyone because the run cannot go on. Where they cannot even be asked, because nothing can be written, they
     /// are ended; what they were doing is in their worktrees, and is taken up again.
     pub(super) fn stop_after_error(&mut self) {
-        let asked = teamster_workers::shutdown::Wish {
+        let asked = teamster_workers::shutdown::ShutdownRequest {
             team: self.team.clone(),
             only: None,
             actor: HOST.to_owned(),
@@ -239,7 +247,7 @@ impl Host<'_> {
         let desk = std::cell::RefCell::new(&mut *self.parts.desk);
         let mut tell = |text: &str| desk.borrow_mut().say(text);
         let hurry = || desk.borrow().wish() > Wish::Drain;
-        let mut shutdown = Shutdown {
+        let mut shutdown = ShutdownCoordinator {
             store: self.parts.store,
             machine: self.parts.machine,
             project: self.parts.project,
@@ -262,7 +270,7 @@ impl Host<'_> {
         self.crew_since = None;
         loop {
             let wish = self.parts.desk.wish();
-            let asked = teamster_workers::shutdown::Wish {
+            let asked = teamster_workers::shutdown::ShutdownRequest {
                 team: self.team.clone(),
                 only: None,
                 actor: HOST.to_owned(),
@@ -274,7 +282,7 @@ impl Host<'_> {
             let desk = std::cell::RefCell::new(&mut *self.parts.desk);
             let mut tell = |text: &str| desk.borrow_mut().say(text);
             let hurry = || desk.borrow().wish() > wish;
-            let ends = Shutdown {
+            let ends = ShutdownCoordinator {
                 store: self.parts.store,
                 machine: self.parts.machine,
                 project: self.parts.project,
@@ -285,7 +293,7 @@ impl Host<'_> {
             .run(&asked)?;
             let alive: Vec<String> = ends
                 .iter()
-                .filter(|end| end.how == How::Alive)
+                .filter(|end| end.how == EndKind::Alive)
                 .map(|end| format!("{}: {}", end.worker, end.note))
                 .collect();
             self.read()?;

@@ -6,7 +6,7 @@ use super::*;
 
 fn told(told: &str, overview: &Overview) -> (String, String) {
     let driver = CommandDriver::new("true", Vec::new());
-    let rules = Rules::default();
+    let rules = WorkerLimits::default();
     let members = [
         crate::cast::example("worker-1", Some("executor"), &["code-edit", "general"]),
         crate::cast::example("worker-2", None, &["testing"]),
@@ -127,7 +127,7 @@ fn of_many_files_those_near_the_top_are_named() {
 #[test]
 fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
     let driver = CommandDriver::new("true", Vec::new());
-    let rules = Rules::default();
+    let rules = WorkerLimits::default();
     let can = vec!["x".repeat(50); 20];
     let can: Vec<&str> = can.iter().map(String::as_str).collect();
     let members: Vec<Member> = (0..50)

@@ -112,7 +112,7 @@ impl Bridge {
 
     /// Denies what nobody answered in time. The agent is not to blame for that silence.
     pub(super) fn deny_the_forgotten(&mut self, watch: &mut Watch<'_>) {
-        let limit = self.rules.idle;
+        let limit = self.limits.idle;
         while let Some(waiting) = watch.waiting.first()
             && waiting.since.elapsed() >= limit
         {

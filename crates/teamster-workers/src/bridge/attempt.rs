@@ -12,7 +12,7 @@ use teamster_isolate::tree;
 use teamster_store::Claimed;
 
 use super::asked::Waiting;
-use super::heart::News;
+use super::heartbeat::News;
 use super::log::{From, Log};
 use super::{Bridge, Event};
 use crate::process::{self, LAST_WORDS, LastLines};
@@ -205,14 +205,14 @@ impl Bridge {
             return kill_at.saturating_duration_since(now);
         }
         let silence = if watch.started {
-            watch.spoke + self.rules.idle
+            watch.spoke + self.limits.idle
         } else {
-            watch.began + self.rules.start
+            watch.began + self.limits.start
         };
-        let forgotten = watch.patience_ends(self.rules.idle).unwrap_or(silence);
+        let forgotten = watch.patience_ends(self.limits.idle).unwrap_or(silence);
         silence
             .min(forgotten)
-            .min(watch.began + self.rules.task)
+            .min(watch.began + self.limits.task)
             .saturating_duration_since(now)
     }
 
@@ -222,16 +222,16 @@ impl Bridge {
             if now >= kill_at {
                 // It had its chance. Everything it started goes with it.
                 let _ = tree::Tree::below_me(&self.machine, &self.who.launch).kill();
-                watch.kill_at = Some(now + self.rules.grace);
+                watch.kill_at = Some(now + self.limits.grace);
             }
             return;
         }
         self.deny_the_forgotten(watch);
-        if !watch.started && now >= watch.began + self.rules.start {
+        if !watch.started && now >= watch.began + self.limits.start {
             self.cut(watch, Cut::NoStart);
-        } else if watch.started && now >= watch.spoke + self.rules.idle {
+        } else if watch.started && now >= watch.spoke + self.limits.idle {
             self.cut(watch, Cut::Silent);
-        } else if now >= watch.began + self.rules.task {
+        } else if now >= watch.began + self.limits.task {
             self.cut(watch, Cut::Late);
         }
     }
@@ -306,7 +306,7 @@ impl Bridge {
                 AgentEvent::Started { session, .. } => self.spoke(watch, session.as_deref()),
                 _ if watch.started => {
                     watch.spoke = Instant::now();
-                    self.heart.agent_spoke(None);
+                    self.heartbeat.agent_spoke(None);
                 }
                 // Whatever comes before it shows that it is there is no proof of anything.
                 _ => {}
@@ -335,7 +335,7 @@ impl Bridge {
     /// The agent showed that it is there.
     fn spoke(&mut self, watch: &mut Watch<'_>, session: Option<&str>) {
         watch.spoke = Instant::now();
-        self.heart.agent_spoke(session);
+        self.heartbeat.agent_spoke(session);
         if !watch.started {
             watch.started = true;
             self.agent_is_there(&watch.running, session);
@@ -349,7 +349,7 @@ impl Bridge {
         }
         self.log_line(watch.log, &format!("ends the agent: {}", cut.words()));
         watch.cut = Some(cut);
-        watch.kill_at = Some(Instant::now() + self.rules.grace);
+        watch.kill_at = Some(Instant::now() + self.limits.grace);
         process::ask_to_end(
             watch.driver,
             &watch.running,
@@ -364,7 +364,7 @@ impl Bridge {
         let tree = tree::Tree::below_me(&self.machine, &self.who.launch);
         let left = tree.members().len();
         let ended = if left > 0 {
-            tree.end(self.rules.grace.min(Duration::from_secs(1)))
+            tree.end(self.limits.grace.min(Duration::from_secs(1)))
         } else {
             Ok(())
         };

@@ -18,7 +18,7 @@ use super::log::Log;
 use super::work::Ended;
 use crate::guard;
 use crate::usage::used;
-use crate::workplace::{Keep, Kept};
+use crate::workplace::{KeepAs, KeptWork};
 
 /// The longest summary that goes into a task and a message.
 const SUMMARY: usize = 4_000;
@@ -112,7 +112,7 @@ impl Bridge {
                 } else {
                     self.tell(&why);
                 }
-                Kept::default()
+                KeptWork::default()
             }
         };
         self.log_line(log, &fate.words());
@@ -160,13 +160,13 @@ impl Bridge {
         Ok(guard::outside(&changes, &task.paths()))
     }
 
-    fn keep(&mut self, claimed: &Claimed, fate: &Fate) -> Result<Kept, String> {
+    fn keep(&mut self, claimed: &Claimed, fate: &Fate) -> Result<KeptWork, String> {
         let task = &claimed.task;
         let (keep, what) = match fate {
-            Fate::Done(_) => (Keep::Result, "completed"),
-            Fate::Failed(_) => (Keep::Attempt(claimed.fence), "failed attempt"),
-            Fate::GivenBack { .. } => (Keep::Attempt(claimed.fence), "unfinished"),
-            Fate::Lost(_) => (Keep::Attempt(claimed.fence), "lost claim"),
+            Fate::Done(_) => (KeepAs::Result, "completed"),
+            Fate::Failed(_) => (KeepAs::Attempt(claimed.fence), "failed attempt"),
+            Fate::GivenBack { .. } => (KeepAs::Attempt(claimed.fence), "unfinished"),
+            Fate::Lost(_) => (KeepAs::Attempt(claimed.fence), "lost claim"),
         };
         let message = format!(
             "{}\n\nTeamster-Task: {}\nTeamster-Worker: {}\nTeamster-State: {what}\n",
@@ -183,7 +183,7 @@ impl Bridge {
         &mut self,
         claimed: &Claimed,
         fate: &Fate,
-        kept: &Kept,
+        kept: &KeptWork,
         outside: &[String],
     ) -> Result<(), StoreError> {
         let (team, id, token) = (&self.who.team, claimed.task.id(), &claimed.token);
@@ -235,7 +235,7 @@ impl Bridge {
         if tries == 1 {
             self.tell(&format!("the result cannot be written yet: {error}"));
         }
-        let until = Instant::now() + self.rules.pause_after(tries).min(TRY_AGAIN);
+        let until = Instant::now() + self.limits.pause_after(tries).min(TRY_AGAIN);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(left) {
@@ -246,7 +246,7 @@ impl Bridge {
     }
 
     /// The store did not take the result. What the agent did is kept, so that a person can use it.
-    fn settling_failed(&mut self, claimed: &Claimed, error: &StoreError, kept: &Kept) {
+    fn settling_failed(&mut self, claimed: &Claimed, error: &StoreError, kept: &KeptWork) {
         let id = claimed.task.id();
         let place = kept.name.as_deref().unwrap_or("the worktree");
         self.tell(&format!(
@@ -279,7 +279,7 @@ impl Bridge {
                 why,
             } => {
                 self.troubles += 1;
-                let pause = self.rules.pause_after(self.troubles);
+                let pause = self.limits.pause_after(self.troubles);
                 self.paused_until = Some(Instant::now() + pause);
                 self.tell(&format!("waits {} s: {why}", pause.as_secs()));
                 let event = self.event(EventKind::WorkerPaused(WorkerPaused {

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use teamster_types::json::Object;
 
-use super::heart::News;
+use super::heartbeat::News;
 use super::{Bridge, Event};
-use crate::dead;
+use crate::reclaim;
 
 /// A claim that found nothing is not tried again before this time, however much happens in the team.
 const BREATH: Duration = Duration::from_millis(300);
@@ -125,8 +125,8 @@ impl Bridge {
         if progress.in_progress_tasks > 0 {
             let name = self.who.name.as_str();
             let store = self.store.as_ref();
-            match dead::bury_all(store, &self.machine, &self.who.team, name) {
-                Ok(buried) if !buried.is_empty() => return Waiting::Now,
+            match reclaim::reclaim_all(store, &self.machine, &self.who.team, name) {
+                Ok(reclaimed) if !reclaimed.is_empty() => return Waiting::Now,
                 Ok(_) => {}
                 Err(error) => self.tell(&format!("cannot look after the others: {error}")),
             }

@@ -147,8 +147,8 @@ impl Bridge {
             return;
         }
         self.errors = 0;
-        self.heart.lets_go(0);
-        self.heart.is(WorkerStatus::Polling);
+        self.heartbeat.lets_go(0);
+        self.heartbeat.is(WorkerStatus::Polling);
         self.tell(&format!("goes on: {by} said so"));
         let event = self.event(EventKind::WorkerResumed(WorkerResumed {
             by: by.to_owned(),

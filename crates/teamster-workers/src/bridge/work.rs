@@ -46,14 +46,14 @@ impl Bridge {
         let id = claimed.task.id().clone();
         self.holding = Some(id.clone());
         self.touched = false;
-        self.heart.holds(&id, &claimed.token);
+        self.heartbeat.holds(&id, &claimed.token);
         self.tell(&format!("task {id}: {}", claimed.task.subject()));
         let log = Log::open(
             &self.project,
             &self.who.team,
             &self.who.name,
             &id,
-            self.rules.log_bytes,
+            self.limits.log_bytes,
         );
         if let Err(error) = &log {
             self.tell(&format!("cannot keep a log: {error}"));
@@ -70,8 +70,8 @@ impl Bridge {
         } else {
             WorkerStatus::Polling
         };
-        self.heart.lets_go(self.errors);
-        self.heart.is(status);
+        self.heartbeat.lets_go(self.errors);
+        self.heartbeat.is(status);
     }
 
     /// Has the agent do the task; a launch that failed is tried once more.
@@ -109,9 +109,9 @@ impl Bridge {
         let id = task.id().to_string();
         let failure = self.store.failure(&self.who.team, task.id()).ok().flatten();
         let before = failure.as_ref().map(|failure| failure.last_error.as_str());
-        self.told = mail_that_fits(&self.mail, self.rules.prompt);
+        self.told = mail_that_fits(&self.mail, self.limits.prompt);
         let mail = &self.mail[..self.told];
-        let text = prompt(&self.told_always, task, before, mail, self.rules.prompt);
+        let text = prompt(&self.told_always, task, before, mail, self.limits.prompt);
         let file = self
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;

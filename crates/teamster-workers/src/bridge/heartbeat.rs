@@ -15,7 +15,7 @@ use teamster_types::task::Token;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::Event;
-use crate::rules::Rules;
+use crate::limits::WorkerLimits;
 
 /// A worker without a task, in whose team nothing has happened for so long, looks half as often,
 const QUIET: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ struct Vitals {
 
 /// Who the worker is.
 #[derive(Clone, Debug)]
-pub(super) struct Who {
+pub(super) struct WorkerIdentity {
     pub(super) team: TeamName,
     pub(super) name: WorkerName,
     pub(super) provider: String,
@@ -59,28 +59,28 @@ pub(super) struct Who {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedVitals {
     vitals: Mutex<Vitals>,
     changed: Condvar,
 }
 
 /// The worker's side of its heart.
 #[derive(Debug)]
-pub(super) struct Heart {
-    shared: Arc<Shared>,
+pub(super) struct HeartbeatThread {
+    shared: Arc<SharedVitals>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Heart {
+impl HeartbeatThread {
     /// Begins to beat. The first beat is written before this returns.
     pub(super) fn start(
         store: Arc<dyn Store>,
         machine: Arc<Machine>,
-        who: Who,
-        rules: &Rules,
+        who: WorkerIdentity,
+        limits: &WorkerLimits,
         news: Sender<Event>,
     ) -> teamster_store::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedVitals {
             vitals: Mutex::new(Vitals {
                 status: WorkerStatus::Ready,
                 holding: None,
@@ -92,13 +92,13 @@ impl Heart {
             }),
             changed: Condvar::new(),
         });
-        let mut beater = Beater {
+        let mut beater = HeartbeatLoop {
             listener: store.listen(&who.team, &who.name)?,
             stirred: Instant::now(),
             store,
             machine,
             who,
-            rules: rules.clone(),
+            limits: limits.clone(),
             news,
             shared: Arc::clone(&shared),
             asked: Vec::new(),
@@ -164,7 +164,11 @@ impl Heart {
     }
 
     /// Stops beating, and takes the heartbeat away: the orderly end.
-    pub(super) fn stop(mut self, store: &dyn Store, who: &Who) -> teamster_store::Result<()> {
+    pub(super) fn stop(
+        mut self,
+        store: &dyn Store,
+        who: &WorkerIdentity,
+    ) -> teamster_store::Result<()> {
         self.end();
         store.end_beat(&who.team, &who.name)
     }
@@ -177,26 +181,26 @@ impl Heart {
     }
 }
 
-impl Drop for Heart {
+impl Drop for HeartbeatThread {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl Shared {
+impl SharedVitals {
     fn vitals(&self) -> MutexGuard<'_, Vitals> {
         self.vitals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The thread's side.
-struct Beater {
+struct HeartbeatLoop {
     store: Arc<dyn Store>,
     machine: Arc<Machine>,
-    who: Who,
-    rules: Rules,
+    who: WorkerIdentity,
+    limits: WorkerLimits,
     news: Sender<Event>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedVitals>,
     /// Signals that the worker knows of.
     asked: Vec<(String, bool)>,
     listener: Box<dyn Listen>,
@@ -205,7 +209,7 @@ struct Beater {
     stirred: Instant,
 }
 
-impl Beater {
+impl HeartbeatLoop {
     fn live(&mut self) {
         let (mut beaten, mut renewed) = (Instant::now(), Instant::now());
         let mut held: Option<TaskId> = None;
@@ -213,9 +217,9 @@ impl Beater {
         loop {
             let look = self.pace(held.is_some());
             let next_look = look.saturating_sub(last_looked.elapsed());
-            let next_beat = self.rules.beat.saturating_sub(beaten.elapsed());
+            let next_beat = self.limits.beat.saturating_sub(beaten.elapsed());
             // A beat that fails again and again must not keep us busy.
-            let next_beat = next_beat.max(self.rules.look);
+            let next_beat = next_beat.max(self.limits.look);
             let (urgent, over, holding) = self.wait(next_look.min(next_beat));
             if over {
                 return;
@@ -224,7 +228,7 @@ impl Beater {
                 self.stirred = Instant::now();
             }
             // A beat that is due soon is written now: one waking is cheaper than two.
-            if urgent || beaten.elapsed() + self.rules.look / 2 >= self.rules.beat {
+            if urgent || beaten.elapsed() + self.limits.look / 2 >= self.limits.beat {
                 // A beat that could not be written is tried again soon: others judge us by it.
                 if self.beat().is_ok() {
                     beaten = Instant::now();
@@ -240,7 +244,7 @@ impl Beater {
                 renewed = Instant::now();
             }
             if let Some((task, token)) = holding
-                && renewed.elapsed() >= self.rules.renew
+                && renewed.elapsed() >= self.limits.renew
                 && self.renew(&task, &token)
             {
                 renewed = Instant::now();
@@ -255,7 +259,7 @@ impl Beater {
             quiet if quiet < LONG_QUIET => 2,
             _ => 5,
         };
-        self.rules.look * times
+        self.limits.look * times
     }
 
     /// Waits for something urgent, at most `patience`.
