@@ -19,7 +19,7 @@ use teamster_agents::{
 };
 use teamster_journal::payload::Member;
 use teamster_types::redact::redact;
-use teamster_workers::ask::{Ask, Asked, NotStarted, ask};
+use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
 use teamster_workers::limits::WorkerLimits;
 
 use crate::document::Fault;
@@ -100,7 +100,7 @@ pub struct LeaderError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// It could not be started.
-    NotStarted(NotStarted),
+    NotStarted(AgentNotStarted),
     /// Somebody wanted it stopped.
     Stopped,
     /// It cannot work now, in its own words: a rate limit, an outage, no sign-in.
@@ -227,18 +227,18 @@ fn asking<'a>(job: &'a LeaderJob<'_>, prompt: &'a str) -> Ask<'a> {
 }
 
 /// `None`: it came to its end. A reason: it failed, and may be asked again.
-fn ended(asked: &Asked) -> Result<Option<String>, Problem> {
+fn ended(asked: &AskResult) -> Result<Option<String>, Problem> {
     match &asked.outcome.verdict {
         // It may have finished in the moment in which it was to stop.
         AgentVerdict::Interrupted => Err(Problem::Stopped),
-        _ if asked.cut == Some(Stopped::Interrupted) => Err(Problem::Stopped),
+        _ if asked.stopped == Some(Stopped::Interrupted) => Err(Problem::Stopped),
         AgentVerdict::Done { .. } => Ok(None),
         AgentVerdict::Paused { trouble, reason } => {
             let reason = redact(reason);
             Err(Problem::Paused(format!("{}: {reason}", trouble.words())))
         }
         // One that took too long would take as long again.
-        AgentVerdict::Failed { reason } if asked.cut.is_some() => Err(failed(reason)),
+        AgentVerdict::Failed { reason } if asked.stopped.is_some() => Err(failed(reason)),
         AgentVerdict::Failed { reason } | AgentVerdict::SessionGone { reason } => {
             Ok(Some(reason.clone()))
         }

@@ -16,8 +16,8 @@ use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::Status;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
+use crate::process;
 use crate::record::{self, LaunchRecord};
-use crate::temp;
 
 /// What is asked politely has this long.
 const GRACE: Duration = Duration::from_secs(2);
@@ -81,7 +81,7 @@ pub fn reclaim(
             reclaimed.left = tree.end(GRACE).err();
         }
         tree.forget();
-        temp::remove(launch);
+        process::remove_temp_folder(launch);
     }
     for task in store.tasks(team)?.tasks {
         let is_theirs = task.status() == Status::InProgress
@@ -154,7 +154,7 @@ pub fn reclaim_predecessor(
             reclaimed.left = Some(still);
             return Ok(reclaimed);
         }
-        temp::remove(launch);
+        process::remove_temp_folder(launch);
     }
     reclaimed.tasks = give_back(store, team, worker, &processes)?;
     if reclaimed.ended > 0 || !reclaimed.tasks.is_empty() {

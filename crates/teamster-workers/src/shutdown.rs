@@ -19,7 +19,7 @@ use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::Status;
 use teamster_types::{TeamName, WorkerName};
 
-use crate::{reclaim, record, temp};
+use crate::{process, reclaim, record};
 
 /// Who is asked is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -216,7 +216,7 @@ impl ShutdownCoordinator<'_> {
         let mut all: Vec<KnownWorker> = beats.into_iter().map(of_beat).collect();
         for record in records {
             let same = |known: &&mut KnownWorker| {
-                known.worker == record.wanted.worker
+                known.worker == record.spec.worker
                     && known
                         .launch
                         .as_ref()
@@ -228,7 +228,7 @@ impl ShutdownCoordinator<'_> {
                     known.root = Some(record.process);
                 }
                 None => all.push(KnownWorker {
-                    worker: record.wanted.worker,
+                    worker: record.spec.worker,
                     process: Some(record.process.clone()),
                     root: Some(record.process),
                     launch: Some(record.launch),
@@ -336,7 +336,7 @@ impl ShutdownCoordinator<'_> {
             let note = "its heartbeat names a process that its launch did not start";
             return Ok(end(known, EndKind::Alive, note));
         }
-        temp::remove(number);
+        process::remove_temp_folder(number);
         for task in self.store.tasks(&wish.team)?.tasks {
             let is_theirs = task.status() == Status::InProgress
                 && task
@@ -368,7 +368,7 @@ impl ShutdownCoordinator<'_> {
         let processes: Vec<ProcessId> = known.process.iter().chain(&known.root).cloned().collect();
         reclaim::give_back(self.store, &wish.team, &known.worker, &processes)?;
         if let Some(launch) = &known.launch {
-            temp::remove(launch);
+            process::remove_temp_folder(launch);
         }
         Ok(())
     }

@@ -138,7 +138,7 @@ impl<'a> Supervisor<'a> {
         self.in_doubt = false;
         let (beats, _) = self.store.heartbeats(&self.team)?;
         for record in record::all(self.project, &self.team)? {
-            let worker = record.wanted.worker.clone();
+            let worker = record.spec.worker.clone();
             let beat = beats
                 .iter()
                 .find(|beat| beat.worker_name == worker)
@@ -181,7 +181,7 @@ impl<'a> Supervisor<'a> {
     /// Who has been well for long may fail as often as anybody.
     fn is_well(&mut self, record: &LaunchRecord) {
         if self.store.now().since(record.started_at) >= STEADY
-            && let Some(state) = self.known.get_mut(&record.wanted.worker)
+            && let Some(state) = self.known.get_mut(&record.spec.worker)
         {
             state.restarts = 0;
         }
@@ -192,7 +192,7 @@ impl<'a> Supervisor<'a> {
         record: &LaunchRecord,
         verdict: Verdict,
     ) -> Result<Option<SupervisorFinding>, StoreError> {
-        let worker = &record.wanted.worker;
+        let worker = &record.spec.worker;
         if verdict == Verdict::Hung {
             // Not proven dead, so first it is made so; its tasks go back like those of any dead worker.
             let tree = Tree::of_launch(self.machine, &record.launch, Some(&record.process));
@@ -241,7 +241,7 @@ impl<'a> Supervisor<'a> {
         state.next = None;
         state.told = None;
         let restarts = state.restarts;
-        match self.launcher.start(&record.wanted, restarts) {
+        match self.launcher.start(&record.spec, restarts) {
             Ok(_) => {
                 let restarted = WorkerRestarted {
                     worker: worker.to_string(),

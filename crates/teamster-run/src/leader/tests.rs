@@ -173,7 +173,7 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
 #[test]
 fn every_error_names_the_ways_on() {
     let problems = [
-        Problem::NotStarted(NotStarted {
+        Problem::NotStarted(AgentNotStarted {
             command: "codex".to_owned(),
             why: "`codex` is not on PATH".to_owned(),
         }),

@@ -13,8 +13,8 @@ use teamster_isolate::detached;
 use teamster_store::{Clock as _, FileStore, Store, SystemClock};
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::bridge::{self as worker, BridgeConfig, BridgeError};
-use teamster_workers::record::{WorkerBackend, WorkerSpec};
-use teamster_workers::seat::WorkerLock;
+use teamster_workers::record::{WorkerBackend, WorkerLock, WorkerSpec};
+
 use teamster_workers::{launch, reclaim};
 
 use super::{meter, place, wanted as known};
@@ -137,13 +137,13 @@ pub fn be(context: &Context, wanted: WorkerSpec, launch: String, restarts: u32) 
     let may_begin = meter::may_begin(order.as_ref(), &store, &wanted.team);
     let bridge = worker::Bridge::open(BridgeConfig {
         store,
-        seat,
+        lock: seat,
         project,
-        wanted,
+        spec: wanted,
         restarts,
         provider: provider.name.clone(),
         driver,
-        told,
+        instructions: told,
         may_begin,
         permissions: config.permissions(),
         workplace,
@@ -151,7 +151,7 @@ pub fn be(context: &Context, wanted: WorkerSpec, launch: String, restarts: u32) 
         launch,
         exported,
         teamster: launch::own_program(),
-        say: Box::new(|text| {
+        output: Box::new(|text| {
             let now = SystemClock.now();
             let text = crate::shown::viewed(text);
             let _ = writeln!(std::io::stdout().lock(), "{now} {text}");

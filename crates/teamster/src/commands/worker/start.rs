@@ -4,8 +4,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_types::WorkerName;
 use teamster_types::team::NewMember;
-use teamster_workers::record::{WorkerBackend, WorkerSpec};
-use teamster_workers::seat::WorkerLock;
+use teamster_workers::record::{WorkerBackend, WorkerLock, WorkerSpec};
 
 use super::{bridge, wanted};
 use crate::cli::TeamArg;
