@@ -9,7 +9,7 @@ use teamster_types::flow::Stage;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::{Status, Task};
-use teamster_workers::dead;
+use teamster_workers::reclaim;
 
 use super::task_progress::{self, open};
 use super::worker_pool::Started;
@@ -131,7 +131,7 @@ impl Host<'_> {
         let beats = self.run.beats()?;
         // The heartbeat of one who died too often stays, and says nothing for ever.
         let is_well = |beat: &Heartbeat| {
-            let found = dead::assess(self.run.store(), Some(beat), None, &self.run.env().limits);
+            let found = reclaim::assess(self.run.store(), Some(beat), None, &self.run.env().limits);
             !matches!(found.verdict, Verdict::Dead | Verdict::Quarantined)
         };
         let can_work = self.run.spec().members.iter().any(|member| {

@@ -1,7 +1,8 @@
-//! The heart of a worker: a thread that beats, keeps the lease and looks for signals, whatever the worker itself does.
+//! The heartbeat of a worker: a thread that writes it, renews the lease of the worker's task and looks for signals,
+//! whatever the bridge itself does.
 //!
-//! It never waits for the worker, and the worker never waits for it: they share a few facts under a lock that is held
-//! for moments, and news go to the worker through its one channel.
+//! The thread never waits for the bridge, and the bridge never waits for the thread: they share a few facts under a lock
+//! that is held for moments, and what the thread finds goes to the bridge through its one channel.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,33 +10,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use teamster_fs::proc::Machine;
-use teamster_store::{Kind, Listen, Pulse, Signal, Store};
+use teamster_store::{Kind, Listen, Pulse, Store};
+use teamster_types::TaskId;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::task::Token;
-use teamster_types::{TaskId, TeamName, WorkerName};
 
-use super::Event;
-use crate::rules::Rules;
+use super::BridgeEvent;
+use super::reporter::WorkerIdentity;
+use crate::limits::WorkerLimits;
 
-/// A worker without a task, in whose team nothing has happened for so long, looks half as often,
+/// A worker without a task looks for news half as often once nothing has happened in its team for this long. Each look
+/// wakes a process, and a hundred of them may be waiting.
 const QUIET: Duration = Duration::from_secs(5);
-/// and after so long a fifth as often: each look wakes a process, and a hundred of them may be waiting.
+/// A worker without a task looks for news a fifth as often once nothing has happened in its team for this long.
 const LONG_QUIET: Duration = Duration::from_secs(15);
 
-/// News from the heart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum News {
-    /// Something happened in the team.
-    Changed,
-    /// Somebody wants the worker to stop.
-    Stop(Signal),
-    /// The task is no longer ours, and why.
-    Lost(TaskId, String),
-    /// The team is gone.
-    NoTeam,
-}
-
-/// What the heart tells the world.
+/// What the heartbeat tells others, and when the thread ends.
 #[derive(Debug)]
 struct Vitals {
     status: WorkerStatus,
@@ -44,43 +34,36 @@ struct Vitals {
     session: Option<String>,
     /// When the agent last gave a sign of life, by a clock that nobody can set.
     last_event: Option<Instant>,
-    /// A change that others should see now and not at the next beat.
+    /// Whether others should see a change now and not at the next beat.
     urgent: bool,
     over: bool,
 }
 
-/// Who the worker is.
-#[derive(Clone, Debug)]
-pub(super) struct Who {
-    pub(super) team: TeamName,
-    pub(super) name: WorkerName,
-    pub(super) provider: String,
-    pub(super) launch: String,
-}
-
+/// What the bridge and its heartbeat thread share.
 #[derive(Debug)]
-struct Shared {
+struct SharedVitals {
     vitals: Mutex<Vitals>,
     changed: Condvar,
 }
 
-/// The worker's side of its heart.
-#[derive(Debug)]
-pub(super) struct Heart {
-    shared: Arc<Shared>,
+/// The bridge's side of the heartbeat. Dropping it ends the thread and leaves the last heartbeat where it is.
+pub(super) struct HeartbeatThread {
+    store: Arc<dyn Store>,
+    identity: WorkerIdentity,
+    shared: Arc<SharedVitals>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Heart {
-    /// Begins to beat. The first beat is written before this returns.
+impl HeartbeatThread {
+    /// Starts the thread. The first heartbeat is written before this returns.
     pub(super) fn start(
         store: Arc<dyn Store>,
         machine: Arc<Machine>,
-        who: Who,
-        rules: &Rules,
-        news: Sender<Event>,
+        identity: WorkerIdentity,
+        limits: &WorkerLimits,
+        events: Sender<BridgeEvent>,
     ) -> teamster_store::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedVitals {
             vitals: Mutex::new(Vitals {
                 status: WorkerStatus::Ready,
                 holding: None,
@@ -92,21 +75,23 @@ impl Heart {
             }),
             changed: Condvar::new(),
         });
-        let mut beater = Beater {
-            listener: store.listen(&who.team, &who.name)?,
+        let mut heartbeat = HeartbeatLoop {
+            listener: store.listen(&identity.team, &identity.name)?,
             stirred: Instant::now(),
-            store,
+            store: Arc::clone(&store),
             machine,
-            who,
-            rules: rules.clone(),
-            news,
+            identity: identity.clone(),
+            limits: limits.clone(),
+            events,
             shared: Arc::clone(&shared),
             asked: Vec::new(),
             pulse: Pulse::default(),
         };
-        beater.beat()?;
-        let thread = std::thread::spawn(move || beater.live());
+        heartbeat.beat()?;
+        let thread = std::thread::spawn(move || heartbeat.run());
         Ok(Self {
+            store,
+            identity,
             shared,
             thread: Some(thread),
         })
@@ -117,16 +102,16 @@ impl Heart {
         self.shared.changed.notify_one();
     }
 
-    /// What the worker is doing.
-    pub(super) fn is(&self, status: WorkerStatus) {
+    /// Sets what the worker does now.
+    pub(super) fn set_status(&self, status: WorkerStatus) {
         self.change(|vitals| {
             vitals.urgent |= vitals.status != status;
             vitals.status = status;
         });
     }
 
-    /// The worker took a task, whose lease is kept from now on. Its agent is not there yet.
-    pub(super) fn holds(&self, task: &TaskId, token: &Token) {
+    /// Notes that the worker holds a task, whose lease is kept from now on. Its agent does not run yet.
+    pub(super) fn begin_task(&self, task: &TaskId, token: &Token) {
         self.change(|vitals| {
             vitals.holding = Some((task.clone(), token.clone()));
             vitals.status = WorkerStatus::Ready;
@@ -136,8 +121,8 @@ impl Heart {
         });
     }
 
-    /// The worker has no task any more.
-    pub(super) fn lets_go(&self, errors: u32) {
+    /// Notes that the worker holds no task any more, after so many errors in a row.
+    pub(super) fn end_task(&self, errors: u32) {
         self.change(|vitals| {
             vitals.holding = None;
             vitals.status = WorkerStatus::Polling;
@@ -148,8 +133,8 @@ impl Heart {
         });
     }
 
-    /// The agent gave a sign of life.
-    pub(super) fn agent_spoke(&self, session: Option<&str>) {
+    /// Notes that the agent gave a sign of life, with its session where it named one.
+    pub(super) fn note_activity(&self, session: Option<&str>) {
         let mut vitals = self.shared.vitals();
         vitals.last_event = Some(Instant::now());
         if vitals.status != WorkerStatus::Executing || session.is_some() {
@@ -163,10 +148,11 @@ impl Heart {
         }
     }
 
-    /// Stops beating, and takes the heartbeat away: the orderly end.
-    pub(super) fn stop(mut self, store: &dyn Store, who: &Who) -> teamster_store::Result<()> {
+    /// Ends the thread and removes the heartbeat: the worker leaves in order.
+    pub(super) fn stop(mut self) -> teamster_store::Result<()> {
         self.end();
-        store.end_beat(&who.team, &who.name)
+        self.store
+            .end_beat(&self.identity.team, &self.identity.name)
     }
 
     fn end(&mut self) {
@@ -177,45 +163,45 @@ impl Heart {
     }
 }
 
-impl Drop for Heart {
+impl Drop for HeartbeatThread {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl Shared {
+impl SharedVitals {
     fn vitals(&self) -> MutexGuard<'_, Vitals> {
         self.vitals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The thread's side.
-struct Beater {
+/// The thread's side of the heartbeat.
+struct HeartbeatLoop {
     store: Arc<dyn Store>,
     machine: Arc<Machine>,
-    who: Who,
-    rules: Rules,
-    news: Sender<Event>,
-    shared: Arc<Shared>,
-    /// Signals that the worker knows of.
+    identity: WorkerIdentity,
+    limits: WorkerLimits,
+    events: Sender<BridgeEvent>,
+    shared: Arc<SharedVitals>,
+    /// Signals that the bridge knows of, by id and whether they drain.
     asked: Vec<(String, bool)>,
     listener: Box<dyn Listen>,
     pulse: Pulse,
-    /// When something last happened.
+    /// When something last happened in the team or to the worker.
     stirred: Instant,
 }
 
-impl Beater {
-    fn live(&mut self) {
+impl HeartbeatLoop {
+    fn run(&mut self) {
         let (mut beaten, mut renewed) = (Instant::now(), Instant::now());
         let mut held: Option<TaskId> = None;
         let mut last_looked = Instant::now();
         loop {
             let look = self.pace(held.is_some());
             let next_look = look.saturating_sub(last_looked.elapsed());
-            let next_beat = self.rules.beat.saturating_sub(beaten.elapsed());
+            let next_beat = self.limits.beat.saturating_sub(beaten.elapsed());
             // A beat that fails again and again must not keep us busy.
-            let next_beat = next_beat.max(self.rules.look);
+            let next_beat = next_beat.max(self.limits.look);
             let (urgent, over, holding) = self.wait(next_look.min(next_beat));
             if over {
                 return;
@@ -224,7 +210,7 @@ impl Beater {
                 self.stirred = Instant::now();
             }
             // A beat that is due soon is written now: one waking is cheaper than two.
-            if urgent || beaten.elapsed() + self.rules.look / 2 >= self.rules.beat {
+            if urgent || beaten.elapsed() + self.limits.look / 2 >= self.limits.beat {
                 // A beat that could not be written is tried again soon: others judge us by it.
                 if self.beat().is_ok() {
                     beaten = Instant::now();
@@ -240,7 +226,7 @@ impl Beater {
                 renewed = Instant::now();
             }
             if let Some((task, token)) = holding
-                && renewed.elapsed() >= self.rules.renew
+                && renewed.elapsed() >= self.limits.renew
                 && self.renew(&task, &token)
             {
                 renewed = Instant::now();
@@ -248,17 +234,18 @@ impl Beater {
         }
     }
 
-    /// How often to look now.
+    /// Returns how often to look for news now.
     fn pace(&self, has_task: bool) -> Duration {
         let times = match self.stirred.elapsed() {
             quiet if has_task || quiet < QUIET => 1,
             quiet if quiet < LONG_QUIET => 2,
             _ => 5,
         };
-        self.rules.look * times
+        self.limits.look * times
     }
 
-    /// Waits for something urgent, at most `patience`.
+    /// Waits at most `patience` for something urgent; returns whether there is, whether the thread is to end, and the task
+    /// that is held.
     fn wait(&self, patience: Duration) -> (bool, bool, Option<(TaskId, Token)>) {
         let vitals = self.shared.vitals();
         let (mut vitals, _) = self
@@ -276,9 +263,9 @@ impl Beater {
         let heartbeat = {
             let vitals = self.shared.vitals();
             Heartbeat {
-                worker_name: self.who.name.clone(),
-                team_name: self.who.team.clone(),
-                provider: self.who.provider.clone(),
+                worker_name: self.identity.name.clone(),
+                team_name: self.identity.team.clone(),
+                provider: self.identity.provider.clone(),
                 pid: me.pid,
                 last_poll_at: now,
                 current_task_id: vitals.holding.as_ref().map(|(task, _)| task.clone()),
@@ -291,19 +278,19 @@ impl Beater {
                 agent_session_id: vitals.session.clone(),
                 // The wall clock may have been set since: readers get the age that the event really has.
                 last_event_at: vitals.last_event.map(|at| now.before(at.elapsed())),
-                launch: Some(self.who.launch.clone()),
+                launch: Some(self.identity.launch.clone()),
             }
         };
         self.store.beat(&heartbeat)
     }
 
-    /// Looks for signals and for news. What cannot be read now is looked for again soon.
+    /// Looks for signals and for changes of the team. What cannot be read now is looked for again soon.
     ///
     /// Another program's signal is only a file, so it is looked for even when the journal says nothing.
     fn look(&mut self) {
         let heard = match self.listener.hear() {
             Ok(heard) => heard,
-            Err(error) if error.kind == Kind::NotFound => return self.tell(News::NoTeam),
+            Err(error) if error.kind == Kind::NotFound => return self.tell(BridgeEvent::TeamGone),
             Err(_) => return,
         };
         for signal in heard.signals {
@@ -311,30 +298,30 @@ impl Beater {
             if !self.asked.contains(&known) {
                 self.asked.push(known);
                 self.stirred = Instant::now();
-                self.tell(News::Stop(signal));
+                self.tell(BridgeEvent::StopRequested(signal));
             }
         }
         if heard.pulse != self.pulse {
             self.pulse = heard.pulse;
             self.stirred = Instant::now();
-            self.tell(News::Changed);
+            self.tell(BridgeEvent::TeamChanged);
         }
     }
 
-    /// Keeps the lease; whether that is settled for now.
+    /// Renews the lease; returns whether that is settled for now.
     fn renew(&self, task: &TaskId, token: &Token) -> bool {
-        match self.store.renew(&self.who.team, task, token, None) {
+        match self.store.renew(&self.identity.team, task, token, None) {
             Ok(_) => true,
             Err(error) if error.busy => false,
             Err(error) if matches!(error.kind, Kind::Conflict | Kind::NotFound) => {
-                self.tell(News::Lost(task.clone(), error.message));
+                self.tell(BridgeEvent::ClaimLost(task.clone(), error.message));
                 true
             }
             Err(_) => false,
         }
     }
 
-    fn tell(&self, news: News) {
-        let _ = self.news.send(Event::Heart(news));
+    fn tell(&self, event: BridgeEvent) {
+        let _ = self.events.send(event);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What a bridge goes by. Tests make the times short; everything else is for the configuration to say.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct WorkerLimits {
     /// The agent must show that it is there within this time.
     pub start: Duration,
     /// It may say nothing for this long,
@@ -31,7 +31,7 @@ pub struct Rules {
     pub log_bytes: u64,
 }
 
-impl Default for Rules {
+impl Default for WorkerLimits {
     fn default() -> Self {
         Self {
             start: Duration::from_secs(58),
@@ -50,7 +50,7 @@ impl Default for Rules {
     }
 }
 
-impl Rules {
+impl WorkerLimits {
     /// The pause after the `count`th trouble in a row, counted from 1.
     pub fn pause_after(&self, count: u32) -> Duration {
         let doublings = count.saturating_sub(1).min(16);
@@ -66,11 +66,11 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_limit() {
-        let rules = Rules::default();
+        let limits = WorkerLimits::default();
         let seconds: Vec<u64> = (1..=6)
-            .map(|count| rules.pause_after(count).as_secs())
+            .map(|count| limits.pause_after(count).as_secs())
             .collect();
         assert_eq!(seconds, [5, 10, 20, 40, 60, 60]);
-        assert_eq!(rules.pause_after(u32::MAX).as_secs(), 60);
+        assert_eq!(limits.pause_after(u32::MAX).as_secs(), 60);
     }
 }

@@ -1,22 +1,22 @@
 //! What a reader keeps of a run, and how a verdict is made of it: one rule for every client.
 
-use crate::event::{AgentEvent, Spent, Trouble};
-use crate::reader::{Ending, Exit, Outcome, Stopped, Verdict};
+use crate::event::{AgentEvent, AgentSpending, Trouble};
+use crate::reader::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};
 use crate::words::{exit_words, last_words, reason};
 
 /// What decides about a run.
 #[derive(Debug, Default)]
-pub(crate) struct Course {
+pub(crate) struct OutcomeBuilder {
     started: bool,
     session: Option<String>,
-    end: Option<End>,
+    end: Option<TerminalEvent>,
     /// The last error since the agent last got on.
     trouble: Option<(Trouble, String)>,
 }
 
 /// What the client's terminal event said.
 #[derive(Clone, Debug)]
-pub(crate) enum End {
+pub(crate) enum TerminalEvent {
     /// All is well.
     Success { summary: String },
     /// It is not.
@@ -25,7 +25,7 @@ pub(crate) enum End {
     SessionGone { reason: String },
 }
 
-impl Course {
+impl OutcomeBuilder {
     /// The agent's first event. Later ones begin a new turn, so an earlier end is none.
     pub(crate) fn start(
         &mut self,
@@ -69,10 +69,12 @@ impl Course {
     }
 
     /// The client's terminal event.
-    pub(crate) fn finish(&mut self, mut end: End) -> AgentEvent {
+    pub(crate) fn finish(&mut self, mut end: TerminalEvent) -> AgentEvent {
         let (success, said) = match &mut end {
-            End::Success { summary } => (true, summary),
-            End::Failure { reason, .. } | End::SessionGone { reason } => (false, reason),
+            TerminalEvent::Success { summary } => (true, summary),
+            TerminalEvent::Failure { reason, .. } | TerminalEvent::SessionGone { reason } => {
+                (false, reason)
+            }
         };
         *said = reason(said);
         let summary = said.clone();
@@ -86,16 +88,21 @@ impl Course {
     }
 
     /// Exits that a client has a meaning of its own for stand in for a missing terminal event.
-    pub(crate) fn stand_in(&mut self, end: impl FnOnce() -> Option<End>) {
+    pub(crate) fn stand_in(&mut self, end: impl FnOnce() -> Option<TerminalEvent>) {
         if self.end.is_none() {
             self.end = end();
         }
     }
 
     /// The verdict: success needs the terminal event and exit code 0, both.
-    pub(crate) fn outcome(self, ending: Ending, stderr: &str, spent: Spent) -> Outcome {
+    pub(crate) fn outcome(
+        self,
+        ending: AgentEnd,
+        stderr: &str,
+        spent: AgentSpending,
+    ) -> AgentOutcome {
         let verdict = judge(self.end, self.trouble, ending, stderr);
-        Outcome {
+        AgentOutcome {
             verdict,
             started: self.started,
             session: self.session,
@@ -105,13 +112,13 @@ impl Course {
 }
 
 fn judge(
-    end: Option<End>,
+    end: Option<TerminalEvent>,
     trouble: Option<(Trouble, String)>,
-    ending: Ending,
+    ending: AgentEnd,
     stderr: &str,
-) -> Verdict {
-    if let (Some(End::Success { summary }), Exit::Code(0)) = (&end, ending.exit) {
-        return Verdict::Done {
+) -> AgentVerdict {
+    if let (Some(TerminalEvent::Success { summary }), Exit::Code(0)) = (&end, ending.exit) {
+        return AgentVerdict::Done {
             summary: reason(summary),
         };
     }
@@ -121,7 +128,7 @@ fn judge(
         None => text,
     };
     match ending.stopped {
-        Some(Stopped::Interrupted) => return Verdict::Interrupted,
+        Some(Stopped::Interrupted) => return AgentVerdict::Interrupted,
         Some(stopped) => {
             let what = match stopped {
                 Stopped::Silent => "it sent no event for too long and was stopped",
@@ -135,11 +142,11 @@ fn judge(
         None => {}
     }
     match (end, trouble) {
-        (Some(End::Failure { trouble, reason }), _) => failed_by(trouble, &reason),
-        (Some(End::SessionGone { reason: why }), _) => Verdict::SessionGone {
+        (Some(TerminalEvent::Failure { trouble, reason }), _) => failed_by(trouble, &reason),
+        (Some(TerminalEvent::SessionGone { reason: why }), _) => AgentVerdict::SessionGone {
             reason: reason(&why),
         },
-        (Some(End::Success { .. }), _) => failed_by(
+        (Some(TerminalEvent::Success { .. }), _) => failed_by(
             Trouble::Task,
             &with_last_words(format!(
                 "it said that it was done, but ended otherwise ({how})"
@@ -156,11 +163,11 @@ fn judge(
     }
 }
 
-fn failed_by(trouble: Trouble, why: &str) -> Verdict {
+fn failed_by(trouble: Trouble, why: &str) -> AgentVerdict {
     let reason = reason(why);
     if trouble.pauses() {
-        Verdict::Paused { trouble, reason }
+        AgentVerdict::Paused { trouble, reason }
     } else {
-        Verdict::Failed { reason }
+        AgentVerdict::Failed { reason }
     }
 }

@@ -16,15 +16,15 @@ use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::Status;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
-use crate::record::{self, Record};
-use crate::temp;
+use crate::process;
+use crate::record::{self, LaunchRecord};
 
 /// What is asked politely has this long.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What was done.
 #[derive(Debug, Default)]
-pub struct Buried {
+pub struct Reclaimed {
     /// Tasks that went back.
     pub tasks: Vec<TaskId>,
     /// Processes that were still running.
@@ -33,7 +33,7 @@ pub struct Buried {
     pub left: Option<StillThere>,
 }
 
-impl Buried {
+impl Reclaimed {
     /// Returns what the journal tells about a worker that was found dead.
     fn verdict(&self, worker: &WorkerName, evidence: &[String]) -> WorkerVerdict {
         WorkerVerdict {
@@ -51,7 +51,7 @@ impl Buried {
 pub fn assess(
     store: &dyn Store,
     beat: Option<&Heartbeat>,
-    record: Option<&Record>,
+    record: Option<&LaunchRecord>,
     limits: &Limits,
 ) -> Assessment {
     let process = match beat {
@@ -65,37 +65,37 @@ pub fn assess(
 /// Ends what a dead worker left running, and gives its tasks back.
 ///
 /// Two may do this at once: every step is refused or finds nothing the second time.
-pub fn bury(
+pub fn reclaim(
     store: &dyn Store,
     machine: &Machine,
     team: &TeamName,
     worker: &WorkerName,
     launch: Option<&str>,
     actor: &str,
-) -> Result<Buried, StoreError> {
-    let mut buried = Buried::default();
+) -> Result<Reclaimed, StoreError> {
+    let mut reclaimed = Reclaimed::default();
     if let Some(launch) = launch {
         let tree = Tree::of_launch(machine, launch, None);
-        buried.ended = tree.members().len();
-        if buried.ended > 0 {
-            buried.left = tree.end(GRACE).err();
+        reclaimed.ended = tree.members().len();
+        if reclaimed.ended > 0 {
+            reclaimed.left = tree.end(GRACE).err();
         }
         tree.forget();
-        temp::remove(launch);
+        process::remove_temp_folder(launch);
     }
     for task in store.tasks(team)?.tasks {
         let is_theirs = task.status() == Status::InProgress
             && task.claim().is_some_and(|claim| claim.worker == *worker);
         if is_theirs && store.requeue(team, actor, task.id()).is_ok() {
-            buried.tasks.push(task.id().clone());
+            reclaimed.tasks.push(task.id().clone());
         }
     }
-    Ok(buried)
+    Ok(reclaimed)
 }
 
 /// Buries every worker of a team that is dead and has something left to bury; who that was. For workers that have
 /// nothing else to do: a team without a host still loses no task.
-pub fn bury_all(
+pub fn reclaim_all(
     store: &dyn Store,
     machine: &Machine,
     team: &TeamName,
@@ -109,10 +109,10 @@ pub fn bury_all(
             continue;
         }
         let launch = beat.launch.as_deref();
-        let buried = bury(store, machine, team, &beat.worker_name, launch, actor)?;
-        if buried.ended > 0 || !buried.tasks.is_empty() {
-            let dead = buried.verdict(&beat.worker_name, &assessment.evidence);
-            store.record(team, NewEvent::new(actor, EventKind::WorkerDead(dead)))?;
+        let reclaimed = reclaim(store, machine, team, &beat.worker_name, launch, actor)?;
+        if reclaimed.ended > 0 || !reclaimed.tasks.is_empty() {
+            let reclaim = reclaimed.verdict(&beat.worker_name, &assessment.evidence);
+            store.record(team, NewEvent::new(actor, EventKind::WorkerDead(reclaim)))?;
             found.push(beat.worker_name);
         }
     }
@@ -123,13 +123,13 @@ pub fn bury_all(
 ///
 /// For whoever holds the worker's seat: they are gone then, however young their last heartbeat is. Once the new process
 /// beats under the same name and its record replaces theirs, nobody could find what they left any more.
-pub fn succeed(
+pub fn reclaim_predecessor(
     store: &dyn Store,
     machine: &Machine,
     project: &Dir,
     team: &TeamName,
     worker: &WorkerName,
-) -> Result<Buried, StoreError> {
+) -> Result<Reclaimed, StoreError> {
     let record = record::read(project, team, worker)?;
     let (beats, _) = store.heartbeats(team)?;
     let beat = beats.into_iter().find(|beat| beat.worker_name == *worker);
@@ -143,26 +143,26 @@ pub fn succeed(
         .into_iter()
         .chain(beat.and_then(|beat| beat.process()))
         .collect();
-    let mut buried = Buried::default();
+    let mut reclaimed = Reclaimed::default();
     for launch in &launches {
         let tree = Tree::of_launch(machine, launch, None);
         let count = tree.members().len();
-        buried.ended += count;
+        reclaimed.ended += count;
         if count > 0
             && let Err(still) = tree.end(GRACE)
         {
-            buried.left = Some(still);
-            return Ok(buried);
+            reclaimed.left = Some(still);
+            return Ok(reclaimed);
         }
-        temp::remove(launch);
+        process::remove_temp_folder(launch);
     }
-    buried.tasks = give_back(store, team, worker, &processes)?;
-    if buried.ended > 0 || !buried.tasks.is_empty() {
-        let dead = buried.verdict(worker, &["another process has its seat".to_owned()]);
-        let event = NewEvent::new(worker.as_str(), EventKind::WorkerDead(dead));
+    reclaimed.tasks = give_back(store, team, worker, &processes)?;
+    if reclaimed.ended > 0 || !reclaimed.tasks.is_empty() {
+        let reclaim = reclaimed.verdict(worker, &["another process has its seat".to_owned()]);
+        let event = NewEvent::new(worker.as_str(), EventKind::WorkerDead(reclaim));
         store.record(team, event)?;
     }
-    Ok(buried)
+    Ok(reclaimed)
 }
 
 /// Gives back the tasks that these processes of a worker claimed. They are gone; what anybody else claimed in the
