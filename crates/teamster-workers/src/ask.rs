@@ -12,6 +12,7 @@ use teamster_agents::{
     AgentEvent, AgentOutcome, AgentSpending, Driver, Job, Permissions, Rule, Stopped,
 };
 use teamster_fs::proc::Machine;
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::Said;
 use teamster_isolate::tree::Tree;
 use teamster_journal::payload::UsageReported;
@@ -227,7 +228,7 @@ impl Conversation<'_> {
                 .process
                 .ask_to_end(self.ask.driver, self.attempt.was_seen()),
             AttemptCommand::Kill => {
-                let _ = self.tree().kill();
+                self.tree().kill().or_trace("kill what an agent started");
             }
             // There is no log and no heartbeat.
             AttemptCommand::Log { .. }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
 use teamster_journal::payload::WorkerStopped;
@@ -400,11 +401,11 @@ impl ShutdownCoordinator<'_> {
                 && let Ok(Some(pane)) = tmux.pane_of(&wish.team, &end.worker)
                 && (pane.dead || self.is_gone(pane.pid))
             {
-                let _ = tmux.close_pane(&pane);
+                tmux.close_pane(&pane).or_trace("close a pane");
             }
         }
         if let Some(tmux) = self.tmux {
-            let _ = tmux.end_if_empty();
+            tmux.end_if_empty().or_trace("end the tmux server");
         }
         Ok(())
     }

@@ -170,6 +170,11 @@ impl<'a> RunContext<'a> {
 
     fn apply(&mut self, event: &Event) {
         self.seen = event.seq;
+        if event.actor == HOST {
+            tracing::info!(seq = event.seq, task = ?event.task_id, "{}", event.kind);
+        } else {
+            tracing::debug!(seq = event.seq, task = ?event.task_id, actor = event.actor, "{}", event.kind);
+        }
         teamster_fs::fail::reached_event(event.seq);
         self.state.apply(event);
         self.clock.follow(self.state.stage, Instant::now());

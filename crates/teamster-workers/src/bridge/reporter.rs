@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use teamster_agents::{AgentEvent, PermissionDecision};
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::AgentEventRecorded;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Outgoing, Recipient, Store};
@@ -80,6 +81,7 @@ impl Reporter {
 
     /// Prints a line to the worker's pane or log.
     pub(super) fn say(&mut self, text: &str) {
+        tracing::info!("{text}");
         (self.output)(text);
     }
 
@@ -248,7 +250,8 @@ impl TaskLog {
     /// Adds a line; `shown` is what it says to a person, where that is known. A line that cannot be written is lost:
     /// that must not stop the work.
     pub(super) fn line(&mut self, now: Time, source: LogSource, line: &[u8], shown: Option<&str>) {
-        let _ = self.append(now, source, line, shown);
+        self.append(now, source, line, shown)
+            .or_trace("write the log of a task");
     }
 
     fn append(

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use teamster_agents::{Driver, Job, PermissionReply, Permissions, TaskFacts};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::{Said, Stream};
 use teamster_isolate::tree::{self, StillThere, Tree};
 use teamster_store::Claimed;
@@ -288,7 +289,9 @@ impl TaskAttempt<'_> {
                     .ask_to_end(self.driver.as_ref(), self.attempt.was_seen());
             }
             AttemptCommand::Kill => {
-                let _ = Tree::below_me(&self.machine, &self.launch_id).kill();
+                Tree::below_me(&self.machine, &self.launch_id)
+                    .kill()
+                    .or_trace("kill what an agent started");
             }
             AttemptCommand::NoteActivity { .. }
             | AttemptCommand::NoteStarted { .. }
