@@ -52,6 +52,16 @@ impl Refused {
     }
 }
 
+impl From<teamster_app::AppError> for Refused {
+    fn from(error: teamster_app::AppError) -> Self {
+        Self {
+            kind: error.kind().word(),
+            message: error.message().to_owned(),
+            hint: error.advice().map(str::to_owned),
+        }
+    }
+}
+
 impl From<teamster_store::StoreError> for Refused {
     fn from(error: teamster_store::StoreError) -> Self {
         use teamster_store::Kind;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, Parser, Subcommand};
+use teamster_app::env_vars;
 
 use crate::commands::{
     completions, config, demo, doctor, flow, gate, hook, install, journal, man, message, party,
@@ -12,9 +13,9 @@ use crate::commands::{
     uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result, report};
+use crate::exit_codes;
 use crate::output::Output;
-use crate::{env_vars, exit_codes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,7 +92,7 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
     let code = match Cli::try_parse_from(words) {
         Ok(cli) => match dispatch(cli) {
             Ok(()) => exit_codes::DONE,
-            Err(error) => error.report(wants_json),
+            Err(error) => report(&error, wants_json),
         },
         Err(error) => unparsed(&error, wants_json),
     };
@@ -163,9 +164,9 @@ fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
             .collect();
         let said = said.join(" ");
         let message = said.strip_prefix("error: ").unwrap_or(&said);
-        return CommandError::new(ErrorKind::Usage, message)
-            .hint("the same with --help shows how it is used")
-            .report(true);
+        let error = AppError::new(ErrorKind::Usage, message)
+            .hint("the same with --help shows how it is used");
+        return report(&error, true);
     }
     match error.print() {
         Ok(()) if is_answer => exit_codes::DONE,

@@ -14,6 +14,8 @@
 //!
 //! `teamster hook` always exits with 0.
 
+use teamster_app::ErrorKind;
+
 /// Done.
 pub const DONE: u8 = 0;
 /// Failed, for a reason that none of the others names.
@@ -30,6 +32,21 @@ pub const NOTHING: u8 = 5;
 pub const REFUSED: u8 = 6;
 /// The store cannot be read or written.
 pub const UNREACHABLE: u8 = 7;
+
+/// Returns the exit code of a command that failed in this way.
+pub const fn of(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Failed => FAILED,
+        ErrorKind::Usage => USAGE,
+        ErrorKind::NotFound => NOT_FOUND,
+        ErrorKind::Conflict => CONFLICT,
+        ErrorKind::Nothing => NOTHING,
+        ErrorKind::Refused => REFUSED,
+        ErrorKind::Unreachable => UNREACHABLE,
+        ErrorKind::Ended(code) => code,
+        ErrorKind::Unheard => DONE,
+    }
+}
 
 /// The table as `teamster --help` shows it.
 pub const HELP: &str = "\

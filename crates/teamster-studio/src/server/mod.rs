@@ -25,8 +25,7 @@ use crate::api::{Method, ROUTES};
 use crate::hands::Hands;
 use crate::keys::Keys;
 use crate::watch::Hub;
-
-pub use otlp::{Endpoint, Otlp};
+pub use otlp::Otlp;
 
 /// The longest body that is taken: a message has at most 64 KiB, and JSON may write each byte as six.
 const LONGEST_BODY: usize = 512 * 1024;

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use teamster_app::config::team_is_enabled;
+use teamster_app::env_vars;
 use teamster_claude::hook::{self, Answer, World};
 use teamster_claude::native;
 use teamster_fs::layout::{self, Layout};
@@ -18,8 +20,6 @@ use teamster_fs::{Dir, Sync};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
 
-use crate::config::team_is_enabled;
-use crate::env_vars;
 use crate::shown::line;
 
 /// No payload is larger.

@@ -14,7 +14,7 @@ use super::span;
 use super::worker::{project, tmux};
 use crate::cli::TeamArg;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
 
 /// Stop every worker of a team, and see that nobody is left
@@ -52,7 +52,7 @@ pub struct Asked {
 
 impl Shutdown {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("shutting a team down")?;
+        context.actor.must_be_person("shutting a team down")?;
         stop(
             context,
             Asked {
@@ -95,7 +95,7 @@ pub fn stop(context: &Context, asked: Asked) -> Result {
         return Ok(());
     }
     let names: Vec<&str> = left.iter().map(|end| end.worker.as_str()).collect();
-    Err(CommandError::new(
+    Err(AppError::new(
         ErrorKind::Failed,
         format!("still there: {}", names.join(", ")),
     )
@@ -127,7 +127,7 @@ pub fn end_workers(context: &Context, asked: Asked) -> Result<Vec<End>> {
     Ok(stopping.run(&Wish {
         team: asked.team,
         only: asked.only,
-        actor: context.identity.actor().to_owned(),
+        actor: context.actor.name().to_owned(),
         reason: "a person asked for it".to_owned(),
         drain: asked.drain,
         force: asked.force,

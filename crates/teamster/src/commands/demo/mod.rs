@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser};
 use serde_json::json;
+use teamster_app::Actor;
+use teamster_app::env_vars;
 use teamster_fs::layout;
 use teamster_isolate::detached::become_program;
 use teamster_types::TeamName;
@@ -16,9 +18,7 @@ use teamster_workers::launch::own_program;
 
 use super::run::Run;
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
-use crate::identity::Identity;
+use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
 use crate::shown::plain;
 use showing::Showing;
@@ -69,7 +69,7 @@ impl Demo {
     }
 
     fn make(&self, out: Output) -> Result {
-        Identity::from_env()?.must_be_person("running a team")?;
+        Actor::from_env()?.must_be_person("running a team")?;
         let current = std::env::current_dir().unwrap_or_default();
         let named = self.keep_dir.as_ref().map(|folder| current.join(folder));
         let folder = files::make(named)?;
@@ -92,7 +92,7 @@ impl Demo {
         // Whoever starts workers gives them the environment it has itself, so this process begins once more with
         // the one that the command shows.
         std::env::set_current_dir(&words.project).map_err(|error| {
-            CommandError::new(
+            AppError::new(
                 ErrorKind::Failed,
                 format!("{} cannot be entered: {error}", words.project.display()),
             )
@@ -105,7 +105,7 @@ impl Demo {
             args.push("--json".into());
         }
         let failed = become_program(&own_program(), &args, &words.environment());
-        Err(CommandError::new(
+        Err(AppError::new(
             ErrorKind::Failed,
             format!("teamster could not be started: {failed}"),
         ))
@@ -121,7 +121,7 @@ fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
     args.extend(words::RUN.iter().map(|word| (*word).to_owned()));
     args.extend(["--team".to_owned(), TEAM.to_owned()]);
     let same = Same::try_parse_from(args)
-        .map_err(|error| CommandError::new(ErrorKind::Failed, error.to_string()))?;
+        .map_err(|error| AppError::new(ErrorKind::Failed, error.to_string()))?;
     let showing = if no_studio {
         None
     } else {

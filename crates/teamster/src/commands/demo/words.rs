@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use teamster_app::env_vars;
 use teamster_claude::install::hooks::quoted;
 use teamster_isolate::find_program;
 use teamster_workers::launch::own_program;
 
 use super::{TEAM, files, is_foreign};
-use crate::env_vars;
 
 /// What the demo calls `teamster run` with, but for the team's name.
 pub const RUN: [&str; 12] = [

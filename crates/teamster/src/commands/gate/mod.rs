@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::trust::Unknown;
 use teamster_journal::payload::{GateAnswer, GateDecided, RunSpec};
 use teamster_journal::{EventKind, Gate, NewEvent, RunState};
 use teamster_run::desk::Said;
@@ -17,8 +18,7 @@ use teamster_types::flow::Stage;
 use super::run;
 use crate::cli::TeamArg;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
-use crate::trust::{self, Unknown};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// How long a living host may take to judge an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -96,7 +96,7 @@ impl Reject {
 impl Revise {
     pub fn run(self, context: &Context) -> Result {
         if self.what.trim().is_empty() {
-            return Err(CommandError::usage("what is to be changed?"));
+            return Err(AppError::usage("what is to be changed?"));
         }
         let answered = GateAnswer::Revise {
             text: self.what.clone(),
@@ -106,7 +106,7 @@ impl Revise {
 }
 
 fn answer(context: &Context, at: &At, answered: GateAnswer) -> Result {
-    trust::must_be_a_person(context, "deciding at the gate")?;
+    context.must_be_a_person("deciding at the gate")?;
     let team = context.team(at.team.team.as_deref())?;
     let (story, seen) = read(context.read()?, &team)?;
     let gate = open_gate(&team, &story)?;
@@ -144,7 +144,7 @@ pub fn from_elsewhere(
     answered: &GateAnswer,
     via: &str,
 ) -> Result<u64> {
-    trust::must_be_a_person(context, "deciding at the gate")?;
+    context.must_be_a_person("deciding at the gate")?;
     let (mut story, seen_up_to) = read(context.read()?, team)?;
     let gate = open_gate(team, &story)?;
     if (gate.id.as_str(), gate.commit.as_str()) != seen || story.decision.is_some() {
@@ -179,8 +179,8 @@ fn must_be_open(team: &TeamName, story: &RunState, seen: &Gate, answered: &GateA
     must_be_first(story, seen, answered)
 }
 
-fn not_what_was_seen() -> CommandError {
-    CommandError::new(
+fn not_what_was_seen() -> AppError {
+    AppError::new(
         ErrorKind::Conflict,
         "the gate is not what it was when you looked",
     )
@@ -197,12 +197,12 @@ fn must_be_first(story: &RunState, gate: &Gate, answered: &GateAnswer) -> Result
     }
 }
 
-fn was_slower(first: &GateAnswer) -> CommandError {
+fn was_slower(first: &GateAnswer) -> AppError {
     let how = match first {
         GateAnswer::Reject { rollback: true, .. } => ", with its work rolled back",
         _ => "",
     };
-    CommandError::new(
+    AppError::new(
         ErrorKind::Conflict,
         format!("somebody else was faster: it is {}{how}", word(first)),
     )
@@ -212,7 +212,7 @@ fn was_slower(first: &GateAnswer) -> CommandError {
 /// Where everybody works in the project's own folder, nothing is there to go back to.
 fn refuse_rollback_in_place(order: &RunSpec, answered: &GateAnswer) -> Result {
     if order.in_place && matches!(answered, GateAnswer::Reject { rollback: true, .. }) {
-        return Err(CommandError::refused(
+        return Err(AppError::refused(
             "the team works in your own folder, so nothing can be rolled back",
         )
         .hint("`teamster reject` without --rollback; what was changed is for you to undo"));
@@ -250,7 +250,7 @@ pub(super) fn read(from: &dyn Read, team: &TeamName) -> Result<(RunState, u64)> 
 /// The gate that a run waits at.
 fn open_gate(team: &TeamName, story: &RunState) -> Result<Gate> {
     let none = |why: &str| {
-        CommandError::new(
+        AppError::new(
             ErrorKind::Conflict,
             format!("team {team} does not wait at the gate: {why}"),
         )
@@ -278,16 +278,14 @@ fn open_gate(team: &TeamName, story: &RunState) -> Result<Gate> {
 fn check_commit(context: &Context, gate: &Gate, named: Option<&str>) -> Result {
     match named {
         Some(named) if named.len() >= 7 && gate.commit.starts_with(named) => Ok(()),
-        Some(named) => Err(CommandError::new(
+        Some(named) => Err(AppError::new(
             ErrorKind::Conflict,
             format!("the gate is open for {}, not for {named}", gate.commit),
         )
         .hint("look at what it is now before you decide")),
-        None if trust::is_terminal(context) || gate.commit.is_empty() => Ok(()),
-        None => Err(
-            CommandError::usage("without a terminal --commit SHA is needed")
-                .hint(format!("the gate is open for --commit {}", gate.commit)),
-        ),
+        None if context.can_ask() || gate.commit.is_empty() => Ok(()),
+        None => Err(AppError::usage("without a terminal --commit SHA is needed")
+            .hint(format!("the gate is open for --commit {}", gate.commit))),
     }
 }
 
@@ -341,7 +339,7 @@ fn wait(
                 continue;
             }
             if word == "approved" && outcome.is_none() {
-                return Err(CommandError::new(
+                return Err(AppError::new(
                     ErrorKind::Conflict,
                     format!("it has not landed: {why}"),
                 )
@@ -360,7 +358,7 @@ fn wait(
         std::thread::sleep(LOOK_AGAIN);
     }
     Err(
-        CommandError::new(ErrorKind::Failed, "the host of the run does not answer")
+        AppError::new(ErrorKind::Failed, "the host of the run does not answer")
             .hint("`teamster status` shows it; what was said is in the journal and will be judged"),
     )
 }

@@ -26,7 +26,7 @@ pub struct Broadcast {
 
 impl Broadcast {
     pub fn run(self, context: &Context) -> Result {
-        let from = context.identity.sender(self.from.as_deref(), false)?;
+        let from = context.actor.sender(self.from.as_deref(), false)?;
         let team = context.team(self.team.team.as_deref())?;
         let store = context.store()?;
         let sent = store.send(&team, &outgoing(from, Recipient::All, self.text)?)?;

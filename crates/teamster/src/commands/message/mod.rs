@@ -17,7 +17,7 @@ use teamster_types::quote::ends_line;
 use teamster_types::{TeamName, WorkerName};
 
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::shown::{line, moment};
 pub use send::deliver;
 
@@ -58,7 +58,7 @@ impl Message {
 /// A plain message.
 fn outgoing(from: String, to: Recipient, content: String) -> Result<Outgoing> {
     if content.is_empty() {
-        return Err(CommandError::refused("the message is empty").hint("say something"));
+        return Err(AppError::refused("the message is empty").hint("say something"));
     }
     Ok(Outgoing {
         from,

@@ -35,7 +35,7 @@ pub struct Send {
 impl Send {
     pub fn run(self, context: &Context) -> Result {
         let from = context
-            .identity
+            .actor
             .sender(self.from.as_deref(), self.to == "lead")?;
         let team = context.team(self.team.team.as_deref())?;
         let (to, sent) = deliver(context, &team, from, &self.to, self.text)?;

@@ -1,16 +1,15 @@
 //! Who works: what the command, the presets, the configuration and this machine come to.
 
 use teamster_agents::detect;
+use teamster_app::env_vars;
+use teamster_app::presets::Presets;
 use teamster_run::cast::{self, Answer, Cast, Casting, Role};
 use teamster_run::request::Request;
 
 use super::Run;
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, Result};
-use crate::presets::Presets;
+use crate::error::{AppError, Result};
 use crate::prompt::says_yes;
-use crate::trust;
 
 /// A team, and whoever plans for it.
 pub struct Team {
@@ -52,7 +51,7 @@ impl Run {
             found: &found,
         };
         let refused = |error: cast::CastError| {
-            CommandError::refused(error.to_string())
+            AppError::refused(error.to_string())
                 .hint("`teamster doctor` shows the agents that are here")
         };
         let cast = match cast::cast(&casting).map_err(refused)? {
@@ -80,11 +79,11 @@ impl Run {
             return Ok(cast);
         }
         let proposal = format!("{}: {}", cast.agents, cast.how);
-        if trust::is_terminal(context) && says_yes(&proposal, "Run this team? [y/N] ") {
+        if context.can_ask() && says_yes(&proposal, "Run this team? [y/N] ") {
             return Ok(cast);
         }
         Err(
-            CommandError::refused(format!("nobody was asked for; proposed is {proposal}"))
+            AppError::refused(format!("nobody was asked for; proposed is {proposal}"))
                 .hint("--yes accepts that team; or name one, as in `teamster run 3:executor TASK`"),
         )
     }

@@ -13,7 +13,7 @@ use teamster_workers::launch::own_program;
 
 use crate::commands::worker;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// A host needs moments to begin.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ pub fn begin(context: &Context, team: &TeamName, more: &[String]) -> Result<(u32
     }
     .start(logs.open_append(layout::RUN_LOG)?)
     .map_err(|error| {
-        CommandError::new(
+        AppError::new(
             ErrorKind::Failed,
             format!("the host could not be started: {error}"),
         )
@@ -73,7 +73,7 @@ pub fn begin(context: &Context, team: &TeamName, more: &[String]) -> Result<(u32
         }
         let is_over = !matches!(child.try_wait(), Ok(None));
         if is_over || start.elapsed() > PATIENCE {
-            return Err(CommandError::new(
+            return Err(AppError::new(
                 ErrorKind::Failed,
                 format!("the host of {team} did not begin"),
             )

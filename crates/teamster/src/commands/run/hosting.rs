@@ -4,6 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
+use teamster_app::env_vars;
+use teamster_app::presets::Presets;
+use teamster_app::trust::{self, CurrentTrust, Unknown};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
@@ -17,11 +20,8 @@ use super::desk::{self, Screen};
 use super::leader::Leader;
 use crate::commands::worker;
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::notify::{Kind, notify};
-use crate::presets::Presets;
-use crate::trust::{self, CurrentTrust, Unknown};
 
 /// How long one run of a check may take.
 const CHECK_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -40,11 +40,11 @@ struct Hosted {
 pub fn order_of(context: &Context, team: &TeamName) -> Result<RunSpec> {
     let config = context.read()?.team(team)?;
     let order = config.run().ok_or_else(|| {
-        CommandError::not_found(format!("team {team} was not made by a run"))
+        AppError::not_found(format!("team {team} was not made by a run"))
             .hint("`teamster run` makes a team of its own")
     })?;
     RunSpec::strict(order).map_err(|error| {
-        CommandError::new(
+        AppError::new(
             ErrorKind::Failed,
             format!("the order of {team} cannot be read: {error}"),
         )
@@ -91,7 +91,7 @@ pub fn seat(context: &Context, team: &TeamName) -> Result<Option<Seat>> {
 /// Opens the folder of a project. One that is gone is not made again: nothing of the work would be in it.
 fn opened(project: &Path) -> Result<Dir> {
     Dir::open_root(project)?.ok_or_else(|| {
-        CommandError::not_found(format!("the project {} is not there", project.display()))
+        AppError::not_found(format!("the project {} is not there", project.display()))
             .hint("the team works on that folder; bring it back, or remove the team")
     })
 }
@@ -108,8 +108,8 @@ pub fn host_seated(
     says_how(context, &hosted)
 }
 
-pub fn busy() -> CommandError {
-    CommandError::new(
+pub fn busy() -> AppError {
+    AppError::new(
         ErrorKind::Conflict,
         "another run works in this project, or another process hosts this team",
     )
@@ -140,7 +140,7 @@ fn run(
         (Some(_), false) => {
             let path = env_vars::get(env_vars::PATH).unwrap_or_default();
             let found = Git::find(&path).and_then(|git| Repo::find(&git, &project));
-            Some(found.map_err(|error| CommandError::refused(error.message).hint(error.hint))?)
+            Some(found.map_err(|error| AppError::refused(error.message).hint(error.hint))?)
         }
         _ => None,
     };
@@ -192,19 +192,15 @@ fn run(
 }
 
 /// A host that cannot go on has stopped its workers. What they did is kept, and another host takes the run up.
-fn failed(team: &TeamName, error: RunError) -> CommandError {
+fn failed(team: &TeamName, error: RunError) -> AppError {
     let error = match error {
         RunError::Store(error) => error.into(),
         RunError::Files(error) => error.into(),
-        RunError::Git(error) => {
-            CommandError::new(ErrorKind::Failed, error.message).hint(error.hint)
-        }
-        RunError::NoRoom { message, hint } => {
-            CommandError::new(ErrorKind::Failed, message).hint(hint)
-        }
-        RunError::NotTrusted(error) => CommandError::refused(error.message).hint(error.hint),
+        RunError::Git(error) => AppError::new(ErrorKind::Failed, error.message).hint(error.hint),
+        RunError::NoRoom { message, hint } => AppError::new(ErrorKind::Failed, message).hint(hint),
+        RunError::NotTrusted(error) => AppError::refused(error.message).hint(error.hint),
         RunError::Refused { message, hint } => {
-            CommandError::new(ErrorKind::Conflict, message).hint(hint)
+            AppError::new(ErrorKind::Conflict, message).hint(hint)
         }
     };
     let what = error
@@ -277,7 +273,7 @@ fn says_how(context: &Context, hosted: &Hosted) -> Result {
         }
         return Ok(());
     }
-    Err(CommandError::ended(
+    Err(AppError::ended(
         code,
         format!("team {team}: {}: {why}", word.replace('_', " ")),
     )

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
+use teamster_app::env_vars;
+use teamster_app::trust::{self, Unknown};
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, Repo};
 use teamster_journal::NewEvent;
@@ -17,8 +19,6 @@ use teamster_workers::usage::used;
 
 use crate::commands::worker;
 use crate::context::Context;
-use crate::env_vars;
-use crate::trust::{self, Unknown};
 
 /// The longest README that is looked at.
 const README: usize = 64 * 1024;

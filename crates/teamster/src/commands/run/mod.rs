@@ -11,14 +11,13 @@ mod words;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use teamster_app::trust::Unknown;
 use teamster_journal::payload::Approve;
 use teamster_types::TeamName;
 
 use crate::commands::gate;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
-use crate::trust::{self, Unknown};
-
+use crate::error::{AppError, Result};
 pub(super) use desk::Signals;
 pub(super) use detached::begin as begin_detached;
 use hosting::host;
@@ -154,7 +153,7 @@ impl Run {
     }
 
     pub fn run(self, context: &Context) -> Result {
-        trust::must_be_a_person(context, "running a team")?;
+        context.must_be_a_person("running a team")?;
         if let Some(team) = &self.resume {
             let team: TeamName = team.parse()?;
             let order = self.order_to_resume(context, &team)?;
@@ -227,7 +226,7 @@ impl Run {
         if let Some(usd) = order.budget.usd
             && !(usd.is_finite() && usd > 0.0)
         {
-            return Err(CommandError::usage("--budget-usd is a number above 0"));
+            return Err(AppError::usage("--budget-usd is a number above 0"));
         }
         Ok(order)
     }

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use teamster_app::env_vars;
+use teamster_app::recordable;
+use teamster_app::trust::{self, Unknown};
 use teamster_fs::Dir;
 use teamster_isolate::git::{Found, Git, GitProblem, Repo};
 use teamster_journal::payload::{Base, Budget, Check, MAX_FIX, RunSpec};
@@ -20,12 +23,10 @@ use super::casting::Team;
 use super::hosting::busy;
 use super::{FlowName, Run};
 use crate::commands::worker;
-use crate::context::{Context, recordable};
-use crate::env_vars;
-use crate::error::{CommandError, Result};
+use crate::context::Context;
+use crate::error::{AppError, Result};
 use crate::files::read_named;
 use crate::shown::plain;
-use crate::trust::{self, Unknown};
 
 /// The longest plan file.
 const PLAN_LIMIT: usize = 4 * 1024 * 1024;
@@ -50,7 +51,7 @@ impl Run {
     /// Everything that can be wrong is found here, before anything is made.
     pub(super) fn order(&self, context: &Context) -> Result<Wanted> {
         let request = Request::parse(&self.words).map_err(|error| {
-            CommandError::usage(error.to_string()).hint("see `teamster run --help`")
+            AppError::usage(error.to_string()).hint("see `teamster run --help`")
         })?;
         // What was typed is looked at before what is there.
         let team = self.team_name(context, &request.task)?;
@@ -68,7 +69,7 @@ impl Run {
             .usd
             .is_some_and(|usd| !(usd.is_finite() && usd > 0.0))
         {
-            return Err(CommandError::usage("--budget-usd is a number above 0"));
+            return Err(AppError::usage("--budget-usd is a number above 0"));
         }
         let base = match &found {
             Some(found) => Some(self.base(found)?),
@@ -79,7 +80,7 @@ impl Run {
             Some(found) => found
                 .repo
                 .uncommitted()
-                .map_err(|error| CommandError::refused(error.message).hint(error.hint))?,
+                .map_err(|error| AppError::refused(error.message).hint(error.hint))?,
             None => 0,
         };
         let order = RunSpec {
@@ -111,14 +112,12 @@ impl Run {
             uncommitted,
         };
         if let Some(why) = plan.as_ref().and_then(|plan| nobody_can(&order, plan)) {
-            return Err(CommandError::refused(why)
+            return Err(AppError::refused(why)
                 .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
         }
-        if order.approve_plan && !trust::is_terminal(context) {
-            return Err(
-                CommandError::usage("--approve-plan needs a terminal to ask at")
-                    .hint("`--dry-run` shows the plan without one"),
-            );
+        if order.approve_plan && !context.can_ask() {
+            return Err(AppError::usage("--approve-plan needs a terminal to ask at")
+                .hint("`--dry-run` shows the plan without one"));
         }
         Ok(Wanted {
             team,
@@ -146,7 +145,7 @@ impl Run {
                 ),
                 _ => error.hint,
             };
-            CommandError::refused(error.message).hint(hint)
+            AppError::refused(error.message).hint(hint)
         })
     }
 
@@ -154,7 +153,7 @@ impl Run {
         let base = self.wanted_base(found)?;
         let is_ours = |branch: &String| branch == "omc-team" || branch.starts_with("omc-team/");
         if let Some(branch) = base.branch.as_ref().filter(|branch| is_ours(branch)) {
-            return Err(CommandError::refused(format!(
+            return Err(AppError::refused(format!(
                 "{branch} is a name for branches of teams, and nothing can land there"
             ))
             .hint("switch to a branch of your own, or rename this one"));
@@ -180,10 +179,10 @@ impl Run {
             None => found
                 .repo
                 .resolve(name)
-                .map_err(|error| CommandError::refused(error.message).hint(error.hint))?,
+                .map_err(|error| AppError::refused(error.message).hint(error.hint))?,
         };
         let commit = commit.ok_or_else(|| {
-            CommandError::not_found(format!("there is no commit {name}"))
+            AppError::not_found(format!("there is no commit {name}"))
                 .hint("`git log` and `git branch` show those there are")
         })?;
         Ok(Base {
@@ -197,7 +196,7 @@ impl Run {
             return Ok((None, None));
         };
         if file == Path::new("-") {
-            return Err(CommandError::usage("a run needs its plan in a file").hint(
+            return Err(AppError::usage("a run needs its plan in a file").hint(
                 "a run that crashes reads it again; `task import -` takes the standard input",
             ));
         }
@@ -205,7 +204,7 @@ impl Run {
         let name = recordable(&file, "the plan")?.to_owned();
         let bytes = read_named(&file, PLAN_LIMIT)?;
         let plan = Plan::parse(&file, &bytes).map_err(|faults| {
-            CommandError::refused(faults.to_string()).hint("`teamster plan check FILE` checks it")
+            AppError::refused(faults.to_string()).hint("`teamster plan check FILE` checks it")
         })?;
         Ok((Some(plan), Some(name)))
     }
@@ -280,7 +279,7 @@ impl Run {
                 return Ok(name.parse()?);
             }
         }
-        Err(CommandError::refused("no name is free for the team").hint("give it one with --team"))
+        Err(AppError::refused("no name is free for the team").hint("give it one with --team"))
     }
 }
 
@@ -339,8 +338,7 @@ impl Wanted {
             (plan, file.clone())
         } else {
             let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();
-            sentence =
-                Plan::of_sentence(&self.order.task, &names).map_err(CommandError::refused)?;
+            sentence = Plan::of_sentence(&self.order.task, &names).map_err(AppError::refused)?;
             let by = match self.order.leader.as_str() {
                 "engine" => "the sentence as it is".to_owned(),
                 leader => format!("the sentence as it is; in the run {leader} makes the plan"),

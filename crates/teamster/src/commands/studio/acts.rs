@@ -18,7 +18,7 @@ use crate::commands::shutdown::{Asked, end_workers};
 use crate::commands::worker::{Named, WorkerArg};
 use crate::commands::{gate, message, zombies as left_over};
 use crate::context::Context;
-use crate::error::CommandError;
+use crate::error::AppError;
 use crate::output::Output;
 
 /// How long workers have to end by themselves, as for the commands.
@@ -28,16 +28,6 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(600);
 
 /// The hands of Studio. Each call begins as a command does: with a look at where things are and at the settings.
 pub(super) struct Acts;
-
-impl From<CommandError> for Refused {
-    fn from(error: CommandError) -> Self {
-        Self {
-            kind: error.kind_word(),
-            message: error.message().to_owned(),
-            hint: error.advice().map(str::to_owned),
-        }
-    }
-}
 
 /// What a command works with. Remarks to a terminal are left out.
 fn context() -> Result<Context, Refused> {
@@ -99,7 +89,7 @@ fn zombie(found: &zombies::Zombie) -> Zombie {
 impl Hands for Acts {
     fn send(&self, team: &TeamName, to: &str, text: &str) -> Result<Sent, Refused> {
         let context = context()?;
-        let from = context.identity.sender(None, to == "lead")?;
+        let from = context.actor.sender(None, to == "lead")?;
         let (_, sent) = message::deliver(&context, team, from, to, text.to_owned())?;
         Ok(Sent {
             ids: sent.iter().map(|message| message.id().to_owned()).collect(),
@@ -132,7 +122,7 @@ impl Hands for Acts {
                 text: given.text.clone(),
             },
             ApprovalWord::Revise if given.text.trim().is_empty() => {
-                return Err(CommandError::usage("what is to be changed?").into());
+                return Err(AppError::usage("what is to be changed?").into());
             }
             ApprovalWord::Revise => GateAnswer::Revise {
                 text: given.text.clone(),

@@ -1,6 +1,7 @@
 //! What the branches of a team changed.
 
 use serde_json::Value;
+use teamster_app::env_vars;
 use teamster_isolate::git::{CommitId, Git, GitError, Repo, Tip, tips};
 use teamster_journal::{EventKind, EventType};
 use teamster_studio::api::{Branch, ChangedFile, Changes, Diff};
@@ -10,8 +11,7 @@ use teamster_types::redact::redact;
 
 use crate::commands::worker::project;
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::CommandError;
+use crate::error::AppError;
 
 const INTEGRATION: &str = "integration";
 /// What is decided about at the gate. No worker can be called so.
@@ -22,7 +22,7 @@ const LONGEST: usize = 1024 * 1024;
 const MARGIN: usize = 64 * 1024;
 
 fn refused(error: GitError) -> Refused {
-    CommandError::from(error).into()
+    AppError::from(error).into()
 }
 
 fn repo(context: &Context, team: &TeamName) -> Result<Repo, Refused> {
@@ -286,7 +286,7 @@ fn base_of(
     repo: &Repo,
     tip: &Tip,
 ) -> Result<CommitId, Refused> {
-    let config = context.read()?.team(team).map_err(CommandError::from)?;
+    let config = context.read()?.team(team).map_err(AppError::from)?;
     let ours = config.as_object().get("teamster");
     let of_run = |ours: &Value| ours.get("run")?.get("base")?.get("commit").cloned();
     let recorded = ours.and_then(|ours| ours.get("base").cloned().or_else(|| of_run(ours)));

@@ -9,7 +9,7 @@ use teamster_types::TaskId;
 
 use super::log::{PAGE, line, middle};
 use crate::commands::worker::{Named, logs};
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 
 /// Whole lines of about so many bytes go into one part, so that a long log comes bit by bit.
 const PART: usize = 64 * 1024;
@@ -157,7 +157,7 @@ impl FollowLog for Following {
     }
 
     fn next(&mut self) -> std::result::Result<Option<(String, LogPart)>, Refused> {
-        self.look().map_err(CommandError::into)
+        self.look().map_err(AppError::into)
     }
 }
 

@@ -17,8 +17,7 @@ use teamster_types::TeamName;
 
 use super::worker::WorkerArg;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
-use crate::trust;
+use crate::error::{AppError, Result};
 pub use opened::{Opened, in_browser, no_port};
 
 /// The latest log of a worker.
@@ -53,7 +52,7 @@ pub struct Studio {
 
 impl Studio {
     pub fn run(self, context: &Context) -> Result {
-        trust::must_be_a_person(context, "opening Studio")?;
+        context.must_be_a_person("opening Studio")?;
         let named = self.named_projects(context)?;
         let studio = Opened::at(context, self.listen()?, &named)?;
         context.out.answer(
@@ -75,7 +74,7 @@ impl Studio {
             let path = context.absolute(named);
             let real = path.canonicalize().ok().filter(|path| path.is_dir());
             projects.push(real.ok_or_else(|| {
-                CommandError::not_found(format!("there is no folder {}", path.display()))
+                AppError::not_found(format!("there is no folder {}", path.display()))
                     .hint("name the folder of a project: --project ../other")
             })?);
         }

@@ -62,7 +62,7 @@ impl Create {
         let team = context.team(self.team.team.as_deref())?;
         may_add(context, &team, 1)?;
         let store = context.store()?;
-        let task = store.create_task(&team, context.identity.actor(), &new)?;
+        let task = store.create_task(&team, context.actor.name(), &new)?;
         let view = judged(store, &team, task);
         // Only the id, so that a script can take it as it is.
         context.out.answer(

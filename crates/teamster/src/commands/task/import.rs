@@ -38,7 +38,7 @@ impl Import {
         let team = context.team(self.team.team.as_deref())?;
         may_add(context, &team, plan.tasks.len())?;
         let store = context.store()?;
-        let made = store.import_tasks(&team, context.identity.actor(), &plan.tasks)?;
+        let made = store.import_tasks(&team, context.actor.name(), &plan.tasks)?;
         let views: Vec<TaskView> = made
             .into_iter()
             .map(|task| judged(store, &team, task))

@@ -24,10 +24,9 @@ use teamster_view::tasks::{TaskView, judged};
 
 use crate::commands::gate;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::shown::line;
 use crate::table::Tone;
-use crate::trust;
 
 /// Make, claim, finish and show tasks
 #[derive(Args, Debug)]
@@ -144,15 +143,12 @@ fn may_add(context: &Context, team: &TeamName, count: usize) -> Result {
     if story.finished.is_some() {
         return Ok(());
     }
-    trust::must_be_a_person(
-        context,
-        "adding a task to a run, or letting one begin anew,",
-    )?;
+    context.must_be_a_person("adding a task to a run, or letting one begin anew,")?;
     let most = context.config.run_max_tasks.value;
     if story.added.len() + count <= most {
         return Ok(());
     }
-    Err(CommandError::refused(format!(
+    Err(AppError::refused(format!(
         "{} tasks were added to the run of {team}, and the setting run.max_tasks allows {most}",
         story.added.len()
     ))

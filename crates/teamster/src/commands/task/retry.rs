@@ -26,7 +26,7 @@ impl Retry {
         let team = context.team(self.team.team.as_deref())?;
         may_add(context, &team, 1)?;
         let store = context.store()?;
-        let task = store.retry(&team, context.identity.actor(), &id)?;
+        let task = store.retry(&team, context.actor.name(), &id)?;
         answer_task(context, &team, task, "reset")
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use teamster_agents::{Claude, Kind, Provider};
+use teamster_app::env_vars;
+use teamster_app::trust::{self, Plan, Unknown};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_isolate::detached;
@@ -19,9 +21,7 @@ use teamster_workers::{dead, launch};
 
 use super::{meter, place, wanted as known};
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
-use crate::trust::{self, Plan, Unknown};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// Be a worker's own process
 #[derive(Args, Debug)]
@@ -72,7 +72,7 @@ impl Bridge {
 }
 
 /// In a pane the environment is the terminal server's. Ours is in a file; with it we begin once more.
-fn begin_anew(file: &Path) -> CommandError {
+fn begin_anew(file: &Path) -> AppError {
     let environment = match launch::take_environment(file) {
         Ok(environment) => environment,
         Err(error) => return error.into(),
@@ -95,7 +95,7 @@ fn begin_anew(file: &Path) -> CommandError {
             .filter_map(|name| Some(((*name).into(), std::env::var_os(name)?))),
     );
     let error = detached::become_program(&launch::own_program(), &args, &all);
-    CommandError::new(
+    AppError::new(
         ErrorKind::Failed,
         format!("the worker could not begin: {error}"),
     )
@@ -162,7 +162,7 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
         .map_err(|error| match error {
             BridgeError::Store(error) => error.into(),
             BridgeError::Files(error) => error.into(),
-            BridgeError::Place(_) => CommandError::refused(error.to_string()),
+            BridgeError::Place(_) => AppError::refused(error.to_string()),
         })
 }
 
@@ -173,7 +173,7 @@ fn clear_away(store: &dyn Store, wanted: &Wanted, project: &Path) -> Result {
     let buried = dead::succeed(store, &machine, &dir, &wanted.team, &wanted.worker)?;
     match buried.left {
         None => Ok(()),
-        Some(still) => Err(CommandError::new(
+        Some(still) => Err(AppError::new(
             ErrorKind::Conflict,
             format!("an earlier launch of {} goes on: {still}", wanted.worker),
         )

@@ -11,7 +11,7 @@ use teamster_types::TaskId;
 
 use super::wanted::{Named, WorkerArg};
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::shown::viewed_line;
 use crate::table::fit;
 use tail::{Names, Tail};
@@ -52,7 +52,7 @@ impl Logs {
     pub fn run(self, context: &Context) -> Result {
         let named = self.worker.find(context)?;
         let nothing = || {
-            CommandError::not_found(format!("there is no log of {} yet", named.worker))
+            AppError::not_found(format!("there is no log of {} yet", named.worker))
                 .hint("`teamster worker list` shows whether it runs")
         };
         let task = self.task.as_deref().map(str::parse).transpose()?;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use teamster_app::env_vars;
+use teamster_app::trust;
 use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
 use teamster_workers::bridge::MakePlace;
 use teamster_workers::record::Wanted;
@@ -9,9 +11,7 @@ use teamster_workers::workplace::{InPlace, InWorktree, NoPlace, Workplace};
 
 use super::wanted::team_folder;
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, Result};
-use crate::trust;
+use crate::error::{AppError, Result};
 
 /// How to make the place where the worker works.
 pub fn plan(context: &Context, wanted: &Wanted, project: &Path) -> Result<MakePlace> {
@@ -56,7 +56,7 @@ pub fn plan(context: &Context, wanted: &Wanted, project: &Path) -> Result<MakePl
     }))
 }
 
-fn no_worktree(error: GitError) -> CommandError {
+fn no_worktree(error: GitError) -> AppError {
     let hint = match error.problem {
         GitProblem::NoProgram
         | GitProblem::NotRepository
@@ -67,5 +67,5 @@ fn no_worktree(error: GitError) -> CommandError {
         ),
         _ => error.hint,
     };
-    CommandError::refused(error.message).hint(hint)
+    AppError::refused(error.message).hint(hint)
 }

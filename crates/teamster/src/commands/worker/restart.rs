@@ -6,7 +6,7 @@ use serde_json::json;
 use super::wanted::{self, WorkerArg};
 use crate::commands::shutdown::{self, Asked};
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 
 /// Stop a worker and start it anew, with what it was started with before
 ///
@@ -23,10 +23,10 @@ pub struct Restart {
 
 impl Restart {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("starting a worker anew")?;
+        context.actor.must_be_person("starting a worker anew")?;
         let named = self.worker.find(context)?;
         let Some(record) = named.record()? else {
-            return Err(CommandError::not_found(format!(
+            return Err(AppError::not_found(format!(
                 "nobody knows how {} was started",
                 named.worker
             ))

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::trust::{self, Plan, Unknown};
 use teamster_types::WorkerName;
 use teamster_types::team::NewMember;
 use teamster_workers::record::{Backend, Wanted};
@@ -11,7 +12,6 @@ use super::{bridge, wanted};
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
-use crate::trust::{self, Plan, Unknown};
 
 /// Start a worker: a process of its own that claims tasks and has its agent do them
 ///
@@ -59,7 +59,7 @@ pub struct Start {
 impl Start {
     pub fn run(self, context: &Context) -> Result {
         // A worker never starts a worker.
-        context.identity.must_be_person("starting a worker")?;
+        context.actor.must_be_person("starting a worker")?;
         let team = context.team(self.team.team.as_deref())?;
         let worker: WorkerName = self.name.parse()?;
         // What cannot be started is said before anything is changed.

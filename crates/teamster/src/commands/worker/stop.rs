@@ -33,7 +33,7 @@ pub struct Stop {
 
 impl Stop {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("stopping a worker")?;
+        context.actor.must_be_person("stopping a worker")?;
         let named = self.worker.find(context)?;
         shutdown::stop(
             context,

@@ -15,7 +15,7 @@ use teamster_workers::supervise::{Found, MOST_RESTARTS, Supervisor};
 use super::wanted;
 use crate::cli::TeamArg;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
 
 /// Workers are looked at this often: a dead one is seen within the age of its last heartbeat and this.
@@ -41,7 +41,7 @@ pub struct Supervise {
 impl Supervise {
     pub fn run(self, context: &Context) -> Result {
         context
-            .identity
+            .actor
             .must_be_person("looking after a team's workers")?;
         let team = context.team(self.team.team.as_deref())?;
         let _host = hold(context, &team)?;
@@ -101,7 +101,7 @@ fn hold(context: &Context, team: &TeamName) -> Result<Lock> {
     let folder = wanted::team_folder(context, team)?;
     match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
         Waited::Held(lock) => Ok(lock),
-        Waited::TimedOut => Err(CommandError::new(
+        Waited::TimedOut => Err(AppError::new(
             ErrorKind::Conflict,
             format!("somebody looks after team {team} already"),
         )

@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use teamster_agents::scripted::Script;
 use teamster_agents::{Kind, Provider};
+use teamster_app::config::Config;
+use teamster_app::env_vars;
 use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_isolate::tmux::{Tmux, TmuxError};
@@ -15,10 +17,8 @@ use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record::{self, Record};
 
 use crate::cli::TeamArg;
-use crate::config::Config;
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// Which worker of which team.
 #[derive(Args, Debug)]
@@ -57,7 +57,7 @@ impl WorkerArg {
         if !members.iter().any(|member| member.name == worker.as_str()) {
             let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
             return Err(
-                CommandError::not_found(format!("team {team} has no worker {worker}")).hint(
+                AppError::not_found(format!("team {team} has no worker {worker}")).hint(
                     match names.as_slice() {
                         [] => {
                             "it has none; `teamster worker start --name NAME` starts one".to_owned()
@@ -95,15 +95,15 @@ pub fn project(context: &Context, team: &TeamName) -> Result<PathBuf> {
 
 /// The folder of a team.
 pub fn team_folder(context: &Context, team: &TeamName) -> Result<Dir> {
-    let missing = || CommandError::not_found(format!("there is no team {team}"));
+    let missing = || AppError::not_found(format!("there is no team {team}"));
     let root = Dir::open_root(&context.layout.claude)?.ok_or_else(missing)?;
     let teams = root.child(layout::TEAMS)?.ok_or_else(missing)?;
     teams.child(team.as_str())?.ok_or_else(missing)
 }
 
 /// The answer to whoever starts a worker that runs.
-pub fn runs_already(team: &TeamName, worker: &WorkerName) -> CommandError {
-    CommandError::new(
+pub fn runs_already(team: &TeamName, worker: &WorkerName) -> AppError {
+    AppError::new(
         ErrorKind::Conflict,
         format!("{worker} of team {team} runs already, in another process"),
     )
@@ -139,7 +139,7 @@ impl Settings<'_> {
     pub fn provider(&self, word: &str) -> Result<Provider> {
         let mut providers = self.config.providers(&self.layout.project);
         providers.named(word).map_err(|error| {
-            CommandError::usage(error.to_string())
+            AppError::usage(error.to_string())
                 .hint("`teamster config show` lists providers of your own; `teamster worker start --help` the others")
         })
     }
@@ -152,7 +152,7 @@ pub fn check_script(provider: &Provider) -> Result {
     };
     match Script::read(file) {
         Ok(_) => Ok(()),
-        Err(error) => Err(CommandError::usage(error.to_string())
+        Err(error) => Err(AppError::usage(error.to_string())
             .hint("docs/scripted.md shows what a script looks like")),
     }
 }
@@ -198,6 +198,6 @@ pub fn start(
             _ => ErrorKind::Failed,
         };
         let hint = "`teamster worker start --foreground` shows what it does";
-        CommandError::new(kind, error.to_string()).hint(hint)
+        AppError::new(kind, error.to_string()).hint(hint)
     })
 }

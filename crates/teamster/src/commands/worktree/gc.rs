@@ -9,7 +9,7 @@ use teamster_isolate::git::Removal;
 use super::runs::OldRun;
 use super::{Seen, look, repo};
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::{redacted, viewed_line};
 
 /// Remove worktrees that hold nothing any more, and what old runs left
@@ -44,7 +44,7 @@ struct Left {
 
 impl Gc {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("removing worktrees")?;
+        context.actor.must_be_person("removing worktrees")?;
         let repo = repo(context)?;
         let (mut removed, mut left, mut failed) = (Vec::new(), Vec::new(), 0);
         for seen in look(context, &repo, self.team.as_deref())? {
@@ -106,7 +106,7 @@ impl Gc {
         )?;
         match failed {
             0 => Ok(()),
-            count => Err(CommandError::new(
+            count => Err(AppError::new(
                 ErrorKind::Failed,
                 format!("{count} of these could not be removed"),
             )

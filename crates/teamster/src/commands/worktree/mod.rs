@@ -8,16 +8,14 @@ mod salvage;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use teamster_app::env_vars;
 use teamster_claude::zombies::shell;
 use teamster_fs::team_store;
-use teamster_isolate::git::{
-    self, Git, GitError, GitProblem, Listed, Listing, Removal, Repo, State,
-};
+use teamster_isolate::git::{self, Git, Listed, Listing, Removal, Repo, State};
 use teamster_types::TeamName;
 
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::Result;
 use live::{Live, RUN_GOES_ON};
 
 /// Show, save and remove the worktrees of workers
@@ -46,22 +44,6 @@ impl Worktree {
             Command::Salvage(command) => command.run(context),
             Command::Gc(command) => command.run(context),
         }
-    }
-}
-
-impl From<GitError> for CommandError {
-    fn from(error: GitError) -> Self {
-        let kind = match error.problem {
-            GitProblem::NotRepository => ErrorKind::NotFound,
-            GitProblem::Bare | GitProblem::NoCommits | GitProblem::Refused => ErrorKind::Refused,
-            GitProblem::Busy => ErrorKind::Conflict,
-            GitProblem::NoProgram
-            | GitProblem::NoRoom
-            | GitProblem::NotTaken
-            | GitProblem::TimedOut
-            | GitProblem::Failed => ErrorKind::Failed,
-        };
-        Self::new(kind, error.message).hint(error.hint)
     }
 }
 

@@ -3,12 +3,11 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use teamster_app::env_vars;
 use teamster_claude::zombies::{self, Pane, Panes};
 use teamster_fs::proc::Machine;
 use teamster_isolate::{Ended, GRACE};
 use teamster_types::process::ProcessId;
-
-use crate::env_vars;
 
 /// A server that does not answer in this time hangs.
 const PATIENCE: Duration = Duration::from_secs(2);

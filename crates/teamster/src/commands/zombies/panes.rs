@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use teamster_app::env_vars;
 use teamster_claude::zombies::{Pane, Panes};
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::{Dir, proc};
-
-use crate::env_vars;
 
 /// A server that does not answer in this time hangs.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ use teamster_fs::proc::Machine;
 use super::{hands, look, words};
 use crate::commands::{span, worktree};
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::redacted;
 
 /// Remove what is over
@@ -75,7 +75,7 @@ fn remove_worktrees(context: &Context, dry_run: bool, outcome: &mut zombies::Out
 
 impl Reap {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("removing what is over")?;
+        context.actor.must_be_person("removing what is over")?;
         let outcome = remove(context, self.ttl, self.dry_run, self.kill)?;
         let kept = |done: &zombies::Done| !done.reaped && done.zombie.kind == Kind::Worker;
         if self.kill && !self.dry_run && outcome.zombies.iter().any(kept) {
@@ -99,7 +99,7 @@ impl Reap {
         let failed = failed.filter(|done| done.problem.is_some()).count();
         match failed + outcome.problems.len() {
             0 => Ok(()),
-            count => Err(CommandError::new(
+            count => Err(AppError::new(
                 ErrorKind::Failed,
                 format!("{count} of these could not be removed"),
             )

@@ -26,7 +26,7 @@ pub struct Restore {
 
 impl Restore {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("restoring a team")?;
+        context.actor.must_be_person("restoring a team")?;
         let machine = Machine::read();
         let look = look(context, &machine, zombies::TTL)?;
         let restored = zombies::restore(&look, &self.team)?;

@@ -18,7 +18,6 @@ use crate::context::Context;
 use crate::notify::{Kind, notify};
 use crate::prompt::{Heard, Prompt};
 use crate::shown::viewed_line;
-use crate::trust;
 use answers::{HELP, understand};
 pub use signals::Signals;
 
@@ -39,7 +38,7 @@ pub struct Screen<'a> {
 impl<'a> Screen<'a> {
     /// A screen for this call, with an answer for the gate if the call brings one.
     pub fn of(context: &'a Context, answer: Option<Said>) -> Self {
-        let has_terminal = trust::is_terminal(context);
+        let has_terminal = context.can_ask();
         Self {
             context,
             signals: Signals::listen(),

@@ -9,7 +9,7 @@ use teamster_fs::layout::PROJECT_SETTINGS;
 use teamster_fs::{Dir, FileKind};
 
 use crate::config::{Config, Source};
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::presets::{PresetFile, Presets};
 
 /// More than this is no settings.
@@ -162,8 +162,8 @@ impl Taking<'_> {
     }
 }
 
-fn too_much() -> CommandError {
-    CommandError::refused(format!(
+fn too_much() -> AppError {
+    AppError::refused(format!(
         "the project's {PROJECT_SETTINGS} folder holds more than settings: at most {MOST_FILES} files, {} MiB, \
          {DEEPEST} folders deep",
         MOST_BYTES / 1024 / 1024

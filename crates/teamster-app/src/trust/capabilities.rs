@@ -6,7 +6,7 @@ use teamster_fs::layout::Layout;
 use teamster_journal::payload::Check;
 use teamster_run::verify::detect;
 
-use super::{Needed, Wish};
+use super::{Needed, ProjectCapability};
 use crate::config::{Config, Source};
 use crate::env_vars;
 use crate::error::Result;
@@ -16,38 +16,46 @@ use crate::presets::Presets;
 const PROGRAMS: [&str; 2] = ["command:", "scripted:"];
 
 /// Everything.
-pub(super) fn all(layout: &Layout, config: &Config, presets: &Presets) -> Result<Vec<Wish>> {
-    let mut wishes = of_providers(config);
-    let wish = |setting: &str, text: &str, source: &Source, needed: Needed| Wish {
-        setting: setting.to_owned(),
-        text: text.to_owned(),
-        from: source.to_string(),
-        needed,
-        is_found: false,
-    };
+pub(super) fn all(
+    layout: &Layout,
+    config: &Config,
+    presets: &Presets,
+) -> Result<Vec<ProjectCapability>> {
+    let mut capabilities = of_providers(config);
+    let capability =
+        |setting: &str, text: &str, source: &Source, needed: Needed| ProjectCapability {
+            setting: setting.to_owned(),
+            text: text.to_owned(),
+            from: source.to_string(),
+            needed,
+            is_found: false,
+        };
     for role in &config.roles {
         if matches!(role.source, Source::Project(..)) && is_program(&role.provider) {
             let setting = format!("roles.{}", role.name);
             let needed = Needed::By(role.provider.clone());
-            wishes.push(wish(&setting, &role.provider, &role.source, needed));
+            capabilities.push(capability(&setting, &role.provider, &role.source, needed));
         }
     }
     let setup = &config.worktree_setup;
     if matches!(setup.source, Source::Project(..)) {
         let commands = setup.value.iter();
-        wishes.extend(
-            commands.map(|command| wish("worktree.setup", command, &setup.source, Needed::Setup)),
-        );
+        capabilities
+            .extend(commands.map(|command| {
+                capability("worktree.setup", command, &setup.source, Needed::Setup)
+            }));
     }
     let link = &config.worktree_link;
     if matches!(link.source, Source::Project(..)) {
         let names = link.value.iter();
-        wishes.extend(names.map(|name| wish("worktree.link", name, &link.source, Needed::Setup)));
+        capabilities.extend(
+            names.map(|name| capability("worktree.link", name, &link.source, Needed::Setup)),
+        );
     }
     let writable = &config.worktree_link_writable;
     if writable.value && matches!(writable.source, Source::Project(..)) {
         let setting = "worktree.link_writable";
-        wishes.push(wish(setting, "true", &writable.source, Needed::Setup));
+        capabilities.push(capability(setting, "true", &writable.source, Needed::Setup));
     }
     let permissions = [
         ("permissions.shell", &config.permissions_shell),
@@ -55,7 +63,7 @@ pub(super) fn all(layout: &Layout, config: &Config, presets: &Presets) -> Result
     ];
     for (name, setting) in permissions {
         if setting.value == Rule::Allow && matches!(setting.source, Source::Project(..)) {
-            wishes.push(wish(
+            capabilities.push(capability(
                 name,
                 setting.value.word(),
                 &setting.source,
@@ -63,21 +71,22 @@ pub(super) fn all(layout: &Layout, config: &Config, presets: &Presets) -> Result
             ));
         }
     }
-    wishes.extend(of_presets(presets));
+    capabilities.extend(of_presets(presets));
     if let Some(dir) = Dir::open_root(&layout.project)? {
         let path = env_vars::get(env_vars::PATH).unwrap_or_default();
         for check in detect(&dir, &path).checks {
-            wishes.extend(of_check(&wishes, &check));
+            capabilities.extend(of_check(&capabilities, &check));
         }
     }
-    Ok(wishes)
+    Ok(capabilities)
 }
 
 /// A check that was found in the project's own files, unless it is among these already.
-pub(super) fn of_check(known: &[Wish], check: &Check) -> Option<Wish> {
+pub(super) fn of_check(known: &[ProjectCapability], check: &Check) -> Option<ProjectCapability> {
     let mut known = known.iter();
-    let is_known = known.any(|wish| wish.needed == Needed::Check && wish.text == check.command);
-    (!is_known).then(|| Wish {
+    let is_known = known
+        .any(|capability| capability.needed == Needed::Check && capability.text == check.command);
+    (!is_known).then(|| ProjectCapability {
         setting: "verify".to_owned(),
         text: check.command.clone(),
         from: check.source.clone(),
@@ -86,13 +95,13 @@ pub(super) fn of_check(known: &[Wish], check: &Check) -> Option<Wish> {
     })
 }
 
-fn of_providers(config: &Config) -> Vec<Wish> {
+fn of_providers(config: &Config) -> Vec<ProjectCapability> {
     let asks = config.providers.iter().filter(|provider| {
         let runs = matches!(provider.kind(), "command" | "scripted");
         matches!(provider.source, Source::Project(..))
             && (runs || !provider.section.secrets.is_empty())
     });
-    asks.map(|provider| Wish {
+    asks.map(|provider| ProjectCapability {
         setting: format!("providers.{}", provider.name),
         text: provider.words(),
         from: provider.source.to_string(),
@@ -102,12 +111,12 @@ fn of_providers(config: &Config) -> Vec<Wish> {
     .collect()
 }
 
-fn of_presets(presets: &Presets) -> Vec<Wish> {
-    let mut wishes = Vec::new();
+fn of_presets(presets: &Presets) -> Vec<ProjectCapability> {
+    let mut capabilities = Vec::new();
     for file in presets.of_the_project() {
         let preset = &file.preset;
         let mut add = |what: &str, text: &str, needed| {
-            wishes.push(Wish {
+            capabilities.push(ProjectCapability {
                 setting: format!("teams.{}.{what}", preset.name),
                 text: text.to_owned(),
                 from: file.path.display().to_string(),
@@ -124,7 +133,7 @@ fn of_presets(presets: &Presets) -> Vec<Wish> {
             add("verify", command, Needed::Check);
         }
     }
-    wishes
+    capabilities
 }
 
 fn is_program(word: &str) -> bool {

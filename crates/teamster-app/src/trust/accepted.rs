@@ -12,7 +12,7 @@ use teamster_types::Time;
 use teamster_types::json::{Object, to_file};
 
 use super::key;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 
 const SCHEMA: u64 = 1;
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -81,7 +81,7 @@ fn change(folder: &Dir, edit: impl FnOnce(&mut Object) -> bool) -> Result<bool> 
     let _lock = match Lock::wait(folder, TRUST_LOCK, PATIENCE, false)? {
         Waited::Held(lock) => lock,
         Waited::TimedOut => {
-            return Err(CommandError::new(
+            return Err(AppError::new(
                 ErrorKind::Conflict,
                 format!(
                     "somebody else changes {} all the time",
@@ -123,8 +123,8 @@ fn read(folder: &Dir) -> Result<Object> {
     }
 }
 
-fn damaged(folder: &Dir, why: &str) -> CommandError {
-    CommandError::refused(format!(
+fn damaged(folder: &Dir, why: &str) -> AppError {
+    AppError::refused(format!(
         "{} cannot be understood, so no project is trusted: {why}",
         folder.join(TRUST).display()
     ))

@@ -9,10 +9,10 @@ use teamster_run::host::ProjectTrust;
 use teamster_types::denied;
 use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
 
-use super::{Needed, Project, TeamPlan, Unknown, require_those, wishes};
+use super::{Needed, Project, TeamPlan, Unknown, capabilities, require_those};
+use crate::app::App;
 use crate::config::Config;
-use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::presets::Presets;
 
 /// What the user accepts of a project at the moment of asking: files and answers are read anew each time.
@@ -42,7 +42,7 @@ impl ProjectTrust for CurrentTrust {
             has_worktrees: !order.in_place,
             checks: &[],
         };
-        Ok(project.refuse_unaccepted(|wish| plan.needs(wish))?)
+        Ok(project.refuse_unaccepted(|capability| plan.needs(capability))?)
     }
 
     fn check(&self, check: &Check) -> std::result::Result<(), NotTrusted> {
@@ -53,16 +53,9 @@ impl ProjectTrust for CurrentTrust {
         let mut project = Project::look(&self.layout, &config)?;
         project.add_checks(std::slice::from_ref(check));
         let is_it = |text: &str| text == check.command;
-        Ok(project.refuse_unaccepted(|wish| wish.needed == Needed::Check && is_it(&wish.text))?)
-    }
-}
-
-impl From<CommandError> for NotTrusted {
-    fn from(error: CommandError) -> Self {
-        Self {
-            message: error.message().to_owned(),
-            hint: error.advice().unwrap_or_default().to_owned(),
-        }
+        Ok(project.refuse_unaccepted(|capability| {
+            capability.needed == Needed::Check && is_it(&capability.text)
+        })?)
     }
 }
 
@@ -74,7 +67,7 @@ impl From<CommandError> for NotTrusted {
 pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, NotTrusted> {
     let config = current(layout)?;
     let project = Project::look(layout, &config)?;
-    project.refuse_unaccepted(|wish| wish.needed == Needed::Setup)?;
+    project.refuse_unaccepted(|capability| capability.needed == Needed::Setup)?;
     refuse_denied_links(layout, &config)?;
     Ok(WorktreeSetup::accepted(
         config.worktree_link.value,
@@ -87,7 +80,7 @@ pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, Not
 
 /// Makes sure that nothing of a project runs in this run which was not accepted.
 pub fn require_for_run(
-    context: &Context,
+    app: &App,
     layout: &Layout,
     config: &Config,
     presets: &Presets,
@@ -106,7 +99,7 @@ pub fn require_for_run(
         has_worktrees: !order.in_place,
         checks: &order.verify,
     };
-    require_those(context, &project, |wish| plan.needs(wish), unknown)?;
+    require_those(app, &project, |capability| plan.needs(capability), unknown)?;
     if order.in_place {
         return Ok(());
     }
@@ -122,7 +115,7 @@ pub(super) fn refuse_denied_links(layout: &Layout, config: &Config) -> Result {
         let inside = real.strip_prefix(&layout.project).unwrap_or(&real);
         let denied = denied::folder_pattern(Path::new(link)).or(denied::folder_pattern(inside));
         if let Some(pattern) = denied {
-            return Err(CommandError::refused(format!(
+            return Err(AppError::refused(format!(
                 "`worktree.link` names `{link}`, which no agent may touch: {pattern} ({})",
                 setting.source
             ))
@@ -136,8 +129,8 @@ impl Project {
     fn add_checks(&mut self, checks: &[Check]) {
         for check in checks {
             if check.origin == CheckOrigin::Project {
-                let wish = wishes::of_check(&self.wishes, check);
-                self.wishes.extend(wish);
+                let capability = capabilities::of_check(&self.capabilities, check);
+                self.capabilities.extend(capability);
             }
         }
     }
@@ -160,5 +153,5 @@ fn providers(layout: &Layout, config: &Config, order: &RunSpec) -> Result<Vec<Pr
 fn provider(layout: &Layout, config: &Config, word: &str) -> Result<Provider> {
     let mut providers = config.providers(&layout.project);
     let named = providers.named(word);
-    named.map_err(|error| CommandError::usage(error.to_string()))
+    named.map_err(|error| AppError::usage(error.to_string()))
 }

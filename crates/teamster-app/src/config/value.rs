@@ -6,10 +6,9 @@ use teamster_agents::Rule;
 use teamster_types::paths::Reservations;
 use teamster_types::time::parse_span;
 
+use super::endpoint::Endpoint;
 use super::file::{Raw, list_of};
-use teamster_studio::server::Endpoint;
-
-use crate::notify::Way;
+use super::notify::NotifyWay;
 
 pub(super) fn reservations(raw: &Raw) -> Result<Reservations, &'static str> {
     let word = match raw {
@@ -19,9 +18,9 @@ pub(super) fn reservations(raw: &Raw) -> Result<Reservations, &'static str> {
     word.ok_or("\"enforce\", \"warn\" or \"off\"")
 }
 
-pub(super) fn way(raw: &Raw) -> Result<Way, &'static str> {
+pub(super) fn way(raw: &Raw) -> Result<NotifyWay, &'static str> {
     let word = match raw {
-        Raw::Text(text) => Way::of(text),
+        Raw::Text(text) => NotifyWay::of(text),
         _ => None,
     };
     word.ok_or("\"bell\", \"desktop\" or \"off\"")

@@ -3,8 +3,10 @@
 //! A value that makes no sense is an error, never a silent default: whoever wrote it means something. A key that
 //! nobody knows is only remarked on, because a newer teamster may know it.
 
+mod endpoint;
 mod file;
 mod layers;
+mod notify;
 mod providers;
 mod roles;
 mod value;
@@ -24,12 +26,12 @@ use teamster_types::steps::LEASE;
 use teamster_workers::rules::Rules;
 
 use crate::env_vars;
-use crate::error::{CommandError, Result};
-use crate::notify::Way;
+use crate::error::{AppError, Result};
+pub use endpoint::Endpoint;
 use layers::Layers;
+pub use notify::NotifyWay;
 pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, seen_from};
-use teamster_studio::server::Endpoint;
 use value::{count, endpoint, flag, list, reservations, rule, say, span, way};
 
 /// A setting's name in files and the variable that overrides it.
@@ -222,7 +224,7 @@ pub struct Config {
     /// What becomes of a task whose paths could be those of a task at work.
     pub reservations: Setting<Reservations>,
     /// How a person is told that a run needs them, or is over.
-    pub notify: Setting<Way>,
+    pub notify: Setting<NotifyWay>,
     /// Whether what was written is on the disk before a command returns.
     pub store_durable: Setting<bool>,
     /// How long a command waits for others that change the same team.
@@ -286,7 +288,7 @@ impl Config {
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
             reservations: layers.find(RESERVATIONS, Reservations::default(), reservations),
-            notify: layers.find(NOTIFY, Way::default(), way),
+            notify: layers.find(NOTIFY, NotifyWay::default(), way),
             store_durable: layers.find(STORE_DURABLE, true, flag),
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
@@ -315,7 +317,7 @@ impl Config {
     pub fn check(&self) -> Result {
         match self.problems.iter().find(|problem| problem.fatal) {
             None => Ok(()),
-            Some(problem) => Err(CommandError::usage(problem.to_string())
+            Some(problem) => Err(AppError::usage(problem.to_string())
                 .hint("`teamster config show` lists every setting and where it comes from")),
         }
     }

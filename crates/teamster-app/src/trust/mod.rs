@@ -6,13 +6,12 @@
 //! nothing slips in between the answer and the run.
 
 mod accepted;
+mod capabilities;
 mod run;
 mod snapshot;
-mod wishes;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -21,20 +20,18 @@ use teamster_fs::layout::Layout;
 use teamster_journal::payload::{Check, CheckOrigin};
 use teamster_store::{Clock as _, SystemClock};
 
+use crate::app::App;
 use crate::config::Config;
-use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::presets::Presets;
-use crate::prompt::says_yes;
-use crate::shown::{line, plain};
+use crate::text::{line, plain};
 pub use accepted::{Accepted, revoke};
 pub use run::{CurrentTrust, require_for_run, worktree_setup};
 pub use snapshot::Snapshot;
 
 /// Something that the project's files would have us do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Wish {
+pub struct ProjectCapability {
     /// The setting it stands in.
     pub setting: String,
     /// The command, or what is allowed.
@@ -48,7 +45,7 @@ pub struct Wish {
     is_found: bool,
 }
 
-/// When a wish is fulfilled.
+/// When a capability is fulfilled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Needed {
     /// Whenever an agent runs.
@@ -91,7 +88,7 @@ impl State {
 pub struct Project {
     layout: Layout,
     /// Everything it asks for.
-    pub wishes: Vec<Wish>,
+    pub capabilities: Vec<ProjectCapability>,
     /// Its files as they are.
     pub snapshot: Snapshot,
     /// What was accepted, if ever.
@@ -143,19 +140,19 @@ pub struct TeamPlan<'a> {
 }
 
 impl Plan<'_> {
-    fn needs(&self, wish: &Wish) -> bool {
+    fn needs(&self, capability: &ProjectCapability) -> bool {
         TeamPlan {
             providers: std::slice::from_ref(self.provider),
             has_worktrees: self.has_worktree,
             checks: &[],
         }
-        .needs(wish)
+        .needs(capability)
     }
 }
 
 impl TeamPlan<'_> {
-    fn needs(&self, wish: &Wish) -> bool {
-        match &wish.needed {
+    fn needs(&self, capability: &ProjectCapability) -> bool {
+        match &capability.needed {
             Needed::Always => true,
             // What is said about a kind holds for every provider of that kind.
             Needed::By(name) => self
@@ -163,10 +160,9 @@ impl TeamPlan<'_> {
                 .iter()
                 .any(|provider| *name == provider.name || name == provider.kind.word()),
             Needed::Setup => self.has_worktrees,
-            Needed::Check => self
-                .checks
-                .iter()
-                .any(|check| check.origin == CheckOrigin::Project && check.command == wish.text),
+            Needed::Check => self.checks.iter().any(|check| {
+                check.origin == CheckOrigin::Project && check.command == capability.text
+            }),
         }
     }
 }
@@ -181,7 +177,7 @@ impl Project {
     pub fn look_at(layout: &Layout, config: &Config, presets: &Presets) -> Result<Self> {
         Ok(Self {
             layout: layout.clone(),
-            wishes: wishes::all(layout, config, presets)?,
+            capabilities: capabilities::all(layout, config, presets)?,
             snapshot: Snapshot::take(&layout.project, config, presets)?,
             accepted: accepted::find(layout)?,
         })
@@ -190,24 +186,32 @@ impl Project {
     /// How far it is trusted.
     pub fn state(&self) -> State {
         match &self.accepted {
-            _ if self.wishes.is_empty() => State::Nothing,
+            _ if self.capabilities.is_empty() => State::Nothing,
             None => State::New,
-            Some(_) if self.wishes.iter().all(|wish| self.accepts(wish)) => State::Accepted,
+            Some(_)
+                if self
+                    .capabilities
+                    .iter()
+                    .all(|capability| self.accepts(capability)) =>
+            {
+                State::Accepted
+            }
             Some(_) => State::Changed,
         }
     }
 
     /// Whether the user accepted this: the project's settings as they are, or a check by its text.
-    fn accepts(&self, wish: &Wish) -> bool {
+    fn accepts(&self, capability: &ProjectCapability) -> bool {
         self.accepted.as_ref().is_some_and(|accepted| {
-            let is_same = !wish.is_found && accepted.digest == self.snapshot.digest;
-            is_same || wish.needed == Needed::Check && accepted.checks.contains(&wish.text)
+            let is_same = !capability.is_found && accepted.digest == self.snapshot.digest;
+            is_same
+                || capability.needed == Needed::Check && accepted.checks.contains(&capability.text)
         })
     }
 
     /// Writes down that the user accepts it as it is.
-    pub fn accept(&self, context: &Context) -> Result {
-        must_be_a_person(context, "trusting a project")?;
+    pub fn accept(&self, app: &App) -> Result {
+        app.must_be_a_person("trusting a project")?;
         accepted::put(
             &self.layout,
             &Accepted {
@@ -223,9 +227,12 @@ impl Project {
     /// file that it is found in changes.
     fn checks(&self) -> BTreeSet<String> {
         let before = self.accepted.iter().flat_map(|accepted| &accepted.checks);
-        let now = self.wishes.iter();
-        let now = now.filter(|wish| wish.needed == Needed::Check);
-        before.chain(now.map(|wish| &wish.text)).cloned().collect()
+        let now = self.capabilities.iter();
+        let now = now.filter(|capability| capability.needed == Needed::Check);
+        before
+            .chain(now.map(|capability| &capability.text))
+            .cloned()
+            .collect()
     }
 
     /// Everything it asks for, for a person to read.
@@ -233,7 +240,7 @@ impl Project {
         self.words_about(|_| true)
     }
 
-    fn words_about(&self, is_shown: impl Fn(&Wish) -> bool) -> String {
+    fn words_about(&self, is_shown: impl Fn(&ProjectCapability) -> bool) -> String {
         let mut text = format!(
             "{} comes with settings that {}:\n",
             line(&self.layout.project.display().to_string()),
@@ -243,20 +250,27 @@ impl Project {
                 _ => "run commands or allow agents more",
             }
         );
-        for wish in self.wishes.iter().filter(|wish| is_shown(wish)) {
-            let lines = plain(&wish.text).replace('\n', "\n      ");
-            let (setting, from) = (line(&wish.setting), line(&wish.from));
+        for capability in self
+            .capabilities
+            .iter()
+            .filter(|capability| is_shown(capability))
+        {
+            let lines = plain(&capability.text).replace('\n', "\n      ");
+            let (setting, from) = (line(&capability.setting), line(&capability.from));
             let _ = writeln!(text, "  {setting}: {lines}\n    ({from})");
         }
         text
     }
 
     /// Shows what was not accepted yet and asks; whether it was accepted.
-    pub fn ask(&self, context: &Context) -> Result<bool> {
-        must_be_a_person(context, "trusting a project")?;
-        let words = self.words_about(|wish| !self.accepts(wish));
-        if says_yes(&words, "Run them? [y/N] ") {
-            self.accept(context)?;
+    pub fn ask(&self, app: &App) -> Result<bool> {
+        app.must_be_a_person("trusting a project")?;
+        let words = self.words_about(|capability| !self.accepts(capability));
+        if app
+            .confirm
+            .is_some_and(|confirm| confirm(&words, "Run them? [y/N] "))
+        {
+            self.accept(app)?;
             return Ok(true);
         }
         Ok(false)
@@ -265,24 +279,26 @@ impl Project {
 
 /// Makes sure that nothing of a project runs which was not accepted.
 pub fn require(
-    context: &Context,
+    app: &App,
     layout: &Layout,
     config: &Config,
     plan: &Plan<'_>,
     unknown: Unknown,
 ) -> Result {
     let project = Project::look(layout, config)?;
-    require_those(context, &project, |wish| plan.needs(wish), unknown)?;
+    require_those(app, &project, |capability| plan.needs(capability), unknown)?;
     if plan.has_worktree {
         run::refuse_denied_links(layout, config)?;
     }
     // The script was read a moment before or after the files that are accepted: what is played must be one of them.
-    let is_named = |wish: &Wish| matches!(wish.needed, Needed::By(_)) && plan.needs(wish);
+    let is_named = |capability: &ProjectCapability| {
+        matches!(capability.needed, Needed::By(_)) && plan.needs(capability)
+    };
     if let Some(script) = plan.script
-        && project.wishes.iter().any(is_named)
+        && project.capabilities.iter().any(is_named)
         && !project.snapshot.has_script(script)
     {
-        return Err(CommandError::refused(format!(
+        return Err(AppError::refused(format!(
             "the script of {} has changed since it was trusted",
             plan.provider.name
         ))
@@ -292,20 +308,16 @@ pub fn require(
 }
 
 fn require_those(
-    context: &Context,
+    app: &App,
     project: &Project,
-    is_needed: impl Fn(&Wish) -> bool,
+    is_needed: impl Fn(&ProjectCapability) -> bool,
     unknown: Unknown,
 ) -> Result {
-    if unknown == Unknown::Accept && !project.wishes.is_empty() {
-        return project.accept(context);
+    if unknown == Unknown::Accept && !project.capabilities.is_empty() {
+        return project.accept(app);
     }
     let refused = project.refuse_unaccepted(is_needed);
-    if refused.is_err()
-        && unknown == Unknown::Ask
-        && is_terminal(context)
-        && project.ask(context)?
-    {
+    if refused.is_err() && unknown == Unknown::Ask && app.can_ask() && project.ask(app)? {
         return Ok(());
     }
     refused
@@ -313,28 +325,33 @@ fn require_those(
 
 impl Project {
     /// Refuses when something that is needed was not accepted.
-    fn refuse_unaccepted(&self, is_needed: impl Fn(&Wish) -> bool) -> Result {
-        let wishes = self.wishes.iter();
-        let open: Vec<&Wish> = wishes
-            .filter(|wish| is_needed(wish) && !self.accepts(wish))
+    fn refuse_unaccepted(&self, is_needed: impl Fn(&ProjectCapability) -> bool) -> Result {
+        let capabilities = self.capabilities.iter();
+        let open: Vec<&ProjectCapability> = capabilities
+            .filter(|capability| is_needed(capability) && !self.accepts(capability))
             .collect();
         if open.is_empty() {
             return Ok(());
         }
         let named: Vec<String> = open
             .iter()
-            .map(|wish| format!("{}: {} ({})", wish.setting, wish.text, wish.from))
+            .map(|capability| {
+                format!(
+                    "{}: {} ({})",
+                    capability.setting, capability.text, capability.from
+                )
+            })
             .collect();
         let why = match self.state() {
             State::Changed => "has changed since it was trusted",
             _ => "is not trusted",
         };
-        let instead = if open.iter().all(|wish| wish.is_found) {
+        let instead = if open.iter().all(|capability| capability.is_found) {
             "; `--verify CMD` runs a command of your own instead"
         } else {
             ""
         };
-        Err(CommandError::refused(format!(
+        Err(AppError::refused(format!(
             "the project {} {why}, and would run: {}",
             self.layout.project.display(),
             named.join("; ")
@@ -343,23 +360,6 @@ impl Project {
             "`teamster trust` shows all of it and asks; `--trust-project` accepts it{instead}"
         )))
     }
-}
-
-/// Whether somebody can be shown something and asked.
-pub fn is_terminal(context: &Context) -> bool {
-    !context.out.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-/// The variable alone can be unset by any agent, but not what its bridge and the agent itself were started with.
-pub fn must_be_a_person(context: &Context, what: &str) -> Result {
-    context.identity.must_be_person(what)?;
-    if teamster_fs::processes::is_below_carrier(std::process::id(), env_vars::LAUNCH) {
-        return Err(CommandError::refused(format!(
-            "{what} is for people, and this runs below a worker"
-        ))
-        .hint("call it from a terminal of your own"));
-    }
-    Ok(())
 }
 
 /// A project's path as a text that stands for no other path.

@@ -10,7 +10,7 @@ use teamster_fs::{Dir, FileKind, FsError};
 use teamster_run::preset::{Agents, Preset, builtin};
 
 use crate::config::{Config, seen_from};
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 
 /// More than this is no preset.
 const LONGEST: usize = 256 * 1024;
@@ -95,7 +95,7 @@ impl Presets {
         if self.faults.is_empty() {
             return Ok(());
         }
-        Err(CommandError::refused(self.faults.join("\n"))
+        Err(AppError::refused(self.faults.join("\n"))
             .hint("mend the file, or take it out of its folder"))
     }
 
@@ -129,7 +129,7 @@ impl Presets {
         names.retain(|name| is_preset(name));
         names.sort_unstable();
         if names.len() > MOST {
-            return Err(CommandError::refused(format!(
+            return Err(AppError::refused(format!(
                 "{} holds {} presets; the limit is {MOST}",
                 folder.path().display(),
                 names.len()
