@@ -12,6 +12,7 @@ mod background;
 mod budget;
 mod checking;
 mod ending;
+mod exclusive_lock;
 mod gate;
 mod landing;
 mod merging;
@@ -19,10 +20,9 @@ mod own;
 mod planning;
 mod projecting;
 mod refs;
+mod render;
 mod replacements;
-mod seat;
-mod settled;
-mod telling;
+mod task_progress;
 mod truth;
 mod working;
 
@@ -51,10 +51,10 @@ use teamster_workers::launch::Launcher;
 use teamster_workers::supervise::Supervisor;
 use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
-use crate::desk::{Desk, Look, Wish};
+use crate::observer::{RunObserver, RunSnapshot, StopLevel};
 use crate::plan::Plan;
+pub use exclusive_lock::{ExclusiveLock, ProjectLock};
 use projecting::Projector;
-pub use seat::{ProjectSeat, Seat};
 
 /// Between two looks when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -76,7 +76,7 @@ pub trait Plans {
         folder: &Path,
         launch: &str,
         until: Option<Instant>,
-        desk: &mut dyn Desk,
+        observer: &mut dyn RunObserver,
     ) -> Result<Plan, String>;
 }
 
@@ -94,7 +94,7 @@ pub trait ProjectTrust {
 }
 
 /// What a host works with.
-pub struct Parts<'a> {
+pub struct HostEnvironment<'a> {
     /// Where the team lives.
     pub store: &'a dyn Store,
     /// Where it runs.
@@ -123,8 +123,8 @@ pub struct Parts<'a> {
     pub stop_deadline: Duration,
     /// Asks an agent for a plan.
     pub leader: &'a mut dyn Plans,
-    /// Who sits before it.
-    pub desk: &'a mut dyn Desk,
+    /// Who watches it.
+    pub observer: &'a mut dyn RunObserver,
 }
 
 /// Why a run cannot go on. It can be taken up again.
@@ -182,7 +182,7 @@ type Result<T, E = RunError> = std::result::Result<T, E>;
 
 /// How a host left its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum HostExit {
     /// It is over.
     Over(Finished),
     /// The gate is open, and nobody is waited for.
@@ -203,7 +203,7 @@ enum Next {
     /// Something must happen first.
     Wait,
     /// The host leaves.
-    Leave(Left),
+    Leave(HostExit),
 }
 
 /// What was read, at which event, and when.
@@ -211,25 +211,25 @@ type Known<T> = (u64, Instant, Rc<Vec<T>>);
 
 /// One host of one run.
 pub struct Host<'a> {
-    parts: Parts<'a>,
+    env: HostEnvironment<'a>,
     team: TeamName,
-    order: RunSpec,
-    story: RunState,
+    spec: RunSpec,
+    state: RunState,
     /// The last event that was read,
     seen: u64,
     /// the last one that may have changed a task,
     tasks_changed: u64,
     /// and the last one about a worker.
-    crew_changed: u64,
+    workers_changed: u64,
     /// Since when this host hosts the run, by a clock that nobody can set.
     hosting_since: Instant,
     supervisor: Supervisor<'a>,
     integration: Option<Integration>,
     projector: Projector,
     /// Whether workers were started for the stage that we are in.
-    crew_is_up: bool,
+    workers_are_up: bool,
     /// Since when this host has workers that it has not stopped again.
-    crew_since: Option<Instant>,
+    workers_since: Option<Instant>,
     next_look: Instant,
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
@@ -252,30 +252,30 @@ pub struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// A host for the run of a team. It must have the [`Seat`].
-    pub fn new(parts: Parts<'a>, team: TeamName, order: RunSpec) -> Self {
+    /// A host for the run of a team. It must hold the [`ExclusiveLock`].
+    pub fn new(env: HostEnvironment<'a>, team: TeamName, spec: RunSpec) -> Self {
         let supervisor = Supervisor::new(
-            parts.store,
-            parts.machine,
-            parts.project,
-            parts.launcher,
-            parts.limits,
+            env.store,
+            env.machine,
+            env.project,
+            env.launcher,
+            env.limits,
             team.clone(),
         );
         Self {
-            parts,
+            env,
             team,
-            order,
-            story: RunState::default(),
+            spec,
+            state: RunState::default(),
             seen: 0,
             tasks_changed: 0,
-            crew_changed: 0,
+            workers_changed: 0,
             hosting_since: Instant::now(),
             supervisor,
             integration: None,
             projector: Projector::default(),
-            crew_is_up: false,
-            crew_since: None,
+            workers_are_up: false,
+            workers_since: None,
             next_look: Instant::now(),
             alone_since: None,
             gate_shown: None,
@@ -293,7 +293,7 @@ impl<'a> Host<'a> {
 
     /// Takes the run to its end, or as far as it goes. Where it cannot go on, its workers are stopped: nobody would look
     /// after them.
-    pub fn run(&mut self) -> Result<Left> {
+    pub fn run(&mut self) -> Result<HostExit> {
         let left = self.drive();
         if left.is_err() && self.has_begun {
             self.stop_after_error();
@@ -301,9 +301,9 @@ impl<'a> Host<'a> {
         left
     }
 
-    fn drive(&mut self) -> Result<Left> {
+    fn drive(&mut self) -> Result<HostExit> {
         self.catch_up_with_the_journal()?;
-        if let Some(finished) = self.story.finished.clone()
+        if let Some(finished) = self.state.finished.clone()
             && !finished.is_resumable()
         {
             // Nothing is begun anew: the team's branches are gone, and would only be made again. A host that was
@@ -312,7 +312,7 @@ impl<'a> Host<'a> {
                 self.project();
             }
             self.write_down();
-            return Ok(Left::Over(finished));
+            return Ok(HostExit::Over(finished));
         }
         self.has_begun = true;
         self.require_room()?;
@@ -324,14 +324,14 @@ impl<'a> Host<'a> {
             // journalled, so a look is taken now and then.
             let is_quiet =
                 acted.is_some_and(|(seen, at)| seen == self.seen && at.elapsed() < LOOK_AGAIN);
-            if is_quiet && self.parts.desk.wish() == Wish::GoOn {
+            if is_quiet && self.env.observer.stop_level() == StopLevel::GoOn {
                 self.show()?;
                 std::thread::sleep(PAUSE);
                 continue;
             }
             self.project();
-            if let Some(finished) = self.story.finished.clone() {
-                return Ok(Left::Over(finished));
+            if let Some(finished) = self.state.finished.clone() {
+                return Ok(HostExit::Over(finished));
             }
             if let Some(left) = self.obey()? {
                 self.project();
@@ -342,7 +342,7 @@ impl<'a> Host<'a> {
                 acted = None;
                 continue;
             }
-            let next = match self.story.stage.unwrap_or(Stage::Plan) {
+            let next = match self.state.stage.unwrap_or(Stage::Plan) {
                 Stage::Plan | Stage::Requirements => self.plan()?,
                 Stage::Execute | Stage::Fix | Stage::Revise => self.work()?,
                 Stage::Verify => self.verify()?,
@@ -354,7 +354,7 @@ impl<'a> Host<'a> {
                 Next::GoOn => {}
                 Next::Wait => {
                     let is_work = matches!(
-                        self.story.stage,
+                        self.state.stage,
                         Some(Stage::Execute | Stage::Fix | Stage::Revise)
                     );
                     acted = is_work.then(|| (self.seen, Instant::now()));
@@ -374,9 +374,9 @@ impl<'a> Host<'a> {
     fn begin(&mut self) -> Result<()> {
         self.end_what_was_under_way();
         self.keep_rules()?;
-        let is_new = self.story.begun.is_none();
-        if !is_new || self.story.spec.as_ref() != Some(&self.order) {
-            let replacements = match self.parts.repo.filter(|_| is_new) {
+        let is_new = self.state.begun.is_none();
+        if !is_new || self.state.spec.as_ref() != Some(&self.spec) {
+            let replacements = match self.env.repo.filter(|_| is_new) {
                 Some(repo) => Some(repo.replacements()?),
                 None => None,
             };
@@ -389,11 +389,11 @@ impl<'a> Host<'a> {
             })?;
         }
         if let (Some(repo), Some(base), false) =
-            (self.parts.repo, &self.order.base, self.order.in_place)
+            (self.env.repo, &self.spec.base, self.spec.in_place)
         {
             repo.exclude_ours()?;
             let is_rolled_back = matches!(
-                &self.story.decision,
+                &self.state.decision,
                 Some(decision) if matches!(decision.answer, GateAnswer::Reject { rollback: true, .. })
             );
             if !is_rolled_back {
@@ -405,26 +405,26 @@ impl<'a> Host<'a> {
                 })?;
                 let team = self.team.clone();
                 // A large repository takes long to be checked out.
-                let (ready, swept) = self.beside(|_| {
+                let (ready, swept) = self.in_background(|_| {
                     let ready = Integration::prepare(repo, &team, &base);
                     (ready, CheckTree::sweep(repo, &team))
                 })?;
                 let ready = ready?;
                 if let Some(branch) = ready.salvaged {
                     let text = format!("work that was found in no commit is kept in {branch}");
-                    self.parts.desk.say(&text);
+                    self.env.observer.say(&text);
                 }
                 if let Err(error) = swept {
                     let text =
                         format!("the tree of an earlier check could not be removed: {error}");
-                    self.parts.desk.say(&text);
+                    self.env.observer.say(&text);
                 }
                 self.integration = Some(ready.integration);
             }
         }
         self.read()?;
         self.note_refs()?;
-        if self.story.stage.is_none() {
+        if self.state.stage.is_none() {
             self.enter(Stage::Plan, "the run begins")?;
         }
         Ok(())
@@ -432,29 +432,29 @@ impl<'a> Host<'a> {
 
     /// Ends a check or a leader that a killed host has left behind: it would write into what is ours now.
     fn end_what_was_under_way(&mut self) {
-        if let Some(launch) = &self.story.under_way
-            && let Err(error) = Tree::of_launch(self.parts.machine, launch, None).end(GRACE)
+        if let Some(launch) = &self.state.under_way
+            && let Err(error) = Tree::of_launch(self.env.machine, launch, None).end(GRACE)
         {
-            self.parts.desk.say(&error.to_string());
+            self.env.observer.say(&error.to_string());
         }
     }
 
     /// Reads what was journalled before we came. Of a run that has not begun, everything is news.
     fn catch_up_with_the_journal(&mut self) -> Result<()> {
-        let begun = self.parts.store.last_of(
+        let begun = self.env.store.last_of(
             &self.team,
             &[EventType::RunStarted.name(), EventType::RunResumed.name()],
         )?;
         let is_new = begun.is_none();
         loop {
-            let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
+            let page = self.env.store.events(&self.team, self.seen + 1, PAGE)?;
             let count = page.events.len();
             for event in &page.events {
                 self.take_in(event);
                 if is_new {
-                    self.parts.desk.event(event);
+                    self.env.observer.event(event);
                 } else {
-                    self.parts.desk.known(event);
+                    self.env.observer.past_event(event);
                 }
             }
             if count < PAGE {
@@ -466,8 +466,8 @@ impl<'a> Host<'a> {
     fn take_in(&mut self, event: &Event) {
         self.seen = event.seq;
         teamster_fs::fail::reached_event(event.seq);
-        self.story.apply(event);
-        match (self.story.stage, self.at_gate_since) {
+        self.state.apply(event);
+        match (self.state.stage, self.at_gate_since) {
             (Some(Stage::Approval), None) => self.at_gate_since = Some(Instant::now()),
             (Some(Stage::Approval), Some(_)) | (_, None) => {}
             (_, Some(_)) => self.ends_waiting(),
@@ -480,7 +480,7 @@ impl<'a> Host<'a> {
             self.tasks_changed = event.seq;
         }
         if event.kind.starts_with(family::WORKER) || event.kind.starts_with(family::MEMBER) {
-            self.crew_changed = event.seq;
+            self.workers_changed = event.seq;
         }
     }
 
@@ -494,10 +494,10 @@ impl<'a> Host<'a> {
     /// Reads what was journalled since the last time.
     fn read(&mut self) -> Result<()> {
         loop {
-            let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
+            let page = self.env.store.events(&self.team, self.seen + 1, PAGE)?;
             for event in &page.events {
                 self.take_in(event);
-                self.parts.desk.event(event);
+                self.env.observer.event(event);
             }
             if page.events.len() < PAGE {
                 return Ok(());
@@ -508,17 +508,17 @@ impl<'a> Host<'a> {
     fn show(&mut self) -> Result<()> {
         let tasks = self.tasks()?;
         let beats = self.beats()?;
-        self.parts.desk.look(&Look {
-            story: &self.story,
+        self.env.observer.update(&RunSnapshot {
+            state: &self.state,
             tasks: &tasks,
             beats: &beats,
-            worked: self.story.worked(self.hosted()),
+            worked: self.state.worked(self.hosted()),
         });
         Ok(())
     }
 
     fn record(&mut self, event: NewEvent) -> Result<()> {
-        self.parts.store.record(&self.team, event)?;
+        self.env.store.record(&self.team, event)?;
         self.read()
     }
 
@@ -528,15 +528,15 @@ impl<'a> Host<'a> {
     }
 
     fn enter(&mut self, stage: Stage, reason: &str) -> Result<()> {
-        self.crew_is_up = false;
+        self.workers_are_up = false;
         self.alone_since = None;
         self.checked_here.clear();
-        let from = self.story.stage.map(Stage::as_str);
+        let from = self.state.stage.map(Stage::as_str);
         self.journal(EventKind::RunStage(StageEntered {
             from: from.map(str::to_owned),
             to: stage.as_str().to_owned(),
             stage: stage.as_str().to_owned(),
-            round: self.story.round,
+            round: self.state.round,
             reason: reason.to_owned(),
         }))
     }
@@ -553,10 +553,10 @@ impl<'a> Host<'a> {
         replacements: Option<Vec<String>>,
         what: impl FnOnce(RunStarted) -> EventKind,
     ) -> Result<()> {
-        let spec = self.order.clone();
+        let spec = self.spec.clone();
         let order = serde_json::json!(spec);
         let event = NewEvent::new(HOST, what(RunStarted { spec, replacements }));
-        let store = self.parts.store;
+        let store = self.env.store;
         store.host_team(&self.team, Some(&order), event)?;
         Ok(())
     }
@@ -564,7 +564,7 @@ impl<'a> Host<'a> {
     /// The tasks, as they were at the last event, or a moment ago.
     fn tasks(&self) -> Result<Rc<Vec<Task>>> {
         let mut known = self.known_tasks.borrow_mut();
-        let again = if self.crew_is_up {
+        let again = if self.workers_are_up {
             TASKS_AGAIN
         } else {
             LOOK_AGAIN
@@ -575,7 +575,7 @@ impl<'a> Host<'a> {
         {
             return Ok(Rc::clone(tasks));
         }
-        let mut tasks = self.parts.store.tasks(&self.team)?.tasks;
+        let mut tasks = self.env.store.tasks(&self.team)?.tasks;
         tasks.retain(|task| !task.is_internal());
         let tasks = Rc::new(tasks);
         *known = Some((self.tasks_changed, Instant::now(), Rc::clone(&tasks)));
@@ -586,13 +586,13 @@ impl<'a> Host<'a> {
     fn beats(&self) -> Result<Rc<Vec<Heartbeat>>> {
         let mut known = self.known_beats.borrow_mut();
         if let Some((changed, at, beats)) = &*known
-            && *changed == self.crew_changed
+            && *changed == self.workers_changed
             && at.elapsed() < LOOK_AGAIN
         {
             return Ok(Rc::clone(beats));
         }
-        let beats = Rc::new(self.parts.store.heartbeats(&self.team)?.0);
-        *known = Some((self.crew_changed, Instant::now(), Rc::clone(&beats)));
+        let beats = Rc::new(self.env.store.heartbeats(&self.team)?.0);
+        *known = Some((self.workers_changed, Instant::now(), Rc::clone(&beats)));
         Ok(beats)
     }
 
@@ -602,20 +602,20 @@ impl<'a> Host<'a> {
     }
 
     /// Does what the person before the run wants. At the gate nobody works any more, so there it is enough to leave.
-    fn obey(&mut self) -> Result<Option<Left>> {
-        if self.parts.desk.wish() == Wish::GoOn {
+    fn obey(&mut self) -> Result<Option<HostExit>> {
+        if self.env.observer.stop_level() == StopLevel::GoOn {
             return Ok(None);
         }
-        if let (true, Some(gate)) = (self.story.is_at_gate(), &self.story.gate) {
-            return Ok(Some(Left::AtGate {
+        if let (true, Some(gate)) = (self.state.is_at_gate(), &self.state.gate) {
+            return Ok(Some(HostExit::AtGate {
                 commit: gate.commit.clone(),
                 exit_code: crate::exit::CANCELLED,
                 why: "the gate stays open".to_owned(),
             }));
         }
-        self.stop_crew("the run is cancelled")?;
+        self.stop_workers("the run is cancelled")?;
         self.finish(RunEnd::Cancelled, "a person stopped it")?;
-        let finished = self.story.finished.clone();
-        Ok(finished.map(Left::Over))
+        let finished = self.state.finished.clone();
+        Ok(finished.map(HostExit::Over))
     }
 }

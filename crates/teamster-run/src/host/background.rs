@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::{Host, Result, RunError};
-use crate::desk::Wish;
+use crate::observer::StopLevel;
 
 /// How long nothing is looked at while the work says nothing.
 const LOOK: Duration = Duration::from_millis(20);
@@ -16,12 +16,12 @@ const TICK: Duration = Duration::from_millis(250);
 const LINES: usize = 64;
 
 /// What work beside the loop has of the host.
-pub(super) struct Beside<'a> {
+pub(super) struct Background<'a> {
     lines: SyncSender<String>,
     stop: &'a AtomicBool,
 }
 
-impl Beside<'_> {
+impl Background<'_> {
     /// Shows lines to whoever watches the run.
     pub(super) fn show(&self, lines: &str) {
         // The host reads until we end, so somebody is there.
@@ -36,17 +36,17 @@ impl Beside<'_> {
 
 impl Host<'_> {
     /// Does something that may take long, and meanwhile everything that must not wait for it.
-    pub(super) fn beside<T: Send>(
+    pub(super) fn in_background<T: Send>(
         &mut self,
-        work: impl FnOnce(&Beside<'_>) -> T + Send,
+        work: impl FnOnce(&Background<'_>) -> T + Send,
     ) -> Result<T> {
         let stop = AtomicBool::new(false);
         let (lines, said) = sync_channel(LINES);
         let (done, looked) = std::thread::scope(|scope| {
-            let beside = Beside { lines, stop: &stop };
+            let background = Background { lines, stop: &stop };
             let thread = std::thread::Builder::new()
-                .name("beside".to_owned())
-                .spawn_scoped(scope, move || work(&beside));
+                .name("background".to_owned())
+                .spawn_scoped(scope, move || work(&background));
             match thread {
                 Ok(thread) => {
                     let looked = self.accompany(&said, &stop);
@@ -73,7 +73,7 @@ impl Host<'_> {
         let mut next = Instant::now() + TICK;
         loop {
             match said.recv_timeout(LOOK) {
-                Ok(lines) => self.parts.desk.output(&lines),
+                Ok(lines) => self.env.observer.output(&lines),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return looked,
             }
@@ -93,7 +93,7 @@ impl Host<'_> {
     /// What is looked at in every state of the loop.
     fn tick(&mut self) -> Result<()> {
         self.read()?;
-        if self.crew_since.is_some() {
+        if self.workers_since.is_some() {
             self.look_after_if_due()?;
         }
         self.show()
@@ -101,6 +101,6 @@ impl Host<'_> {
 
     /// Whether nothing that takes long should go on.
     pub(super) fn must_stop(&self) -> bool {
-        self.parts.desk.wish() > Wish::GoOn || self.is_out_of_time()
+        self.env.observer.stop_level() > StopLevel::GoOn || self.is_out_of_time()
     }
 }

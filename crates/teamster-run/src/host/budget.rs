@@ -28,30 +28,30 @@ impl Host<'_> {
 
     /// How long the run may still take; `None` without a limit of minutes.
     pub(super) fn time_left(&self) -> Option<Duration> {
-        let minutes = self.order.budget.minutes?;
+        let minutes = self.spec.budget.minutes?;
         let limit = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
-        Some(limit.saturating_sub(self.story.worked(self.hosted())))
+        Some(limit.saturating_sub(self.state.worked(self.hosted())))
     }
 
     /// The limit of minutes, if it was reached. It holds in every stage but at the gate, which waits for a person.
     pub(super) fn out_of_time(&self) -> Option<Exceeded> {
-        let is_at_work = !matches!(self.story.stage, Some(Stage::Approval | Stage::End(_)));
-        let elapsed = self.story.worked(self.hosted());
-        let reached = || self.order.budget.out_of_minutes(elapsed);
+        let is_at_work = !matches!(self.state.stage, Some(Stage::Approval | Stage::End(_)));
+        let elapsed = self.state.worked(self.hosted());
+        let reached = || self.spec.budget.out_of_minutes(elapsed);
         is_at_work.then(reached).flatten()
     }
 
     /// The limit that was reached, if one was. The time that nobody hosted the run is not counted.
     pub(super) fn exhausted(&self) -> Option<Exceeded> {
-        let elapsed = self.story.worked(self.hosted());
-        let spent = &self.story.spent;
-        let reached = self.order.budget.exceeded(&spent.run, elapsed);
+        let elapsed = self.state.worked(self.hosted());
+        let spent = &self.state.spent;
+        let reached = self.spec.budget.exceeded(&spent.run, elapsed);
         // Nobody works, and nobody may begin: what is left is less than a task is worth.
         let is_stuck =
-            || spent.running() == 0 && !self.order.budget.fits(&spent.run, spent.reservation());
+            || spent.running() == 0 && !self.spec.budget.fits(&spent.run, spent.reservation());
         reached.or_else(|| {
             is_stuck()
-                .then(|| self.order.budget.nearest(&spent.run))
+                .then(|| self.spec.budget.nearest(&spent.run))
                 .flatten()
         })
     }
@@ -59,7 +59,7 @@ impl Host<'_> {
     /// Running agents are interrupted; what they have is committed on their branches.
     pub(super) fn out_of_budget(&mut self, exceeded: &Exceeded) -> Result<Next> {
         self.journal(EventKind::BudgetExhausted(exceeded.event()))?;
-        self.stop_crew("the budget is used up")?;
+        self.stop_workers("the budget is used up")?;
         let why = format!("the budget is used up: {}", exceeded.words());
         self.finish(RunEnd::BudgetExhausted, &why)?;
         Ok(Next::GoOn)

@@ -5,7 +5,7 @@ use teamster_journal::EventKind;
 use teamster_journal::payload::{RunEnd, RunFinished};
 use teamster_types::TeamName;
 
-use super::settled::hopeless;
+use super::task_progress::hopeless;
 use super::{Host, Next, Result};
 
 impl Host<'_> {
@@ -29,10 +29,10 @@ impl Host<'_> {
 
     /// Work that is called merged and is not in what has landed, or, where nothing lands, in the team's branch.
     fn missing_at_the_end(&self) -> Result<Vec<String>> {
-        let (Some(repo), Some(integration)) = (self.parts.repo, &self.integration) else {
+        let (Some(repo), Some(integration)) = (self.env.repo, &self.integration) else {
             return Ok(Vec::new());
         };
-        let decided = self.story.decision.is_some();
+        let decided = self.state.decision.is_some();
         let landed = match self.branch().filter(|_| decided) {
             Some(branch) => repo.resolve(&format!("refs/heads/{branch}"))?,
             None => None,
@@ -48,15 +48,15 @@ impl Host<'_> {
     /// Ends the run. Everybody was stopped before.
     pub(super) fn finish(&mut self, end: RunEnd, reason: &str) -> Result<()> {
         let head = |integration: &Integration| integration.head().ok().map(|head| head.to_string());
-        let commit = match &self.story.gate {
+        let commit = match &self.state.gate {
             Some(gate) => Some(gate.commit.clone()),
             None => self.integration.as_ref().and_then(head),
         };
         let landed = commit.clone();
-        let finished = RunFinished::new(self.story.stage, end, reason, commit);
+        let finished = RunFinished::new(self.state.stage, end, reason, commit);
         self.journal(EventKind::RunFinished(finished))?;
         for sentence in self.changed_refs(landed.as_deref()) {
-            self.parts.desk.say(&sentence);
+            self.env.observer.say(&sentence);
         }
         self.write_down();
         Ok(())
@@ -65,13 +65,13 @@ impl Host<'_> {
     /// Removes worktrees and branches whose work is in a branch of the user's. What is not stays, and is named in the
     /// report.
     pub(super) fn clear_away(&mut self) -> Result<()> {
-        let Some(repo) = self.parts.repo.filter(|_| !self.order.in_place) else {
+        let Some(repo) = self.env.repo.filter(|_| !self.spec.in_place) else {
             return Ok(());
         };
         let team = self.team.clone();
-        let said = self.beside(|_| remove_what_is_safe(repo, &team))?;
+        let said = self.in_background(|_| remove_what_is_safe(repo, &team))?;
         for sentence in said {
-            self.parts.desk.say(&sentence);
+            self.env.observer.say(&sentence);
         }
         Ok(())
     }

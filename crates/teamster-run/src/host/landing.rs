@@ -9,16 +9,12 @@ use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
 
 use super::merging::short;
-use super::{Host, Left, Next, Result, RunError};
+use super::{Host, HostExit, Next, Result, RunError};
 use crate::exit;
 
 impl Host<'_> {
     pub(super) fn land(&mut self, commit: &str) -> Result<Next> {
-        let branch = self
-            .order
-            .base
-            .as_ref()
-            .and_then(|base| base.branch.clone());
+        let branch = self.spec.base.as_ref().and_then(|base| base.branch.clone());
         let (Some(integration), Some(branch)) = (self.integration.clone(), branch) else {
             let why = if self.merges() {
                 "approved; no branch was checked out when it began, so the work stays on its own"
@@ -39,7 +35,7 @@ impl Host<'_> {
         if self.merges_missing(commit)? {
             return Ok(Next::GoOn);
         }
-        if !self.order.verify.is_empty() && self.story.checked.as_deref() != Some(commit) {
+        if !self.spec.verify.is_empty() && self.state.checked.as_deref() != Some(commit) {
             self.gate_shown = None;
             self.enter(Stage::Verify, "what was approved is not what was verified")?;
             return Ok(Next::GoOn);
@@ -47,7 +43,7 @@ impl Host<'_> {
         if let Some(why) = self.was_moved_back(&branch, &id)? {
             return self.not_landed(commit, why);
         }
-        let landed = self.beside(|_| integration.land(&branch, &id))??;
+        let landed = self.in_background(|_| integration.land(&branch, &id))??;
         match landed {
             Landed::Done { .. } | Landed::Already => match self.landed_on(&branch, &id)? {
                 Some(words) => self.complete(&words),
@@ -88,7 +84,7 @@ impl Host<'_> {
 
     /// That a branch of the user's has a commit, in words that are true at this moment; `None` when it has not.
     fn landed_on(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
-        let Some(repo) = self.parts.repo else {
+        let Some(repo) = self.env.repo else {
             return Ok(None);
         };
         let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
@@ -109,8 +105,8 @@ impl Host<'_> {
 
     /// Why landing would bring back what the user has taken out of the branch since.
     fn was_moved_back(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
-        let expected = self.story.tip.as_ref().and_then(|tip| tip.parse().ok());
-        let (Some(repo), Some(expected)) = (self.parts.repo, expected) else {
+        let expected = self.state.tip.as_ref().and_then(|tip| tip.parse().ok());
+        let (Some(repo), Some(expected)) = (self.env.repo, expected) else {
             return Ok(None);
         };
         let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
@@ -130,7 +126,7 @@ impl Host<'_> {
     /// Nothing has changed, so nothing is decided: the gate is opened again, for any answer.
     fn not_landed(&mut self, commit: &str, why: String) -> Result<Next> {
         self.open_gate(commit, Some(&why))?;
-        Ok(Next::Leave(Left::AtGate {
+        Ok(Next::Leave(HostExit::AtGate {
             commit: commit.to_owned(),
             exit_code: exit::CONFLICT,
             why,
@@ -145,10 +141,10 @@ impl Host<'_> {
         tip: &CommitId,
         commit: &str,
     ) -> Result<Next> {
-        let Some(head) = self.our_head()? else {
+        let Some(head) = self.own_head()? else {
             return Ok(Next::GoOn);
         };
-        let joined = self.beside(|_| integration.bring_up_to_date(&head, branch))??;
+        let joined = self.in_background(|_| integration.bring_up_to_date(&head, branch))??;
         match joined {
             Merged::Moved => return Ok(Next::GoOn),
             joined @ (Merged::Already | Merged::Made(_)) => {

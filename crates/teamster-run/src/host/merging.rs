@@ -12,7 +12,7 @@ use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 use teamster_types::{TaskId, denied};
 
-use super::settled::{self, commit_of, resolves, root, to_merge, waits_for_merge};
+use super::task_progress::{self, commit_of, resolves, root, to_merge, waits_for_merge};
 use super::{Host, Result};
 
 /// A conflict is resolved at most so often; the next one ends the task.
@@ -45,12 +45,12 @@ impl Host<'_> {
                 whole.is_some_and(waits_for_merge)
             }) && task.is_done()
                 && !waits_for_merge(task)
-                && !settled::is_superseded(task, tasks)
+                && !task_progress::is_superseded(task, tasks)
         };
         let Some(task) = tasks.iter().find(is_stuck) else {
             return Ok(false);
         };
-        if let Some(head) = self.our_head()?
+        if let Some(head) = self.own_head()?
             && self.take_back_missing(&head)?
         {
             return Ok(true);
@@ -67,15 +67,15 @@ impl Host<'_> {
             let why = format!("its result names {commit:?}, which is no commit");
             return self.give_up(task.id(), &why);
         };
-        let noted = self.story.head.clone();
-        let Some(head) = self.our_head()? else {
+        let noted = self.state.head.clone();
+        let Some(head) = self.own_head()? else {
             return Ok(());
         };
-        let is_in = match self.parts.repo {
+        let is_in = match self.env.repo {
             Some(repo) => repo.is_ancestor(&id, &head)?,
             None => false,
         };
-        if let Some(repo) = self.parts.repo.filter(|_| !is_in) {
+        if let Some(repo) = self.env.repo.filter(|_| !is_in) {
             // Its bridge has looked at this; but what lands is for the host to answer for.
             let files = repo.changed_since_fork(&head, &id)?;
             let denied = |file: &&String| denied::pattern(Path::new(file)).is_some();
@@ -105,7 +105,7 @@ impl Host<'_> {
         } else if self.began_behind(task, &id)? {
             return self.brought_nothing(task, tasks);
         }
-        let predicted = self.beside(|_| integration.predict_on(&head, &id))??;
+        let predicted = self.in_background(|_| integration.predict_on(&head, &id))??;
         let told = MergePredicted {
             commit: commit.to_owned(),
             result: Some(prediction(&predicted)),
@@ -116,7 +116,8 @@ impl Host<'_> {
             let why = format!("its owner {:?} is no worker", task.owner());
             return self.give_up(task.id(), &why);
         };
-        let merged = self.beside(|_| integration.merge(&head, &id, task.id(), &worker))??;
+        let merged =
+            self.in_background(|_| integration.merge(&head, &id, task.id(), &worker))??;
         match merged {
             // Whoever moved it is dealt with before the next merge.
             Merged::Moved => Ok(()),
@@ -132,7 +133,7 @@ impl Host<'_> {
                 self.note_merged(task, tasks, &merge, &head)
             }
             Merged::Made(made) => {
-                let files = match self.parts.repo {
+                let files = match self.env.repo {
                     Some(repo) => repo.changed_files(&head, &made)?,
                     None => Vec::new(),
                 };
@@ -173,7 +174,7 @@ impl Host<'_> {
         }
         all.push(task.id());
         for id in all {
-            match self.parts.store.merged(&self.team, HOST, id, merge) {
+            match self.env.store.merged(&self.team, HOST, id, merge) {
                 // Somebody has deleted the task meanwhile; its work is in all the same.
                 Err(error) if error.kind == Kind::NotFound => {}
                 noted => drop(noted?),
@@ -189,7 +190,7 @@ impl Host<'_> {
         if resolves(task).is_some() {
             return self.not_resolved(task, tasks, "it changed nothing");
         }
-        self.parts.store.unchanged(&self.team, HOST, task.id())?;
+        self.env.store.unchanged(&self.team, HOST, task.id())?;
         self.read()
     }
 
@@ -199,7 +200,7 @@ impl Host<'_> {
             .ours("result")
             .and_then(|result| result.get("base")?.as_str());
         let base = base.and_then(|base| base.parse::<CommitId>().ok());
-        match (self.parts.repo, base) {
+        match (self.env.repo, base) {
             (Some(repo), Some(base)) => Ok(repo.is_ancestor(commit, &base)?),
             _ => Ok(false),
         }
@@ -236,7 +237,7 @@ impl Host<'_> {
                 task: new,
                 after: Vec::new(),
             }];
-            self.parts.store.import_tasks(&self.team, HOST, &planned)?;
+            self.env.store.import_tasks(&self.team, HOST, &planned)?;
             return self.give_up(task.id(), &format!("it resolved no conflict: {why}"));
         }
         self.give_up(task.id(), &format!("it resolved no conflict: {why}"))?;
@@ -268,10 +269,10 @@ impl Host<'_> {
                 task: self.resolving(task, &root, commit, files, times + 1),
                 after: Vec::new(),
             }];
-            self.parts.store.import_tasks(&self.team, HOST, &planned)?;
+            self.env.store.import_tasks(&self.team, HOST, &planned)?;
             return self.read();
         }
-        let mut known = self.story.conflicts.iter();
+        let mut known = self.state.conflicts.iter();
         if !known.any(|(id, _, is_last)| *id == root && *is_last) {
             let conflict = json!({ "commit": commit, "files": files, "times": times + 1 });
             self.tell_conflict(&root, &conflict, None)?;
@@ -290,7 +291,7 @@ impl Host<'_> {
             let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
                 continue;
             };
-            let told = self.story.conflicts.iter();
+            let told = self.state.conflicts.iter();
             let told = told.filter(|(id, _, _)| *id == root).count() as u64;
             if conflict.get("times").and_then(Value::as_u64) > Some(told) {
                 self.tell_conflict(&root, conflict, Some(task.id()))?;
@@ -375,7 +376,7 @@ impl Host<'_> {
             let Some(whole) = tasks.iter().find(|other| *other.id() == root) else {
                 continue;
             };
-            let is_superseded = settled::is_superseded(task, tasks);
+            let is_superseded = task_progress::is_superseded(task, tasks);
             if task.is_failed() && !is_superseded && !whole.is_failed() && whole.is_unmerged() {
                 let why = format!("its conflict was not resolved: task {} failed", task.id());
                 let why = not_merged(&kept_as(whole, "its commit"), &why);
@@ -391,7 +392,7 @@ impl Host<'_> {
     }
 
     pub(super) fn give_up(&mut self, id: &TaskId, why: &str) -> Result<()> {
-        self.parts.store.give_up(&self.team, HOST, id, why)?;
+        self.env.store.give_up(&self.team, HOST, id, why)?;
         self.read()
     }
 }

@@ -17,7 +17,7 @@ use crate::plan::Plan;
 
 impl Host<'_> {
     pub(super) fn plan(&mut self) -> Result<Next> {
-        if self.story.stage == Some(Stage::Plan) && self.order.requirements {
+        if self.state.stage == Some(Stage::Plan) && self.spec.requirements {
             // What is wanted is written into the findings on the way; the engine has nothing to ask.
             self.enter(Stage::Requirements, "they were asked for")?;
             return Ok(Next::GoOn);
@@ -35,11 +35,11 @@ impl Host<'_> {
                 }
                 Err(why) => return self.cannot_plan(&why),
             };
-            if let Some(why) = nobody_can(&self.order, &plan) {
+            if let Some(why) = nobody_can(&self.spec, &plan) {
                 return self.cannot_plan(&why);
             }
-            if self.order.approve_plan {
-                match self.parts.desk.accept_plan(&plan.tasks) {
+            if self.spec.approve_plan {
+                match self.env.observer.accept_plan(&plan.tasks) {
                     None => {
                         // Whoever reads the plan uses none of the team's time.
                         self.at_gate_since.get_or_insert_with(Instant::now);
@@ -55,9 +55,9 @@ impl Host<'_> {
             }
             self.add_checks_of(&plan)?;
             let tasks = self.noted(plan.tasks);
-            let made = self.parts.store.import_tasks(&self.team, HOST, &tasks)?;
+            let made = self.env.store.import_tasks(&self.team, HOST, &tasks)?;
             self.tell_plan(&made, source)?;
-        } else if self.story.plan.is_none() {
+        } else if self.state.plan.is_none() {
             // A host was killed after it had made them and before it could say so.
             let source = self.source();
             self.tell_plan(&known, source)?;
@@ -72,7 +72,7 @@ impl Host<'_> {
     }
 
     fn source(&self) -> &'static str {
-        match (&self.order.plan, self.order.leader.as_str()) {
+        match (&self.spec.plan, self.spec.leader.as_str()) {
             (Some(_), _) => "file",
             (None, "engine") => "sentence",
             (None, _) => "leader",
@@ -81,39 +81,39 @@ impl Host<'_> {
 
     fn make_plan(&mut self) -> std::result::Result<(Plan, &'static str), String> {
         let source = self.source();
-        let plan = match (&self.order.plan, source) {
+        let plan = match (&self.spec.plan, source) {
             (Some(file), _) => {
                 let bytes = read(Path::new(file))?;
                 Plan::parse(Path::new(file), &bytes).map_err(|faults| faults.to_string())
             }
             (None, "leader") => {
                 // A leader plans; what it writes meanwhile is nobody's work.
-                let base = self.order.base.as_ref().map(|base| base.commit.clone());
+                let base = self.spec.base.as_ref().map(|base| base.commit.clone());
                 let tree = match base {
                     Some(base) => self.fresh_tree(&base).map_err(|error| error.to_string())?,
                     None => None,
                 };
                 let folder = match &tree {
                     Some(tree) => tree.work_folder(),
-                    None => self.parts.folder.to_owned(),
+                    None => self.env.folder.to_owned(),
                 };
                 let launch = teamster_fs::random_hex();
                 let asked = EventKind::RunAsked(LeaderAsked {
-                    leader: self.order.leader.clone(),
+                    leader: self.spec.leader.clone(),
                     launch: launch.clone(),
                 });
                 self.journal(asked).map_err(|error| error.to_string())?;
                 let until = self
                     .time_left()
                     .and_then(|left| Instant::now().checked_add(left));
-                let desk = &mut *self.parts.desk;
-                self.parts
+                let observer = &mut *self.env.observer;
+                self.env
                     .leader
-                    .plan(&self.order, &folder, &launch, until, desk)
+                    .plan(&self.spec, &folder, &launch, until, observer)
             }
             _ => {
-                let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();
-                Plan::of_sentence(&self.order.task, &names)
+                let names: Vec<_> = self.spec.members.iter().map(|m| m.name.clone()).collect();
+                Plan::of_sentence(&self.spec.task, &names)
             }
         }?;
         Ok((plan, source))
@@ -130,14 +130,14 @@ impl Host<'_> {
                 more.push(Check::new(command, format!("task {label} of the plan")));
             }
         }
-        let before = self.order.verify.len();
+        let before = self.spec.verify.len();
         for check in more {
-            let known = &self.order.verify;
+            let known = &self.spec.verify;
             if !known.iter().any(|known| known.command == check.command) {
-                self.order.verify.push(check);
+                self.spec.verify.push(check);
             }
         }
-        if self.order.verify.len() > before {
+        if self.spec.verify.len() > before {
             self.reorder()?;
             self.check_base()?;
         }
@@ -170,7 +170,7 @@ impl Host<'_> {
             });
         self.journal(EventKind::RunPlan(PlanMade {
             source: source.to_owned(),
-            path: self.order.plan.clone(),
+            path: self.spec.plan.clone(),
             tasks: tasks.collect(),
         }))
     }
@@ -181,7 +181,7 @@ impl Host<'_> {
             task: new,
             after: Vec::new(),
         }]);
-        self.parts.store.import_tasks(&self.team, HOST, &planned)?;
+        self.env.store.import_tasks(&self.team, HOST, &planned)?;
         self.read()
     }
 }

@@ -43,7 +43,7 @@ struct Agents {
 
 impl Host<'_> {
     pub(super) fn project(&mut self) {
-        let (Some(stage), Ok(tasks)) = (self.story.stage, self.tasks()) else {
+        let (Some(stage), Ok(tasks)) = (self.state.stage, self.tasks()) else {
             return;
         };
         let done = self.project_team_state(stage, &tasks);
@@ -57,7 +57,7 @@ impl Host<'_> {
     /// Whether the state files tell of this run, and not of one that came after it.
     pub(super) fn is_projected(&self) -> bool {
         let [first, second] = layout::OUR_STATE;
-        let dir = self.parts.project.child(first).ok().flatten();
+        let dir = self.env.project.child(first).ok().flatten();
         let dir = dir.and_then(|dir| dir.child(second).ok().flatten());
         let read = dir.and_then(|dir| dir.read(layout::TEAM_STATE).ok().flatten());
         let state = read.and_then(|(bytes, _)| serde_json::from_slice::<Value>(&bytes).ok());
@@ -69,26 +69,26 @@ impl Host<'_> {
             && !self.projector.complained.contains(&file)
         {
             self.projector.complained.push(file);
-            self.parts
-                .desk
+            self.env
+                .observer
                 .say(&format!("{file} is not up to date: {why}"));
         }
     }
 
     fn project_team_state(&mut self, stage: Stage, tasks: &[Task]) -> Result<(), String> {
-        let mut current = team_state(&self.story, stage, tasks);
+        let mut current = team_state(&self.state, stage, tasks);
         current["team"] = json!(self.team);
         redact_json(&mut current);
         if self.projector.team_state.as_ref() == Some(&current) {
             return Ok(());
         }
         let mut written = current.clone();
-        written["updatedAt"] = json!(self.parts.store.now());
+        written["updatedAt"] = json!(self.env.store.now());
         let mut bytes = serde_json::to_vec_pretty(&written).map_err(|error| error.to_string())?;
         bytes.push(b'\n');
         let [first, second] = layout::OUR_STATE;
         let dir = self
-            .parts
+            .env
             .project
             .child_or_create(first)
             .and_then(|dir| dir.child_or_create(second))
@@ -103,7 +103,7 @@ impl Host<'_> {
         if self.projector.party == Some(stage) {
             return Ok(());
         }
-        let party = Party::make(self.parts.project).map_err(|error| error.to_string())?;
+        let party = Party::make(self.env.project).map_err(|error| error.to_string())?;
         // A damaged one is nobody's.
         let session = party.session().ok().flatten();
         // A run that was taken up after it had failed is another session: a failed one is final.
@@ -123,26 +123,26 @@ impl Host<'_> {
     }
 
     fn begin_session(&self, party: &Party, force: bool) -> Result<(), String> {
-        let members = self.order.members.iter().map(|hand| {
+        let members = self.spec.members.iter().map(|member| {
             json!({
-                "name": hand.name,
-                "agent": hand.provider,
-                "role": hand.role.as_deref().unwrap_or("worker"),
+                "name": member.name,
+                "agent": member.provider,
+                "role": member.role.as_deref().unwrap_or("worker"),
             })
         });
         let new = NewSession {
             team: self.team.clone(),
-            task: self.order.task.clone(),
+            task: self.spec.task.clone(),
             members: members.collect(),
         };
-        let begun = party.begin(&new, self.parts.store.now(), force);
+        let begun = party.begin(&new, self.env.store.now(), force);
         begun.map(|_| ()).map_err(|error| error.to_string())
     }
 
     fn take_session_to(&self, party: &Party, stage: Stage, tasks: &[Task]) -> Result<(), String> {
         if stage == Stage::End(Outcome::Failed) {
             let reason = self.reason();
-            let failed = party.fail(&reason, self.parts.store.now());
+            let failed = party.fail(&reason, self.env.store.now());
             return failed.map_err(|error| error.to_string());
         }
         let states = stage.party();
@@ -158,7 +158,7 @@ impl Host<'_> {
 
     /// Why the run is where it is.
     fn reason(&self) -> String {
-        let last = self.story.stages.last();
+        let last = self.state.stages.last();
         let reason = last.map_or("", |entered| &entered.reason);
         redact(reason).chars().take(500).collect()
     }
@@ -179,17 +179,17 @@ impl Host<'_> {
         for next in way {
             if let Ok(phase) = teamster_party::Phase::of(&at.to_lowercase()) {
                 // Each round finds something of its own.
-                let text = finding(&at, &self.story, tasks);
+                let text = finding(&at, &self.state, tasks);
                 // As it is written down, so that it is known again.
                 let text = redact(&text);
                 let known = party.finding_texts().map_err(say)?;
                 if !known.iter().any(|(_, known)| known.trim() == text.trim()) {
-                    let now = self.parts.store.now();
+                    let now = self.env.store.now();
                     party.add_finding(phase, &text, HOST, now).map_err(say)?;
                 }
             }
             let stepped = party
-                .transition(&next, &self.reason(), self.parts.store.now())
+                .transition(&next, &self.reason(), self.env.store.now())
                 .map_err(say)?;
             at = stepped.session.phase;
             if at != next {
@@ -207,8 +207,8 @@ impl Host<'_> {
             return Ok(());
         }
         let ops = self.agent_ops(before.as_ref(), &now);
-        let change = Change::new(format!("run-{}", self.team), self.parts.store.now(), ops);
-        States::of(self.parts.layout)
+        let change = Change::new(format!("run-{}", self.team), self.env.store.now(), ops);
+        States::of(self.env.layout)
             .apply_or_leave(change, PATIENCE)
             .map_err(|error| error.to_string())?;
         self.projector.agents = Some(now);
@@ -270,12 +270,13 @@ impl Host<'_> {
     }
 
     fn role_of(&self, name: &str) -> String {
-        let hand = self
-            .order
+        let member = self
+            .spec
             .members
             .iter()
-            .find(|hand| hand.name.as_str() == name);
-        hand.and_then(|hand| hand.role.clone())
+            .find(|member| member.name.as_str() == name);
+        member
+            .and_then(|member| member.role.clone())
             .unwrap_or_else(|| "worker".to_owned())
     }
 }
@@ -335,9 +336,9 @@ fn way(flow: &Flow, from: &str, to: &str) -> Option<Vec<String>> {
     None
 }
 
-fn team_state(story: &RunState, stage: Stage, tasks: &[Task]) -> Value {
-    let order = story.spec.as_ref();
-    let history: Vec<Value> = story
+fn team_state(state: &RunState, stage: Stage, tasks: &[Task]) -> Value {
+    let spec = state.spec.as_ref();
+    let history: Vec<Value> = state
         .stages
         .iter()
         .map(|entered| {
@@ -349,7 +350,7 @@ fn team_state(story: &RunState, stage: Stage, tasks: &[Task]) -> Value {
         })
         .collect();
     let over = is_over(stage);
-    let ended = story
+    let ended = state
         .stages
         .last()
         .filter(|_| over)
@@ -357,33 +358,33 @@ fn team_state(story: &RunState, stage: Stage, tasks: &[Task]) -> Value {
     json!({
         "active": !over,
         "team": "",
-        "task": order.map(|order| order.task.as_str()),
-        "agents": order.map(|order| order.agents.as_str()),
+        "task": spec.map(|spec| spec.task.as_str()),
+        "agents": spec.map(|spec| spec.agents.as_str()),
         "stage": stage.staged(),
         "stageHistory": history,
         "fixLoop": {
-            "attempt": story.round,
-            "maxAttempts": order.map_or(3, |order| order.max_fix),
+            "attempt": state.round,
+            "maxAttempts": spec.map_or(3, |spec| spec.max_fix),
         },
-        "planPath": order.and_then(|order| order.plan.as_deref()),
-        "workers": order.map_or_else(Vec::new, |order| {
-            order.members.iter().map(|hand| hand.name.to_string()).collect::<Vec<_>>()
+        "planPath": spec.and_then(|spec| spec.plan.as_deref()),
+        "workers": spec.map_or_else(Vec::new, |spec| {
+            spec.members.iter().map(|member| member.name.to_string()).collect::<Vec<_>>()
         }),
         "progress": Progress::of(tasks),
         "awaitingApproval": stage == Stage::Approval,
-        "outcome": story.finished.as_ref().map(|finished| finished.end.word()),
-        "startedAt": story.begun,
+        "outcome": state.finished.as_ref().map(|finished| finished.end.word()),
+        "startedAt": state.begun,
         "completedAt": ended.filter(|_| stage != Stage::End(Outcome::Cancelled)),
     })
 }
 
 /// What a phase found, written by the engine.
-fn finding(phase: &str, story: &RunState, tasks: &[Task]) -> String {
-    let order = story.spec.as_ref();
+fn finding(phase: &str, state: &RunState, tasks: &[Task]) -> String {
+    let spec = state.spec.as_ref();
     let mut text = match phase {
         "ANALYZING" => format!(
             "# What is asked for\n\n{}\n",
-            order.map_or("", |order| order.task.as_str())
+            spec.map_or("", |spec| spec.task.as_str())
         ),
         "PLANNING" => "# The plan\n\n".to_owned(),
         "EXECUTING" => "# What was done\n\n".to_owned(),
@@ -404,10 +405,10 @@ fn finding(phase: &str, story: &RunState, tasks: &[Task]) -> String {
             }
         }
         "REVIEWING" => {
-            for checked in &story.checks {
+            for checked in &state.checks {
                 let _ = writeln!(text, "- {}: {}", checked.command, checked.verdict.words());
             }
-            if story.checks.is_empty() {
+            if state.checks.is_empty() {
                 text += "Nothing was verified.\n";
             }
         }

@@ -11,7 +11,7 @@ use teamster_types::TaskId;
 use teamster_types::flow::Stage;
 use teamster_types::task::Task;
 
-use super::settled::{commit_of, resolves, root};
+use super::task_progress::{commit_of, resolves, root};
 use super::{Host, Result, RunError};
 
 /// Work that gets lost more often than this stops the run.
@@ -45,7 +45,7 @@ impl Missing {
 impl Host<'_> {
     /// Every task that is called merged and whose work is not in `commit`.
     pub(super) fn missing_in(&self, commit: &CommitId) -> Result<Vec<Missing>> {
-        let Some(repo) = self.parts.repo.filter(|_| self.merges()) else {
+        let Some(repo) = self.env.repo.filter(|_| self.merges()) else {
             return Ok(Vec::new());
         };
         if !teamster_fs::fail::are_merges_checked() {
@@ -75,7 +75,7 @@ impl Host<'_> {
     pub(super) fn take_back_missing(&mut self, commit: &CommitId) -> Result<bool> {
         let missing = self.missing_in(commit)?;
         for lost in &missing {
-            let times = self.story.lost.get(&lost.task).copied().unwrap_or(0);
+            let times = self.state.lost.get(&lost.task).copied().unwrap_or(0);
             if times >= MOST_LOST {
                 return Err(RunError::refused(
                     format!(
@@ -85,7 +85,7 @@ impl Host<'_> {
                     "find out who changes the team's branch or its task files, then resume the run",
                 ));
             }
-            self.parts.desk.say(&format!(
+            self.env.observer.say(&format!(
                 "{}; it was called merged and is not in {}, so it is merged again",
                 lost.words(),
                 commit.short()
@@ -94,7 +94,7 @@ impl Host<'_> {
                 commit: lost.commit.as_ref().map(ToString::to_string),
                 head: commit.to_string(),
             };
-            self.parts
+            self.env
                 .store
                 .merge_lost(&self.team, teamster_journal::HOST, &lost.task, &found)?;
         }

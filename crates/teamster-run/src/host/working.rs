@@ -15,9 +15,9 @@ use teamster_workers::record::{self, Backend, Wanted};
 use teamster_workers::shutdown::{How, Shutdown};
 use teamster_workers::supervise::Found;
 
-use super::settled::{self, open};
+use super::task_progress::{self, open};
 use super::{Host, Next, Result, RunError};
-use crate::desk::Wish;
+use crate::observer::StopLevel;
 
 /// The dead are looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ const ALONE: Duration = Duration::from_secs(5);
 impl Host<'_> {
     pub(super) fn work(&mut self) -> Result<Next> {
         if let Some(why) = self.too_many_tasks() {
-            self.stop_crew("too many tasks were added")?;
+            self.stop_workers("too many tasks were added")?;
             self.finish(RunEnd::TasksFailed, &why)?;
             return Ok(Next::GoOn);
         }
@@ -42,7 +42,7 @@ impl Host<'_> {
         if is_costly && let Some(why) = self.exhausted() {
             return self.out_of_budget(&why);
         }
-        if self.crew_is_up {
+        if self.workers_are_up {
             self.look_after_if_due()?;
         }
         if self.merge(&tasks)? {
@@ -51,12 +51,12 @@ impl Host<'_> {
         if still.is_empty() {
             return self.worked(&tasks);
         }
-        if !self.crew_is_up {
-            self.start_crew()?;
+        if !self.workers_are_up {
+            self.start_workers()?;
         }
         self.look_after_if_due()?;
         if let Some(why) = self.nobody_left(&still)? {
-            self.stop_crew("nobody is left who could work")?;
+            self.stop_workers("nobody is left who could work")?;
             self.finish(RunEnd::TasksFailed, &why)?;
             return Ok(Next::GoOn);
         }
@@ -65,7 +65,7 @@ impl Host<'_> {
 
     /// Why the run ends that others have added more to than they may: one that adds tasks without end never would.
     fn too_many_tasks(&self) -> Option<String> {
-        let (added, most) = (&self.story.added, self.parts.max_tasks);
+        let (added, most) = (&self.state.added, self.env.max_tasks);
         let beyond = added.get(most..).filter(|beyond| !beyond.is_empty())?;
         let mut names: Vec<&str> = beyond.iter().take(NAMED).map(TaskId::as_str).collect();
         if beyond.len() > NAMED {
@@ -82,10 +82,10 @@ impl Host<'_> {
 
     /// Everything that can be done is done.
     fn worked(&mut self, tasks: &[Task]) -> Result<Next> {
-        let hopeless = settled::hopeless(tasks);
+        let hopeless = task_progress::hopeless(tasks);
         let done = tasks.iter().filter(|task| task.is_done()).count();
         if done == 0 {
-            self.stop_crew("no task could be done")?;
+            self.stop_workers("no task could be done")?;
             let why = format!("none of {} tasks could be done", tasks.len());
             self.finish(RunEnd::TasksFailed, &why)?;
             return Ok(Next::GoOn);
@@ -99,38 +99,38 @@ impl Host<'_> {
     }
 
     /// Starts everyone of the team who does not run. Whoever has a launch on record is the supervisor's business.
-    fn start_crew(&mut self) -> Result<()> {
+    fn start_workers(&mut self) -> Result<()> {
         // Each worker looks for itself, but a team of which nobody may begin has not failed: it waits for a person.
-        self.parts.trust.workers(&self.order)?;
+        self.env.trust.workers(&self.spec)?;
         let mut why_not = Vec::new();
         let mut there = 0;
         let mut leaving = false;
-        for hand in self.order.members.clone() {
-            if self.parts.desk.wish() > Wish::GoOn {
+        for member in self.spec.members.clone() {
+            if self.env.observer.stop_level() > StopLevel::GoOn {
                 return Ok(());
             }
-            let known = record::read(self.parts.project, &self.team, &hand.name)?;
+            let known = record::read(self.env.project, &self.team, &member.name)?;
             if known.is_some() {
                 there += 1;
                 // An earlier host has asked it to stop: once it is gone, another takes its place.
-                leaving |= !self.parts.store.signals(&self.team, &hand.name)?.is_empty();
+                leaving |= !self.env.store.signals(&self.team, &member.name)?.is_empty();
                 continue;
             }
             // A signal for an earlier one of this name is not for the next.
-            self.parts.store.clear_signals(&self.team, &hand.name)?;
-            match self.parts.launcher.start(&self.wanted(&hand), 0) {
+            self.env.store.clear_signals(&self.team, &member.name)?;
+            match self.env.launcher.start(&self.wanted(&member), 0) {
                 Ok(_) => there += 1,
                 Err(error) => {
-                    let text = format!("{} could not be started: {error}", hand.name);
-                    self.parts.desk.say(&text);
+                    let text = format!("{} could not be started: {error}", member.name);
+                    self.env.observer.say(&text);
                     why_not.push(text);
                 }
             }
             self.read()?;
             self.show()?;
         }
-        self.crew_is_up = !leaving;
-        self.crew_since = Some(Instant::now());
+        self.workers_are_up = !leaving;
+        self.workers_since = Some(Instant::now());
         if there == 0 {
             let why = why_not.join("; ");
             self.finish(RunEnd::Failed, &why)?;
@@ -138,14 +138,14 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn wanted(&self, hand: &Member) -> Wanted {
+    fn wanted(&self, member: &Member) -> Wanted {
         Wanted {
             team: self.team.clone(),
-            worker: hand.name.clone(),
-            provider: hand.provider.clone(),
-            model: hand.model.clone(),
-            in_place: self.order.in_place,
-            backend: if self.order.tmux {
+            worker: member.name.clone(),
+            provider: member.provider.clone(),
+            model: member.model.clone(),
+            in_place: self.spec.in_place,
+            backend: if self.spec.tmux {
                 Backend::Tmux
             } else {
                 Backend::Process
@@ -172,7 +172,7 @@ impl Host<'_> {
                 Found::NotRestarted(worker, why) => format!("{worker} cannot be started: {why}"),
                 Found::GivenUp(worker) => format!("{worker} ended too often and is left"),
             };
-            self.parts.desk.say(&text);
+            self.env.observer.say(&text);
         }
         self.read()
     }
@@ -183,12 +183,12 @@ impl Host<'_> {
         let beats = self.beats()?;
         // The heartbeat of one who died too often stays, and says nothing for ever.
         let is_well = |beat: &Heartbeat| {
-            let found = dead::assess(self.parts.store, Some(beat), None, &self.parts.limits);
+            let found = dead::assess(self.env.store, Some(beat), None, &self.env.limits);
             !matches!(found.verdict, Verdict::Dead | Verdict::Quarantined)
         };
-        let can_work = self.order.members.iter().any(|hand| {
+        let can_work = self.spec.members.iter().any(|member| {
             let mut beats = beats.iter();
-            beats.any(|beat| beat.worker_name == hand.name && is_well(beat))
+            beats.any(|beat| beat.worker_name == member.name && is_well(beat))
         });
         if can_work || is_worked_on || self.supervisor.will_restart() {
             self.alone_since = None;
@@ -208,7 +208,7 @@ impl Host<'_> {
     /// Refuses to go on where a disk is so full that what workers do could not be written down: they would wait for room
     /// without end, and nobody would hear of it.
     pub(super) fn require_room(&self) -> Result<()> {
-        for folder in [self.parts.layout.claude.as_path(), self.parts.folder] {
+        for folder in [self.env.layout.claude.as_path(), self.env.folder] {
             if let Some(free) = teamster_fs::left_on_full_disk(folder) {
                 return Err(RunError::NoRoom {
                     message: format!(
@@ -236,14 +236,14 @@ impl Host<'_> {
             force: false,
             deadline: ERROR_DEADLINE,
         };
-        let desk = std::cell::RefCell::new(&mut *self.parts.desk);
-        let mut tell = |text: &str| desk.borrow_mut().say(text);
-        let hurry = || desk.borrow().wish() > Wish::Drain;
+        let observer = std::cell::RefCell::new(&mut *self.env.observer);
+        let mut tell = |text: &str| observer.borrow_mut().say(text);
+        let hurry = || observer.borrow().stop_level() > StopLevel::Drain;
         let mut shutdown = Shutdown {
-            store: self.parts.store,
-            machine: self.parts.machine,
-            project: self.parts.project,
-            tmux: self.parts.tmux,
+            store: self.env.store,
+            machine: self.env.machine,
+            project: self.env.project,
+            tmux: self.env.tmux,
             tell: &mut tell,
             hurry: &hurry,
         };
@@ -257,28 +257,28 @@ impl Host<'_> {
     }
 
     /// Stops everyone, and goes on only when nobody is left. Whoever sits before the run can make it faster.
-    pub(super) fn stop_crew(&mut self, reason: &str) -> Result<()> {
-        self.crew_is_up = false;
-        self.crew_since = None;
+    pub(super) fn stop_workers(&mut self, reason: &str) -> Result<()> {
+        self.workers_are_up = false;
+        self.workers_since = None;
         loop {
-            let wish = self.parts.desk.wish();
+            let level = self.env.observer.stop_level();
             let asked = teamster_workers::shutdown::Wish {
                 team: self.team.clone(),
                 only: None,
                 actor: HOST.to_owned(),
                 reason: reason.to_owned(),
-                drain: wish == Wish::Drain,
-                force: wish == Wish::Kill,
-                deadline: self.parts.stop_deadline,
+                drain: level == StopLevel::Drain,
+                force: level == StopLevel::Kill,
+                deadline: self.env.stop_deadline,
             };
-            let desk = std::cell::RefCell::new(&mut *self.parts.desk);
-            let mut tell = |text: &str| desk.borrow_mut().say(text);
-            let hurry = || desk.borrow().wish() > wish;
+            let observer = std::cell::RefCell::new(&mut *self.env.observer);
+            let mut tell = |text: &str| observer.borrow_mut().say(text);
+            let hurry = || observer.borrow().stop_level() > level;
             let ends = Shutdown {
-                store: self.parts.store,
-                machine: self.parts.machine,
-                project: self.parts.project,
-                tmux: self.parts.tmux,
+                store: self.env.store,
+                machine: self.env.machine,
+                project: self.env.project,
+                tmux: self.env.tmux,
                 tell: &mut tell,
                 hurry: &hurry,
             }
@@ -292,7 +292,7 @@ impl Host<'_> {
             if alive.is_empty() {
                 return Ok(());
             }
-            if self.parts.desk.wish() == wish {
+            if self.env.observer.stop_level() == level {
                 return Err(RunError::refused(
                     format!("somebody is still there: {}", alive.join(", ")),
                     "`teamster shutdown --force` ends them; then `teamster run --resume TEAM`",

@@ -1,27 +1,27 @@
-//! What the team has to answer for.
+//! Tells failures that the team caused from those that were there before.
 
 use teamster_journal::payload::{CheckVerdict, Checked};
 
 /// The checks of a team's work, by what they mean for it. Each is in exactly one of the lists, in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Charge<'a> {
-    /// They passed.
+pub struct RegressionReport<'a> {
+    /// The checks that passed.
     pub passed: Vec<&'a Checked>,
-    /// They fail now and did not fail before the work began: these are to be fixed.
-    pub charged: Vec<&'a Checked>,
-    /// They fail, as they did before the work began.
+    /// The checks that fail now and did not fail before the work began: these are to be fixed.
+    pub regressions: Vec<&'a Checked>,
+    /// The checks that fail as they did before the work began.
     pub failed_before: Vec<&'a Checked>,
-    /// They fail sometimes.
+    /// The checks that fail sometimes.
     pub flaky: Vec<&'a Checked>,
-    /// They were stopped and say nothing.
+    /// The checks that were stopped and prove nothing.
     pub stopped: Vec<&'a Checked>,
 }
 
-impl Charge<'_> {
-    /// Whether there was something to check and all of it passed. What is flaky, or failed before, has not passed.
+impl RegressionReport<'_> {
+    /// Returns whether there was something to check and all of it passed. What is flaky, or failed before, has not passed.
     pub fn all_passed(&self) -> bool {
         let others = [
-            &self.charged,
+            &self.regressions,
             &self.failed_before,
             &self.flaky,
             &self.stopped,
@@ -29,17 +29,17 @@ impl Charge<'_> {
         !self.passed.is_empty() && others.iter().all(|others| others.is_empty())
     }
 
-    /// Whether there is nothing to fix, and nothing that was not looked at.
+    /// Returns whether there is nothing to fix, and nothing that was not checked.
     pub fn needs_no_fix(&self) -> bool {
-        self.charged.is_empty() && self.stopped.is_empty()
+        self.regressions.is_empty() && self.stopped.is_empty()
     }
 }
 
 /// Compares what the checks say now with what they said on the base.
 ///
 /// Only a command that failed there, and never passed, is excused. One that was flaky there, was stopped, or was not run
-/// is charged when it fails now: rather one fix too many than a failure that nobody looks at.
-pub fn charge<'a>(base: &[Checked], now: &'a [Checked]) -> Charge<'a> {
+/// is a regression when it fails now: rather one fix too many than a failure that nobody looks at.
+pub fn compare_with_base<'a>(base: &[Checked], now: &'a [Checked]) -> RegressionReport<'a> {
     let failed_before = |command: &str| {
         let mut before = base.iter().filter(|checked| checked.command == command);
         let (mut any, mut all) = (false, true);
@@ -49,20 +49,20 @@ pub fn charge<'a>(base: &[Checked], now: &'a [Checked]) -> Charge<'a> {
         });
         any && all
     };
-    let mut charge = Charge::default();
+    let mut report = RegressionReport::default();
     for checked in now {
         let list = match checked.verdict {
-            CheckVerdict::Passed => &mut charge.passed,
-            CheckVerdict::Flaky => &mut charge.flaky,
-            CheckVerdict::Stopped => &mut charge.stopped,
+            CheckVerdict::Passed => &mut report.passed,
+            CheckVerdict::Flaky => &mut report.flaky,
+            CheckVerdict::Stopped => &mut report.stopped,
             CheckVerdict::Failed | CheckVerdict::TimedOut if failed_before(&checked.command) => {
-                &mut charge.failed_before
+                &mut report.failed_before
             }
-            CheckVerdict::Failed | CheckVerdict::TimedOut => &mut charge.charged,
+            CheckVerdict::Failed | CheckVerdict::TimedOut => &mut report.regressions,
         };
         list.push(checked);
     }
-    charge
+    report
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_failure_counts_unless_the_same_command_failed_before() {
         use CheckVerdict::{Failed, Flaky, Passed, Stopped, TimedOut};
-        for (before, now, is_charged) in [
+        for (before, now, is_regression) in [
             (Some(Passed), Failed, true),
             (Some(Passed), TimedOut, true),
             (Some(Failed), Failed, false),
@@ -115,9 +115,13 @@ mod tests {
                 .map(|verdict| checked("x", verdict))
                 .collect();
             let now = [checked("x", now)];
-            let charge = charge(&base, &now);
+            let report = compare_with_base(&base, &now);
             let what = format!("{before:?}, then {:?}", now[0].verdict);
-            assert_eq!(charge.charged.len(), usize::from(is_charged), "{what}");
+            assert_eq!(
+                report.regressions.len(),
+                usize::from(is_regression),
+                "{what}"
+            );
         }
     }
 
@@ -125,23 +129,23 @@ mod tests {
     fn another_command_that_failed_excuses_nothing() {
         let base = [checked("cargo test", CheckVerdict::Failed)];
         let now = [checked("cargo test --all", CheckVerdict::Failed)];
-        assert_eq!(charge(&base, &now).charged, [&now[0]]);
+        assert_eq!(compare_with_base(&base, &now).regressions, [&now[0]]);
     }
 
     #[test]
     fn nothing_checked_is_not_passed() {
-        assert!(!charge(&[], &[]).all_passed());
-        assert!(charge(&[], &[checked("x", CheckVerdict::Passed)]).all_passed());
+        assert!(!compare_with_base(&[], &[]).all_passed());
+        assert!(compare_with_base(&[], &[checked("x", CheckVerdict::Passed)]).all_passed());
         let now = [
             checked("x", CheckVerdict::Passed),
             checked("y", CheckVerdict::Flaky),
         ];
         assert!(
-            !charge(&[], &now).all_passed(),
+            !compare_with_base(&[], &now).all_passed(),
             "flaky is not passed, beside others either"
         );
-        assert!(charge(&[], &now).needs_no_fix());
-        assert!(!charge(&[], &[checked("x", CheckVerdict::Stopped)]).needs_no_fix());
+        assert!(compare_with_base(&[], &now).needs_no_fix());
+        assert!(!compare_with_base(&[], &[checked("x", CheckVerdict::Stopped)]).needs_no_fix());
     }
 
     fn any_checks() -> impl Strategy<Value = Vec<Checked>> {
@@ -152,18 +156,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_check_is_in_one_list_and_only_failures_are_charged(base in any_checks(), now in any_checks()) {
-            let charge = charge(&base, &now);
-            let lists = [&charge.passed, &charge.charged, &charge.failed_before, &charge.flaky, &charge.stopped];
+        fn every_check_is_in_one_list_and_only_failures_are_regressions(base in any_checks(), now in any_checks()) {
+            let report = compare_with_base(&base, &now);
+            let lists = [&report.passed, &report.regressions, &report.failed_before, &report.flaky, &report.stopped];
             prop_assert_eq!(lists.iter().map(|list| list.len()).sum::<usize>(), now.len());
-            for charged in &charge.charged {
-                prop_assert!(charged.verdict.is_failure());
+            for regression in &report.regressions {
+                prop_assert!(regression.verdict.is_failure());
             }
-            for excused in &charge.failed_before {
+            for excused in &report.failed_before {
                 prop_assert!(excused.verdict.is_failure());
                 prop_assert!(base.iter().any(|before| before.command == excused.command && before.verdict.is_failure()));
             }
-            if charge.all_passed() {
+            if report.all_passed() {
                 prop_assert!(now.iter().all(|checked| checked.verdict == CheckVerdict::Passed) && !now.is_empty());
             }
         }

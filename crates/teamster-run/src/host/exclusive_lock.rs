@@ -1,4 +1,4 @@
-//! The seats of a host: one in a project, one for a team.
+//! The locks of a host: one run at a time works in a project, and one process at a time hosts a team.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use teamster_fs::layout::Layout;
 use teamster_fs::{Dir, FsError, Lock, Waited, layout, team_store};
 use teamster_types::TeamName;
 
-/// Whoever only looks whether a seat is taken has it for a moment.
+/// A process that only looks whether a lock is taken holds it for no longer than this.
 const GLANCE: Duration = Duration::from_millis(200);
 
-/// The seat of whoever runs something in a project. There is one; the kernel frees it at its holder's death.
+/// The lock of a project, without a team. The kernel frees it when its holder dies.
 #[derive(Debug)]
-pub struct ProjectSeat {
+pub struct ProjectLock {
     project: PathBuf,
     lock: Lock,
 }
 
-impl ProjectSeat {
-    /// The seat, if nobody has it.
+impl ProjectLock {
+    /// Takes the lock of a project, or returns `None` when another process holds it.
     pub fn take(project: &Dir) -> Result<Option<Self>, FsError> {
         let [first, second] = layout::OUR_STATE;
         let state = project.child_or_create(first)?.child_or_create(second)?;
@@ -31,8 +31,13 @@ impl ProjectSeat {
         })
     }
 
-    /// The seat of a team's host as well, if nobody has that. The project is told which store the team lives in.
-    pub fn with_team(self, layout: &Layout, team: &TeamName) -> Result<Option<Seat>, FsError> {
+    /// Takes the lock of a team as well, or returns `None` when another process holds that. The store of the team is noted in
+    /// the project.
+    pub fn with_team(
+        self,
+        layout: &Layout,
+        team: &TeamName,
+    ) -> Result<Option<ExclusiveLock>, FsError> {
         let root = Dir::open_or_create_root(&layout.claude)?;
         let Some(folder) = root.child_or_create(layout::TEAMS)?.child(team.as_str())? else {
             return Ok(None);
@@ -42,16 +47,16 @@ impl ProjectSeat {
         };
         let project = Dir::open_or_create_root(&self.project)?;
         team_store::note_store(&project, team, &layout.claude)?;
-        Ok(Some(Seat {
+        Ok(Some(ExclusiveLock {
             _project: self.lock,
             _team: of_team,
         }))
     }
 }
 
-/// The seat of a host: that of its project, and that of its team.
+/// The lock that a host holds as long as it runs: that of its project and that of its team.
 #[derive(Debug)]
-pub struct Seat {
+pub struct ExclusiveLock {
     _project: Lock,
     _team: Lock,
 }

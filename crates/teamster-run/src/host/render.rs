@@ -9,7 +9,7 @@ use teamster_party::Party;
 use teamster_types::task::Task;
 
 use super::Host;
-use super::settled::needs_review;
+use super::task_progress::needs_review;
 use crate::report::{Left, ReportInput, gate_text, input_from, keep, page};
 
 /// Events that are read at once.
@@ -37,9 +37,9 @@ impl Host<'_> {
                 files: files_outside(task),
             })
             .collect();
-        let base = self.order.base.as_ref();
+        let base = self.spec.base.as_ref();
         if let (Some(repo), Some(base), Ok(commit)) =
-            (self.parts.repo, base, commit.parse::<CommitId>())
+            (self.env.repo, base, commit.parse::<CommitId>())
         {
             if let Ok(from) = base.commit.parse() {
                 let files = repo.counted(&from, &commit).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Host<'_> {
 
     /// Writes the report, and keeps the journal beside it. The run has ended, whether that works or not.
     pub(super) fn write_down(&mut self) {
-        let commit = match (&self.story.gate, &self.integration) {
+        let commit = match (&self.state.gate, &self.integration) {
             (Some(gate), _) => gate.commit.clone(),
             (None, Some(integration)) => match integration.head() {
                 Ok(head) => head.to_string(),
@@ -70,14 +70,14 @@ impl Host<'_> {
         input.diff_stat = self.diff_stat(&commit);
         input.references = self.changed_refs(Some(&commit));
         input.left.extend(self.left_behind());
-        if let Err(error) = keep(self.parts.project, &self.team, &page(&input)) {
-            self.parts
-                .desk
+        if let Err(error) = keep(self.env.project, &self.team, &page(&input)) {
+            self.env
+                .observer
                 .say(&format!("the report was not written: {error}"));
         }
-        if let Err(error) = self.parts.store.keep_journal(&self.team) {
-            self.parts
-                .desk
+        if let Err(error) = self.env.store.keep_journal(&self.team) {
+            self.env
+                .observer
                 .say(&format!("the journal was not kept beside it: {error}"));
         }
     }
@@ -87,7 +87,7 @@ impl Host<'_> {
         let tasks = self.tasks().unwrap_or_default();
         let mut input = input_from(&self.team, &events, &tasks);
         // The session of the project may be another team's, and so are its findings then.
-        if let Ok(Some(party)) = Party::find(self.parts.project)
+        if let Ok(Some(party)) = Party::find(self.env.project)
             && let Ok(Some(session)) = party.session()
             && session.team == self.team.as_str()
             && let Ok(findings) = party.finding_texts()
@@ -103,7 +103,7 @@ impl Host<'_> {
         let mut all: Vec<Event> = Vec::new();
         loop {
             let from = all.last().map_or(1, |event| event.seq + 1);
-            let Ok(page) = self.parts.store.events(&self.team, from, PAGE) else {
+            let Ok(page) = self.env.store.events(&self.team, from, PAGE) else {
                 return all;
             };
             let count = page.events.len();
@@ -115,9 +115,9 @@ impl Host<'_> {
     }
 
     fn diff_stat(&self, commit: &str) -> String {
-        let base = self.order.base.as_ref().map(|base| base.commit.parse());
+        let base = self.spec.base.as_ref().map(|base| base.commit.parse());
         let (Some(repo), Some(Ok(base)), Ok(commit)) =
-            (self.parts.repo, base, commit.parse::<CommitId>())
+            (self.env.repo, base, commit.parse::<CommitId>())
         else {
             return String::new();
         };
@@ -126,10 +126,10 @@ impl Host<'_> {
 
     /// Worktrees and branches that are still there, and why.
     fn left_behind(&self) -> Vec<Left> {
-        let Some(repo) = self.parts.repo else {
+        let Some(repo) = self.env.repo else {
             return Vec::new();
         };
-        let base = self.order.base.as_ref().map(|base| base.commit.as_str());
+        let base = self.spec.base.as_ref().map(|base| base.commit.as_str());
         let mut left = Vec::new();
         for listed in git::list(repo, &self.team).unwrap_or_default() {
             let why = listed
