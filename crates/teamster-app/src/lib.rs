@@ -9,6 +9,7 @@
 //!
 //! - [`config`], [`env_vars`]: settings with their sources, and every variable that is read.
 //! - [`trust`], [`presets`]: what comes with a project, and what of it the user accepts.
+//! - [`workers`]: starting, being and stopping workers.
 //!
 //! # What it refuses
 //!
@@ -24,6 +25,7 @@ pub mod files;
 pub mod presets;
 pub mod text;
 pub mod trust;
+pub mod workers;
 
 pub use actor::Actor;
 pub use app::{App, Confirm, recordable};

@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_fs::Dir;
-use teamster_fs::proc::Machine;
-use teamster_types::{TeamName, WorkerName};
-use teamster_workers::shutdown::{End, How, Shutdown as Stopping, Wish};
+use teamster_app::workers::{self, StopRequest};
+use teamster_workers::shutdown::{End, How};
 
 use super::span;
-use super::worker::{project, tmux};
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
@@ -41,21 +38,12 @@ pub struct Shutdown {
     deadline: Duration,
 }
 
-/// Who is to stop, and how.
-pub struct Asked {
-    pub team: TeamName,
-    pub only: Option<WorkerName>,
-    pub drain: bool,
-    pub force: bool,
-    pub deadline: Duration,
-}
-
 impl Shutdown {
     pub fn run(self, context: &Context) -> Result {
         context.actor.must_be_person("shutting a team down")?;
         stop(
             context,
-            Asked {
+            StopRequest {
                 team: context.team(self.team.team.as_deref())?,
                 only: None,
                 drain: self.drain,
@@ -67,7 +55,7 @@ impl Shutdown {
 }
 
 /// Stops workers, and says how each ended.
-pub fn stop(context: &Context, asked: Asked) -> Result {
+pub fn stop(context: &Context, asked: StopRequest) -> Result {
     let what = match &asked.only {
         Some(worker) => format!("{worker} does not run"),
         None => format!("no worker of team {} runs", asked.team),
@@ -102,35 +90,8 @@ pub fn stop(context: &Context, asked: Asked) -> Result {
     .hint("the system itself holds their processes; look at them with `ps`"))
 }
 
-/// Stops workers; how each ended.
-pub fn end_workers(context: &Context, asked: Asked) -> Result<Vec<End>> {
-    let project = project(context, &asked.team)?;
-    let Some(dir) = Dir::open_root(&project)? else {
-        return Ok(Vec::new());
-    };
-    let machine = Machine::read();
-    let tmux = tmux(&project).ok();
+/// Stops workers, and says on the terminal what is waited for.
+pub fn end_workers(context: &Context, asked: StopRequest) -> Result<Vec<End>> {
     let out = context.out;
-    let mut tell = |text: &str| {
-        if !out.is_json() {
-            out.remark(text);
-        }
-    };
-    let mut stopping = Stopping {
-        store: context.store()?,
-        machine: &machine,
-        project: &dir,
-        tmux: tmux.as_ref(),
-        tell: &mut tell,
-        hurry: &teamster_workers::shutdown::no_hurry,
-    };
-    Ok(stopping.run(&Wish {
-        team: asked.team,
-        only: asked.only,
-        actor: context.actor.name().to_owned(),
-        reason: "a person asked for it".to_owned(),
-        drain: asked.drain,
-        force: asked.force,
-        deadline: asked.deadline,
-    })?)
+    workers::stop(context, asked, &mut |text| out.remark(text))
 }

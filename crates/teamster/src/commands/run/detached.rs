@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use teamster_app::workers;
 use teamster_fs::{Dir, layout};
 use teamster_isolate::detached::Detached;
 use teamster_journal::EventType;
 use teamster_types::TeamName;
 use teamster_workers::launch::own_program;
 
-use crate::commands::worker;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 
@@ -35,7 +35,7 @@ pub fn start(context: &Context, team: &TeamName, more: &[String]) -> Result {
 
 /// Starts the host of a run that exists, and returns once it has said in the journal that it is there.
 pub fn begin(context: &Context, team: &TeamName, more: &[String]) -> Result<(u32, PathBuf)> {
-    let project = worker::project(context, team)?;
+    let project = workers::project_of(context, team)?;
     let before = context.read()?.position(team)?;
     let mut logs = Dir::open_or_create_root(&project)?;
     for name in [layout::OMC, layout::LOGS, team.as_str()] {

@@ -7,6 +7,7 @@ use serde_json::json;
 use teamster_app::env_vars;
 use teamster_app::presets::Presets;
 use teamster_app::trust::{self, CurrentTrust, Unknown};
+use teamster_app::workers;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
@@ -18,7 +19,6 @@ use teamster_workers::launch::{self, Launcher};
 
 use super::desk::{self, Screen};
 use super::leader::Leader;
-use crate::commands::worker;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::notify::{Kind, notify};
@@ -59,8 +59,8 @@ pub fn require_trust(
     order: &RunSpec,
     unknown: Unknown,
 ) -> Result {
-    let project = worker::project(context, team)?;
-    let settings = worker::settings(context, &project)?;
+    let project = workers::project_of(context, team)?;
+    let settings = workers::settings(context, &project)?;
     let presets = Presets::of_project(&settings.layout, &settings.config)?;
     trust::require_for_run(
         context,
@@ -80,7 +80,7 @@ pub fn host(context: &Context, team: &TeamName, order: RunSpec) -> Result {
 
 /// The seat of a team's host; `None` when somebody else has it, or another run works in the project.
 pub fn seat(context: &Context, team: &TeamName) -> Result<Option<ExclusiveLock>> {
-    let project = worker::project(context, team)?;
+    let project = workers::project_of(context, team)?;
     let dir = opened(&project)?;
     let Some(seat) = ProjectLock::take(&dir)? else {
         return Ok(None);
@@ -123,7 +123,7 @@ fn run(
     _seat: ExclusiveLock,
     answer: Option<GateReply>,
 ) -> Result<Hosted> {
-    let project = worker::project(context, team)?;
+    let project = workers::project_of(context, team)?;
     let layout = context.layout.of_project(&project);
     let dir = opened(&project)?;
     let machine = Machine::read();
@@ -132,10 +132,10 @@ fn run(
         store: context.read()?,
         project: &project,
         teamster: &teamster,
-        tmux: worker::tmux(&project),
-        setup: worker::setup_time(context, &project),
+        tmux: workers::tmux(&project),
+        setup: workers::setup_time(context, &project),
     };
-    let tmux = worker::tmux(&project).ok();
+    let tmux = workers::tmux(&project).ok();
     let repo = match (&order.base, order.in_place) {
         (Some(_), false) => {
             let path = env_vars::get(env_vars::PATH).unwrap_or_default();

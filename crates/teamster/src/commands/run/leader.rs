@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use teamster_app::env_vars;
 use teamster_app::trust::{self, Unknown};
+use teamster_app::workers;
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, Repo};
 use teamster_journal::NewEvent;
@@ -17,7 +18,6 @@ use teamster_types::TeamName;
 use teamster_workers::launch::own_program;
 use teamster_workers::usage::used;
 
-use crate::commands::worker;
 use crate::context::Context;
 
 /// The longest README that is looked at.
@@ -39,10 +39,10 @@ impl Plans for Leader<'_> {
         until: Option<Instant>,
         observer: &mut dyn RunObserver,
     ) -> Result<Plan, String> {
-        let project = worker::project(self.context, &self.team)
+        let project = workers::project_of(self.context, &self.team)
             .map_err(|error| error.message().to_owned())?;
-        let settings =
-            worker::settings(self.context, &project).map_err(|error| error.message().to_owned())?;
+        let settings = workers::settings(self.context, &project)
+            .map_err(|error| error.message().to_owned())?;
         let provider = settings
             .provider(&order.leader)
             .map_err(|error| error.message().to_owned())?;

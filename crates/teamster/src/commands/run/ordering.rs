@@ -6,6 +6,7 @@ use serde_json::json;
 use teamster_app::env_vars;
 use teamster_app::recordable;
 use teamster_app::trust::{self, Unknown};
+use teamster_app::workers;
 use teamster_fs::Dir;
 use teamster_isolate::git::{Found, Git, GitProblem, Repo};
 use teamster_journal::payload::{Base, Budget, Check, MAX_FIX, RunSpec};
@@ -22,7 +23,6 @@ use teamster_types::team::{NewMember, NewTeam};
 use super::casting::Team;
 use super::hosting::busy;
 use super::{FlowName, Run};
-use crate::commands::worker;
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::files::read_named;
@@ -310,7 +310,7 @@ impl Wanted {
 
     /// Everyone with what they can do. Nothing that comes with the project is started which was not accepted.
     fn trusted_members(&self, context: &Context, trust_project: bool) -> Result<Vec<NewMember>> {
-        let settings = worker::settings(context, &self.project)?;
+        let settings = workers::settings(context, &self.project)?;
         let mut members = Vec::new();
         for hand in &self.order.members {
             let provider = settings.provider(&hand.provider)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use teamster_app::workers::{self, NamedWorker, StopRequest};
 use teamster_claude::zombies;
 use teamster_journal::payload::GateAnswer;
 use teamster_studio::api::{
@@ -14,8 +15,6 @@ use teamster_workers::shutdown::{End, How};
 
 use super::follow::Following;
 use super::{changes, log};
-use crate::commands::shutdown::{Asked, end_workers};
-use crate::commands::worker::{Named, WorkerArg};
 use crate::commands::{gate, message, zombies as left_over};
 use crate::context::Context;
 use crate::error::AppError;
@@ -40,8 +39,12 @@ fn context_to_stop() -> Result<Context, Refused> {
 }
 
 /// A worker of a team, or an error that names those there are.
-pub(super) fn named(context: &Context, team: &TeamName, worker: &str) -> Result<Named, Refused> {
-    Ok(WorkerArg::of(team, worker).find(context)?)
+pub(super) fn named(
+    context: &Context,
+    team: &TeamName,
+    worker: &str,
+) -> Result<NamedWorker, Refused> {
+    Ok(workers::find(context, team.clone(), worker)?)
 }
 
 fn stop(
@@ -50,15 +53,16 @@ fn stop(
     only: Option<WorkerName>,
     wish: &StopWish,
 ) -> Result<Stopping, Refused> {
-    let ends = end_workers(
+    let ends = workers::stop(
         context,
-        Asked {
+        StopRequest {
             team: team.clone(),
             only,
             drain: wish.drain,
             force: wish.force,
             deadline: if wish.drain { DRAIN_DEADLINE } else { DEADLINE },
         },
+        &mut |_| {},
     )?;
     Ok(Stopping {
         verified: ends.iter().all(|end| end.how != How::Alive),

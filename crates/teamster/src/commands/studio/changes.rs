@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use teamster_app::env_vars;
+use teamster_app::workers::project_of;
 use teamster_isolate::git::{CommitId, Git, GitError, Repo, Tip, tips};
 use teamster_journal::{EventKind, EventType};
 use teamster_studio::api::{Branch, ChangedFile, Changes, Diff};
@@ -9,7 +10,6 @@ use teamster_studio::{Refused, TaskWork};
 use teamster_types::TeamName;
 use teamster_types::redact::redact;
 
-use crate::commands::worker::project;
 use crate::context::Context;
 use crate::error::AppError;
 
@@ -26,7 +26,7 @@ fn refused(error: GitError) -> Refused {
 }
 
 fn repo(context: &Context, team: &TeamName) -> Result<Repo, Refused> {
-    let project = project(context, team)?;
+    let project = project_of(context, team)?;
     let git = Git::find(&env_vars::get(env_vars::PATH).unwrap_or_default()).map_err(refused)?;
     Ok(Repo::find(&git, &project).map_err(refused)?.repo)
 }

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use teamster_app::workers::NamedWorker;
 use teamster_fs::{Dir, layout};
 use teamster_studio::api::LogPart;
 use teamster_studio::{FollowLog, Refused};
 use teamster_types::TaskId;
 
 use super::log::{PAGE, line, middle};
-use crate::commands::worker::{Named, logs};
+use crate::commands::worker::logs;
 use crate::error::{AppError, Result};
 
 /// Whole lines of about so many bytes go into one part, so that a long log comes bit by bit.
@@ -18,7 +19,7 @@ const WHOLE: u64 = 4 * 1024 * 1024;
 
 /// A log that is followed.
 pub(super) struct Following {
-    named: Named,
+    named: NamedWorker,
     /// The task that was asked for; `None` for the latest, and then the next.
     task: Option<TaskId>,
     at: Option<Place>,
@@ -53,7 +54,7 @@ impl Place {
 }
 
 impl Following {
-    pub(super) fn new(named: Named, task: Option<&TaskId>, after: Option<&str>) -> Self {
+    pub(super) fn new(named: NamedWorker, task: Option<&TaskId>, after: Option<&str>) -> Self {
         // A place in another task's log is none in this one.
         let fits = |place: &Place| task.is_none_or(|task| *task == place.task);
         let at = after.and_then(Place::parse).filter(fits);

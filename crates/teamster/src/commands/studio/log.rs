@@ -1,11 +1,12 @@
 //! What an agent sent, page by page.
 
+use teamster_app::workers::NamedWorker;
 use teamster_fs::layout;
 use teamster_studio::api::{Log, LogLine};
 use teamster_types::TaskId;
 use teamster_types::redact::redact;
 
-use crate::commands::worker::{Named, logs};
+use crate::commands::worker::logs;
 use crate::error::Result;
 
 /// How much of a log is passed on at once, in bytes.
@@ -14,7 +15,7 @@ pub(super) const PAGE: u64 = 256 * 1024;
 const LONGEST_LINE: usize = 8 * 1024;
 
 /// The lines of a task's log from the byte `after` on; of a long one only the end.
-pub(super) fn read(named: &Named, task: Option<&TaskId>, after: u64) -> Result<Log> {
+pub(super) fn read(named: &NamedWorker, task: Option<&TaskId>, after: u64) -> Result<Log> {
     let Some(folder) = logs::folder(named)? else {
         return Ok(Log::default());
     };

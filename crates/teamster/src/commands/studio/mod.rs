@@ -11,18 +11,18 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use clap::Args;
+use teamster_app::workers;
 use teamster_studio::api::Log;
 use teamster_studio::server;
 use teamster_types::TeamName;
 
-use super::worker::WorkerArg;
 use crate::context::Context;
 use crate::error::{AppError, Result};
 pub use opened::{Opened, in_browser, no_port};
 
 /// The latest log of a worker.
 pub fn log_of(context: &Context, team: &TeamName, worker: &str) -> Result<Log> {
-    let named = WorkerArg::of(team, worker).find(context)?;
+    let named = workers::find(context, team.clone(), worker)?;
     log::read(&named, None, 0)
 }
 

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
+use teamster_app::workers::StopRequest;
 use teamster_fs::{Dir, layout};
 use teamster_run::host::ProjectLock;
 use teamster_types::TeamName;
 use teamster_types::team::Kind;
 use teamster_view::teams::{Alive, alive};
 
-use crate::commands::shutdown::{self, Asked};
+use crate::commands::shutdown;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 
@@ -47,7 +48,7 @@ impl Delete {
         if self.force {
             shutdown::end_workers(
                 context,
-                Asked {
+                StopRequest {
                     team: team.clone(),
                     only: None,
                     drain: false,

@@ -6,7 +6,7 @@ use teamster_store::{Outgoing, Recipient};
 use teamster_types::json::Object;
 use teamster_view::requests;
 
-use super::wanted::WorkerArg;
+use super::WorkerArg;
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::viewed_line;

@@ -1,9 +1,10 @@
 //! `teamster worker attach`
 
 use clap::Args;
+use teamster_app::workers::tmux;
 use teamster_isolate::detached;
 
-use super::wanted::{WorkerArg, tmux};
+use super::WorkerArg;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 

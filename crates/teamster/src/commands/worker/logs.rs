@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use teamster_app::workers::NamedWorker;
 use teamster_fs::{Dir, layout};
 use teamster_types::TaskId;
 
-use super::wanted::{Named, WorkerArg};
+use super::WorkerArg;
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::viewed_line;
@@ -177,7 +178,7 @@ pub fn said(line: &str, raw: bool) -> Said {
 }
 
 /// The folder of a worker's logs; `None` when it has none.
-pub fn folder(named: &Named) -> Result<Option<Dir>> {
+pub fn folder(named: &NamedWorker) -> Result<Option<Dir>> {
     let Some(project) = Dir::open_root(&named.project)? else {
         return Ok(None);
     };

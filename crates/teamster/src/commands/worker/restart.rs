@@ -2,9 +2,11 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::workers;
+use teamster_app::workers::StopRequest;
 
-use super::wanted::{self, WorkerArg};
-use crate::commands::shutdown::{self, Asked};
+use super::WorkerArg;
+use crate::commands::shutdown;
 use crate::context::Context;
 use crate::error::{AppError, Result};
 
@@ -34,7 +36,7 @@ impl Restart {
         };
         shutdown::end_workers(
             context,
-            Asked {
+            StopRequest {
                 team: named.team.clone(),
                 only: Some(named.worker.clone()),
                 drain: false,
@@ -42,7 +44,7 @@ impl Restart {
                 deadline: std::time::Duration::from_secs(60),
             },
         )?;
-        let beat = wanted::start(context, &record.wanted, &named.project, 0)?;
+        let beat = workers::start(context, &record.wanted, &named.project, 0)?;
         context.out.answer(
             || json!({ "worker": named.worker, "team": named.team, "pid": beat.pid }),
             || format!("{} works again, as process {}", named.worker, beat.pid),

@@ -7,7 +7,7 @@ use teamster_types::health::Verdict;
 use teamster_types::json::Object;
 use teamster_view::workers;
 
-use super::wanted::WorkerArg;
+use super::WorkerArg;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 

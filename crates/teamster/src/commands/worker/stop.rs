@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use teamster_app::workers::StopRequest;
 
-use super::wanted::WorkerArg;
-use crate::commands::shutdown::{self, Asked};
+use super::WorkerArg;
+use crate::commands::shutdown;
 use crate::commands::span;
 use crate::context::Context;
 use crate::error::Result;
@@ -37,7 +38,7 @@ impl Stop {
         let named = self.worker.find(context)?;
         shutdown::stop(
             context,
-            Asked {
+            StopRequest {
                 team: named.team,
                 only: Some(named.worker),
                 drain: self.drain,

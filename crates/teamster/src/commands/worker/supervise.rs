@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::workers;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, Lock, Waited, layout};
 use teamster_store::Kind;
@@ -12,7 +13,6 @@ use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record;
 use teamster_workers::supervise::{Found, MOST_RESTARTS, Supervisor};
 
-use super::wanted;
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
@@ -45,7 +45,7 @@ impl Supervise {
             .must_be_person("looking after a team's workers")?;
         let team = context.team(self.team.team.as_deref())?;
         let _host = hold(context, &team)?;
-        let project = wanted::project(context, &team)?;
+        let project = workers::project_of(context, &team)?;
         let dir = Dir::open_or_create_root(&project)?;
         let machine = Machine::read();
         let teamster = launch::own_program();
@@ -53,8 +53,8 @@ impl Supervise {
             store: context.read()?,
             project: &project,
             teamster: &teamster,
-            tmux: wanted::tmux(&project),
-            setup: wanted::setup_time(context, &project),
+            tmux: workers::tmux(&project),
+            setup: workers::setup_time(context, &project),
         };
         let known = record::all(&dir, &team)?.len();
         let mut supervisor = Supervisor::new(
@@ -98,7 +98,7 @@ impl Supervise {
 
 /// The seat of whoever looks after the team.
 fn hold(context: &Context, team: &TeamName) -> Result<Lock> {
-    let folder = wanted::team_folder(context, team)?;
+    let folder = workers::team_folder(context, team)?;
     match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
         Waited::Held(lock) => Ok(lock),
         Waited::TimedOut => Err(AppError::new(

@@ -12,19 +12,23 @@ use teamster_workers::bridge::MayBegin;
 const PAGE: usize = 1_000;
 
 /// What a worker of this team is told before each task; nothing outside of a run.
-pub fn told(order: Option<&RunSpec>, worker: &WorkerName) -> String {
+pub(super) fn told(order: Option<&RunSpec>, worker: &WorkerName) -> String {
     let hand = order.and_then(|order| order.members.iter().find(|hand| hand.name == *worker));
     hand.map_or_else(String::new, |hand| hand.prompt.clone())
 }
 
 /// The order of the run that a team was made for.
-pub fn order(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
+pub(super) fn order(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
     let config = store.team(team).ok()?;
     RunSpec::strict(config.run()?).ok()
 }
 
 /// Says whether there is room in the budget for another task. A run without a budget always has some.
-pub fn may_begin(order: Option<&RunSpec>, store: &Arc<dyn Store>, team: &TeamName) -> MayBegin {
+pub(super) fn may_begin(
+    order: Option<&RunSpec>,
+    store: &Arc<dyn Store>,
+    team: &TeamName,
+) -> MayBegin {
     let Some(budget) = order.map(|order| order.budget).filter(is_limited) else {
         return Box::new(|| true);
     };

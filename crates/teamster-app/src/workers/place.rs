@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use teamster_app::env_vars;
-use teamster_app::trust;
 use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
 use teamster_workers::bridge::MakePlace;
 use teamster_workers::record::Wanted;
 use teamster_workers::workplace::{InPlace, InWorktree, NoPlace, Workplace};
 
-use super::wanted::team_folder;
-use crate::context::Context;
+use super::team_folder;
+use crate::app::App;
+use crate::env_vars;
 use crate::error::{AppError, Result};
+use crate::trust;
 
 /// How to make the place where the worker works.
-pub fn plan(context: &Context, wanted: &Wanted, project: &Path) -> Result<MakePlace> {
+pub(super) fn plan(app: &App, wanted: &Wanted, project: &Path) -> Result<MakePlace> {
     if wanted.in_place {
         let place = InPlace::new(project.to_owned());
         return Ok(Box::new(move |_| Ok(Box::new(place) as Box<dyn Workplace>)));
@@ -22,12 +22,12 @@ pub fn plan(context: &Context, wanted: &Wanted, project: &Path) -> Result<MakePl
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let git = Git::find(&path).map_err(no_worktree)?;
     let found = Repo::find(&git, project).map_err(no_worktree)?;
-    let folder = team_folder(context, &wanted.team)?;
+    let folder = team_folder(app, &wanted.team)?;
     found
         .repo
         .use_recorded_rules(&folder)
         .map_err(no_worktree)?;
-    let team = context.read()?.team(&wanted.team)?;
+    let team = app.read()?.team(&wanted.team)?;
     let base = team
         .as_object()
         .get("teamster")
@@ -41,7 +41,7 @@ pub fn plan(context: &Context, wanted: &Wanted, project: &Path) -> Result<MakePl
             .unwrap_or(found.head),
         None => found.head,
     };
-    let layout = context.layout.of_project(project);
+    let layout = app.layout.of_project(project);
     let setup = Box::new(move || trust::worktree_setup(&layout));
     let (team, worker) = (wanted.team.clone(), wanted.worker.clone());
     Ok(Box::new(move |say| {
