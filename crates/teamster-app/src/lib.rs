@@ -9,7 +9,8 @@
 //!
 //! - [`config`], [`env_vars`]: settings with their sources, and every variable that is read.
 //! - [`trust`], [`presets`]: what comes with a project, and what of it the user accepts.
-//! - [`workers`]: starting, being and stopping workers.
+//! - [`workers`], [`messages`]: starting, being and stopping workers, and writing to them.
+//! - [`logs`], [`diffs`]: what agents sent, and what they changed.
 //!
 //! # What it refuses
 //!
@@ -19,9 +20,12 @@
 mod actor;
 mod app;
 pub mod config;
+pub mod diffs;
 pub mod env_vars;
 pub mod error;
 pub mod files;
+pub mod logs;
+pub mod messages;
 pub mod presets;
 pub mod text;
 pub mod trust;

@@ -1,12 +1,12 @@
 //! What a page can do. The binary brings it, with the code of its own commands, so that both do the same.
 
-use std::path::PathBuf;
-
+use teamster_app::diffs::TaskWork;
+use teamster_app::logs::LogFollower;
 use teamster_types::{TaskId, TeamName};
 
 use crate::api::{
-    Answered, ApprovalAnswer, Changes, Diff, Log, LogPart, Reaped, Refusal, RefusalReason, Sent,
-    StopWish, Stopping, Zombies,
+    Answered, ApprovalAnswer, Changes, Diff, Log, Reaped, Refusal, RefusalReason, Sent, StopWish,
+    Stopping, Zombies,
 };
 
 /// Why something was not done, in the words of the command line.
@@ -79,30 +79,6 @@ impl From<teamster_store::StoreError> for Refused {
     }
 }
 
-/// What one task has brought, as the model knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskWork {
-    /// The task.
-    pub task: TaskId,
-    /// The commit that it ended with.
-    pub commit: Option<String>,
-    /// Where the work began.
-    pub base: Option<String>,
-    /// The merge that brought it into the team's work.
-    pub merge: Option<String>,
-    /// Who is at it now.
-    pub at_work: Option<String>,
-}
-
-/// A log that is read while it is written. No line is told twice or never, also when the log is put aside meanwhile.
-pub trait FollowLog: Send {
-    /// The folder that changes when there is more.
-    fn folder(&self) -> PathBuf;
-
-    /// What is new, and where that ends; `None` while nothing is.
-    fn next(&mut self) -> Result<Option<(String, LogPart)>, Refused>;
-}
-
 /// What a page can do and can ask for beyond the model. Every call may take long: it is made on a thread of its own.
 pub trait Hands: Send + Sync {
     /// Sends a message from the person to a worker, the lead or everyone.
@@ -139,7 +115,7 @@ pub trait Hands: Send + Sync {
         worker: &str,
         task: Option<&TaskId>,
         after: Option<&str>,
-    ) -> Result<Box<dyn FollowLog>, Refused>;
+    ) -> Result<LogFollower, Refused>;
 
     /// What the branches of a team changed.
     fn changes(&self, team: &TeamName) -> Result<Changes, Refused>;

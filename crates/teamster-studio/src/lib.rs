@@ -24,5 +24,5 @@ mod shown;
 pub mod top;
 pub mod watch;
 
-pub use hands::{FollowLog, Hands, Refused, TaskWork};
+pub use hands::{Hands, Refused};
 pub use shown::{fit_to_see, to_json};

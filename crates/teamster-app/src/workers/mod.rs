@@ -26,6 +26,7 @@ use crate::error::{AppError, ErrorKind, Result};
 pub use bridge::{Say, be};
 
 /// A worker that was named, and its team's project.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedWorker {
     /// The team.
     pub team: TeamName,

@@ -7,6 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
+use teamster_app::diffs::TaskWork;
 use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
@@ -16,7 +17,7 @@ use teamster_view::status::{Problem, ProblemKind};
 use super::Studio;
 use super::door::{answered, json, text};
 use crate::api::{self, Journal, Messages, Server, TaskDetail};
-use crate::hands::{Refused, TaskWork};
+use crate::hands::Refused;
 
 /// Events of one task that are shown.
 const MOST_EVENTS: usize = 200;

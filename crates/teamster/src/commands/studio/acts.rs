@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
+use teamster_app::diffs::TaskWork;
+use teamster_app::logs::{self, LogFollower};
 use teamster_app::workers::{self, NamedWorker, StopRequest};
+use teamster_app::{diffs, messages};
 use teamster_claude::zombies;
 use teamster_journal::payload::GateAnswer;
 use teamster_studio::api::{
     Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,
     Stopping, WorkerEnd, Zombie, Zombies,
 };
-use teamster_studio::{FollowLog, Hands, Refused, TaskWork};
+use teamster_studio::{Hands, Refused};
 use teamster_types::{TaskId, TeamName, WorkerName};
 use teamster_workers::shutdown::{End, How};
 
-use super::follow::Following;
-use super::{changes, log};
-use crate::commands::{gate, message, zombies as left_over};
+use crate::commands::{gate, zombies as left_over};
 use crate::context::Context;
 use crate::error::AppError;
 use crate::output::Output;
@@ -94,7 +95,7 @@ impl Hands for Acts {
     fn send(&self, team: &TeamName, to: &str, text: &str) -> Result<Sent, Refused> {
         let context = context()?;
         let from = context.actor.sender(None, to == "lead")?;
-        let (_, sent) = message::deliver(&context, team, from, to, text.to_owned())?;
+        let (_, sent) = messages::send(&context, team, from, to, text.to_owned())?;
         Ok(Sent {
             ids: sent.iter().map(|message| message.id().to_owned()).collect(),
         })
@@ -170,7 +171,7 @@ impl Hands for Acts {
     ) -> Result<Log, Refused> {
         let context = context()?;
         let named = named(&context, team, worker)?;
-        Ok(log::read(&named, task, after)?)
+        Ok(logs::page(&named, task, after)?)
     }
 
     fn follow_log(
@@ -179,17 +180,19 @@ impl Hands for Acts {
         worker: &str,
         task: Option<&TaskId>,
         after: Option<&str>,
-    ) -> Result<Box<dyn FollowLog>, Refused> {
+    ) -> Result<LogFollower, Refused> {
         let named = named(&context()?, team, worker)?;
-        Ok(Box::new(Following::new(named, task, after)))
+        Ok(LogFollower::new(named, task, after))
     }
 
     fn changes(&self, team: &TeamName) -> Result<Changes, Refused> {
-        changes::list(&context()?, team)
+        let context = context()?;
+        Ok(diffs::changes(&context, team)?)
     }
 
     fn diff(&self, team: &TeamName, branch: &str, path: Option<&str>) -> Result<Diff, Refused> {
-        changes::diff(&context()?, team, branch, path)
+        let context = context()?;
+        Ok(diffs::of_branch(&context, team, branch, path)?)
     }
 
     fn task_diff(
@@ -198,6 +201,7 @@ impl Hands for Acts {
         work: &TaskWork,
         path: Option<&str>,
     ) -> Result<Diff, Refused> {
-        changes::of_task(&context()?, team, work, path)
+        let context = context()?;
+        Ok(diffs::of_task(&context, team, work, path)?)
     }
 }

@@ -1,9 +1,6 @@
 //! `teamster studio`
 
 mod acts;
-mod changes;
-mod follow;
-mod log;
 mod memory;
 mod opened;
 
@@ -11,7 +8,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use clap::Args;
-use teamster_app::workers;
+use teamster_app::{logs, workers};
 use teamster_studio::api::Log;
 use teamster_studio::server;
 use teamster_types::TeamName;
@@ -23,7 +20,7 @@ pub use opened::{Opened, in_browser, no_port};
 /// The latest log of a worker.
 pub fn log_of(context: &Context, team: &TeamName, worker: &str) -> Result<Log> {
     let named = workers::find(context, team.clone(), worker)?;
-    log::read(&named, None, 0)
+    logs::page(&named, None, 0)
 }
 
 /// Where Studio listens unless told otherwise: a bookmark stays good.

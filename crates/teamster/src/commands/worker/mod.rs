@@ -4,7 +4,7 @@ mod answer;
 mod attach;
 mod bridge;
 mod list;
-pub(super) mod logs;
+mod logs;
 mod restart;
 mod resume;
 mod show;

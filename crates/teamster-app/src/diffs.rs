@@ -1,17 +1,17 @@
-//! What the branches of a team changed.
+//! What the branches and the tasks of a team changed.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
-use teamster_app::env_vars;
-use teamster_app::workers::project_of;
-use teamster_isolate::git::{CommitId, Git, GitError, Repo, Tip, tips};
+use teamster_isolate::git::{CommitId, Git, Repo, Tip, tips};
 use teamster_journal::{EventKind, EventType};
-use teamster_studio::api::{Branch, ChangedFile, Changes, Diff};
-use teamster_studio::{Refused, TaskWork};
-use teamster_types::TeamName;
 use teamster_types::redact::redact;
+use teamster_types::{TaskId, TeamName};
 
-use crate::context::Context;
-use crate::error::AppError;
+use crate::app::App;
+use crate::env_vars;
+use crate::error::{AppError, ErrorKind, Result};
+use crate::workers::project_of;
 
 const INTEGRATION: &str = "integration";
 /// What is decided about at the gate. No worker can be called so.
@@ -21,31 +21,95 @@ const LONGEST: usize = 1024 * 1024;
 /// So much more is looked at for secrets: none is longer.
 const MARGIN: usize = 64 * 1024;
 
-fn refused(error: GitError) -> Refused {
-    AppError::from(error).into()
+/// What one branch of a team changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Branch {
+    /// A worker's name, `integration`, or `@gate` for what was last asked about at the gate.
+    pub name: String,
+    /// The branch.
+    pub branch: String,
+    /// Its commit.
+    pub commit: String,
+    /// What it is compared with.
+    pub base: String,
+    /// The files it changed, with how many lines came and went, at most 2,000.
+    pub files: Vec<ChangedFile>,
 }
 
-fn repo(context: &Context, team: &TeamName) -> Result<Repo, Refused> {
-    let project = project_of(context, team)?;
-    let git = Git::find(&env_vars::get(env_vars::PATH).unwrap_or_default()).map_err(refused)?;
-    Ok(Repo::find(&git, &project).map_err(refused)?.repo)
+/// A file that a branch changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChangedFile {
+    /// Its path.
+    pub path: String,
+    /// Lines that came; `null` when it is no text.
+    pub added: Option<u64>,
+    /// Lines that went; `null` when it is no text.
+    pub removed: Option<u64>,
 }
 
-/// Every branch of a team with the files it changed.
-pub(super) fn list(context: &Context, team: &TeamName) -> Result<Changes, Refused> {
-    let repo = match repo(context, team) {
+/// What the branches of a team changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Changes {
+    /// Integration first, then the workers by name. Empty when the project is no git repository.
+    pub branches: Vec<Branch>,
+    /// Why there is nothing to show.
+    pub problem: Option<String>,
+}
+
+/// What a branch or a task changed, as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Diff {
+    /// A worker's name, `integration`, or of a task `task-3` for what came of it and `task-3.attempt-7` for an attempt
+    /// that did not end well.
+    pub name: String,
+    /// The commit that is shown.
+    pub commit: String,
+    /// What it is compared with.
+    pub base: String,
+    /// The files that were changed, with how many lines came and went, at most 2,000.
+    pub files: Vec<ChangedFile>,
+    /// The unified diff, redacted, at most 1 MiB.
+    pub text: String,
+    /// Whether it is longer than that.
+    pub cut: bool,
+}
+
+/// What one task has brought, as the model knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskWork {
+    /// The task.
+    pub task: TaskId,
+    /// The commit that it ended with.
+    pub commit: Option<String>,
+    /// Where the work began.
+    pub base: Option<String>,
+    /// The merge that brought it into the team's work.
+    pub merge: Option<String>,
+    /// Who is at it now.
+    pub at_work: Option<String>,
+}
+
+fn repo(app: &App, team: &TeamName) -> Result<Repo> {
+    let project = project_of(app, team)?;
+    let git = Git::find(&env_vars::get(env_vars::PATH).unwrap_or_default())?;
+    Ok(Repo::find(&git, &project)?.repo)
+}
+
+/// Returns every branch of a team with the files it changed.
+pub fn changes(app: &App, team: &TeamName) -> Result<Changes> {
+    let repo = match repo(app, team) {
         Ok(repo) => repo,
         // No repository is nothing wrong: then there are no branches.
-        Err(error) if error.kind == "not_found" && context.read()?.team(team).is_ok() => {
+        Err(error) if error.kind() == ErrorKind::NotFound && app.read()?.team(team).is_ok() => {
             return Ok(Changes {
                 branches: Vec::new(),
-                problem: Some(error.message),
+                problem: Some(error.message().to_owned()),
             });
         }
         Err(error) => return Err(error),
     };
     let mut branches = Vec::new();
-    for (tip, base) in all_tips(context, team, &repo)? {
+    for (tip, base) in all_tips(app, team, &repo)? {
         let files = counted(&repo, &base, &tip.commit)?;
         branches.push(Branch {
             name: tip.name,
@@ -67,75 +131,56 @@ pub(super) fn list(context: &Context, team: &TeamName) -> Result<Changes, Refuse
     })
 }
 
-/// What one branch changed, as text.
-pub(super) fn diff(
-    context: &Context,
-    team: &TeamName,
-    name: &str,
-    path: Option<&str>,
-) -> Result<Diff, Refused> {
-    let repo = repo(context, team)?;
-    let (tip, base) = tip_of(context, team, &repo, name)?
-        .ok_or_else(|| Refused::not_found(format!("team {team} has no branch of that name")))?;
+/// Returns what one branch changed, as text.
+pub fn of_branch(app: &App, team: &TeamName, name: &str, path: Option<&str>) -> Result<Diff> {
+    let repo = repo(app, team)?;
+    let (tip, base) = tip_of(app, team, &repo, name)?
+        .ok_or_else(|| AppError::not_found(format!("team {team} has no branch of that name")))?;
     between(&repo, tip.name, &base, &tip.commit, path)
 }
 
-/// What one task changed, as text.
-pub(super) fn of_task(
-    context: &Context,
-    team: &TeamName,
-    work: &TaskWork,
-    path: Option<&str>,
-) -> Result<Diff, Refused> {
-    let repo = repo(context, team)?;
+/// Returns what one task changed, as text.
+pub fn of_task(app: &App, team: &TeamName, work: &TaskWork, path: Option<&str>) -> Result<Diff> {
+    let repo = repo(app, team)?;
     let id = &work.task;
     let commit = match &work.commit {
         Some(commit) => known(&repo, commit)?,
-        None => repo.pinned(team, id).map_err(refused)?,
+        None => repo.pinned(team, id)?,
     };
     if let Some(commit) = commit {
-        let base = began_at(context, team, &repo, work, &commit)?;
+        let base = began_at(app, team, &repo, work, &commit)?;
         return between(&repo, format!("task-{id}"), &base, &commit, path);
     }
     if let Some(commit) = &work.commit {
         let message = format!("the commit {commit} of task {id} is not in the repository any more");
-        return Err(Refused::not_found(message));
+        return Err(AppError::not_found(message));
     }
     if let Some(worker) = &work.at_work
-        && let Some((tip, base)) = tip_of(context, team, &repo, worker)?
+        && let Some((tip, base)) = tip_of(app, team, &repo, worker)?
     {
         let base = began_with_others(team, &repo, &tip.commit)?.unwrap_or(base);
         return between(&repo, tip.name, &base, &tip.commit, path);
     }
-    let attempts = repo.attempts(team, id).map_err(refused)?;
+    let attempts = repo.attempts(team, id)?;
     let Some((name, commit)) = attempts.into_iter().next_back() else {
         let message = format!("task {id} has brought no commit yet");
-        return Err(Refused::not_found(message));
+        return Err(AppError::not_found(message));
     };
-    let base = began_at(context, team, &repo, work, &commit)?;
+    let base = began_at(app, team, &repo, work, &commit)?;
     between(&repo, name, &base, &commit, path)
 }
 
-fn tip_of(
-    context: &Context,
-    team: &TeamName,
-    repo: &Repo,
-    name: &str,
-) -> Result<Option<(Tip, CommitId)>, Refused> {
-    let tips = all_tips(context, team, repo)?;
+fn tip_of(app: &App, team: &TeamName, repo: &Repo, name: &str) -> Result<Option<(Tip, CommitId)>> {
+    let tips = all_tips(app, team, repo)?;
     Ok(tips.into_iter().find(|(tip, _)| tip.name == name))
 }
 
 /// The tips of a team's branches, each with what it is compared with.
-fn all_tips(
-    context: &Context,
-    team: &TeamName,
-    repo: &Repo,
-) -> Result<Vec<(Tip, CommitId)>, Refused> {
+fn all_tips(app: &App, team: &TeamName, repo: &Repo) -> Result<Vec<(Tip, CommitId)>> {
     let mut all = Vec::new();
-    all.extend(at_gate(context, team, repo)?);
-    for tip in tips(repo, team).map_err(refused)? {
-        let base = base_of(context, team, repo, &tip)?;
+    all.extend(at_gate(app, team, repo)?);
+    for tip in tips(repo, team)? {
+        let base = base_of(app, team, repo, &tip)?;
         all.push((tip, base));
     }
     Ok(all)
@@ -143,13 +188,9 @@ fn all_tips(
 
 /// What a person was last asked about: exactly this commit, wherever branches are by now. A run that is over has removed
 /// them; the commit stays.
-fn at_gate(
-    context: &Context,
-    team: &TeamName,
-    repo: &Repo,
-) -> Result<Option<(Tip, CommitId)>, Refused> {
+fn at_gate(app: &App, team: &TeamName, repo: &Repo) -> Result<Option<(Tip, CommitId)>> {
     let kind = EventType::ApprovalRequested.name();
-    let asked = context.read()?.last_of(team, &[kind])?;
+    let asked = app.read()?.last_of(team, &[kind])?;
     let Some(EventKind::ApprovalRequested(asked)) = asked.map(|event| event.payload()) else {
         return Ok(None);
     };
@@ -169,9 +210,9 @@ fn at_gate(
 }
 
 /// Returns the commit with this id, if the repository has it. Any other name in a record means nothing.
-fn known(repo: &Repo, id: &str) -> Result<Option<CommitId>, Refused> {
+fn known(repo: &Repo, id: &str) -> Result<Option<CommitId>> {
     match id.parse::<CommitId>() {
-        Ok(id) => repo.resolve(id.as_str()).map_err(refused),
+        Ok(id) => repo.resolve(id.as_str()).map_err(AppError::from),
         Err(_) => Ok(None),
     }
 }
@@ -183,8 +224,8 @@ fn between(
     base: &CommitId,
     commit: &CommitId,
     path: Option<&str>,
-) -> Result<Diff, Refused> {
-    let bytes = repo.diff(base, commit, path).map_err(refused)?;
+) -> Result<Diff> {
+    let bytes = repo.diff(base, commit, path)?;
     let (text, cut) = shortened(&bytes);
     Ok(Diff {
         name,
@@ -214,8 +255,8 @@ fn shortened(bytes: &[u8]) -> (String, bool) {
     (text, true)
 }
 
-fn counted(repo: &Repo, base: &CommitId, commit: &CommitId) -> Result<Vec<ChangedFile>, Refused> {
-    let files = repo.counted(base, commit).map_err(refused)?;
+fn counted(repo: &Repo, base: &CommitId, commit: &CommitId) -> Result<Vec<ChangedFile>> {
+    let files = repo.counted(base, commit)?;
     Ok(files
         .into_iter()
         .map(|file| ChangedFile {
@@ -229,16 +270,16 @@ fn counted(repo: &Repo, base: &CommitId, commit: &CommitId) -> Result<Vec<Change
 /// Where the work of a task began: what the others had brought by then is no part of it, even if its agent has brought
 /// that in itself.
 fn began_at(
-    context: &Context,
+    app: &App,
     team: &TeamName,
     repo: &Repo,
     work: &TaskWork,
     commit: &CommitId,
-) -> Result<CommitId, Refused> {
+) -> Result<CommitId> {
     if let Some(merge) = &work.merge
         && let Some(merge) = known(repo, merge)?
-        && let Some(before) = repo.resolve(&format!("{merge}^1")).map_err(refused)?
-        && let Some(fork) = repo.fork_point(&before, commit).map_err(refused)?
+        && let Some(before) = repo.resolve(&format!("{merge}^1"))?
+        && let Some(fork) = repo.fork_point(&before, commit)?
         && fork != *commit
     {
         return Ok(fork);
@@ -256,37 +297,28 @@ fn began_at(
         branch: String::new(),
         commit: commit.clone(),
     };
-    let base = base_of(context, team, repo, &tip)?;
+    let base = base_of(app, team, repo, &tip)?;
     if base != *commit {
         return Ok(base);
     }
     // The user has it already, so all that is known is the commit itself.
-    let parent = repo.resolve(&format!("{commit}^1")).map_err(refused)?;
+    let parent = repo.resolve(&format!("{commit}^1"))?;
     Ok(parent.unwrap_or(base))
 }
 
 /// Where a commit left the team's merged work; `None` when there is none, or when it is part of it.
-fn began_with_others(
-    team: &TeamName,
-    repo: &Repo,
-    commit: &CommitId,
-) -> Result<Option<CommitId>, Refused> {
-    let merged = tips(repo, team).map_err(refused)?;
+fn began_with_others(team: &TeamName, repo: &Repo, commit: &CommitId) -> Result<Option<CommitId>> {
+    let merged = tips(repo, team)?;
     let Some(merged) = merged.into_iter().find(|tip| tip.name == INTEGRATION) else {
         return Ok(None);
     };
-    let fork = repo.fork_point(&merged.commit, commit).map_err(refused)?;
+    let fork = repo.fork_point(&merged.commit, commit)?;
     Ok(fork.filter(|fork| fork != commit))
 }
 
 /// What a branch is compared with: where it left what the team began from.
-fn base_of(
-    context: &Context,
-    team: &TeamName,
-    repo: &Repo,
-    tip: &Tip,
-) -> Result<CommitId, Refused> {
-    let config = context.read()?.team(team).map_err(AppError::from)?;
+fn base_of(app: &App, team: &TeamName, repo: &Repo, tip: &Tip) -> Result<CommitId> {
+    let config = app.read()?.team(team)?;
     let ours = config.as_object().get("teamster");
     let of_run = |ours: &Value| ours.get("run")?.get("base")?.get("commit").cloned();
     let recorded = ours.and_then(|ours| ours.get("base").cloned().or_else(|| of_run(ours)));
@@ -298,10 +330,9 @@ fn base_of(
     let base = match named {
         Some(base) => base,
         None => repo
-            .resolve("HEAD")
-            .map_err(refused)?
-            .ok_or_else(|| Refused::not_found("the repository has no commit yet"))?,
+            .resolve("HEAD")?
+            .ok_or_else(|| AppError::not_found("the repository has no commit yet"))?,
     };
-    let fork = repo.fork_point(&base, &tip.commit).map_err(refused)?;
+    let fork = repo.fork_point(&base, &tip.commit)?;
     Ok(fork.unwrap_or(base))
 }

@@ -1,11 +1,89 @@
-//! A log that is read while it is written: it may be put aside at any moment, and no line is shown twice or never.
+//! Logs line by line, read while they are written: they may be put aside at any moment, and no line is shown twice or never.
 
 use teamster_fs::{Dir, FsError, layout};
 use teamster_types::TaskId;
 
+use super::{folder, tasks};
+use crate::error::Result;
+use crate::workers::NamedWorker;
+
+/// Which of a worker's logs is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogSource {
+    /// What its agent sent for this task.
+    Task(TaskId),
+    /// What its agent sent for the latest task, and then for the next.
+    Latest,
+    /// What its bridge printed.
+    Bridge,
+}
+
+/// The lines of a worker's log, each as it was written.
+#[derive(Debug)]
+pub struct LogLines {
+    named: NamedWorker,
+    source: LogSource,
+    last: Option<usize>,
+    follow: bool,
+    /// A task that is tried again is gone on with where it was left.
+    tails: Vec<Tail>,
+}
+
+impl LogLines {
+    /// Reads a log from its beginning, or only its `last` lines. With `follow` more is expected, so that a line without an
+    /// end waits for it.
+    pub fn new(named: NamedWorker, source: LogSource, last: Option<usize>, follow: bool) -> Self {
+        Self {
+            named,
+            source,
+            last,
+            follow,
+            tails: Vec::new(),
+        }
+    }
+
+    /// Returns whether there is a log.
+    pub fn is_found(&self) -> bool {
+        !self.tails.is_empty()
+    }
+
+    /// Returns the lines that were not returned before.
+    pub fn read(&mut self) -> Result<Vec<String>> {
+        let mut read = Vec::new();
+        let Some(folder) = folder(&self.named)? else {
+            return Ok(read);
+        };
+        let wanted = match &self.source {
+            LogSource::Bridge => Some(Names::bridge()),
+            LogSource::Task(task) => Some(Names::of(task)),
+            LogSource::Latest => tasks(&folder)?.first().map(Names::of),
+        };
+        // What is left of the last one comes before the first of the next.
+        for tail in &mut self.tails {
+            read.extend(tail.lines(&folder)?);
+        }
+        if let Some(names) = wanted
+            && self.tails.iter().all(|tail| tail.names != names)
+        {
+            let mut tail = Tail::new(names);
+            let mut lines = tail.lines(&folder)?;
+            if !self.follow {
+                lines.extend(tail.unfinished());
+            }
+            let last = self.last.filter(|_| self.tails.is_empty());
+            let from = last.map_or(0, |last| lines.len().saturating_sub(last));
+            if !lines.is_empty() || self.follow {
+                self.tails.push(tail);
+            }
+            read.extend(lines.drain(from..));
+        }
+        Ok(read)
+    }
+}
+
 /// The files of one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+struct Names {
     now: String,
     /// What was put aside.
     before: String,
@@ -13,7 +91,7 @@ pub struct Names {
 
 impl Names {
     /// What the agent of a task sent.
-    pub fn of(task: &TaskId) -> Self {
+    fn of(task: &TaskId) -> Self {
         Self {
             now: layout::task_log(task),
             before: layout::old_task_log(task),
@@ -21,7 +99,7 @@ impl Names {
     }
 
     /// What the bridge printed.
-    pub fn bridge() -> Self {
+    fn bridge() -> Self {
         Self {
             now: layout::BRIDGE_LOG.to_owned(),
             before: layout::OLD_BRIDGE_LOG.to_owned(),
@@ -31,7 +109,7 @@ impl Names {
 
 /// How far a log was read.
 #[derive(Debug)]
-pub struct Tail {
+struct Tail {
     names: Names,
     /// The file that is being read, by its inode, because its name changes.
     file: Option<u64>,
@@ -41,7 +119,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    pub fn new(names: Names) -> Self {
+    fn new(names: Names) -> Self {
         Self {
             names,
             file: None,
@@ -51,12 +129,8 @@ impl Tail {
         }
     }
 
-    pub fn names(&self) -> &Names {
-        &self.names
-    }
-
     /// The whole lines that were not read yet.
-    pub fn lines(&mut self, folder: &Dir) -> Result<Vec<String>, FsError> {
+    fn lines(&mut self, folder: &Dir) -> std::result::Result<Vec<String>, FsError> {
         if self.has_begun {
             self.read_on(folder)?;
         } else {
@@ -70,11 +144,11 @@ impl Tail {
     }
 
     /// A last line without an end.
-    pub fn unfinished(&self) -> Option<String> {
+    fn unfinished(&self) -> Option<String> {
         (!self.rest.is_empty()).then(|| String::from_utf8_lossy(&self.rest).into_owned())
     }
 
-    fn begin(&mut self, folder: &Dir) -> Result<(), FsError> {
+    fn begin(&mut self, folder: &Dir) -> std::result::Result<(), FsError> {
         loop {
             let before = folder.read(&self.names.before)?;
             let now = folder.read(&self.names.now)?;
@@ -94,7 +168,7 @@ impl Tail {
         }
     }
 
-    fn read_on(&mut self, folder: &Dir) -> Result<(), FsError> {
+    fn read_on(&mut self, folder: &Dir) -> std::result::Result<(), FsError> {
         let found = folder.read_from(&self.names.now, self.read)?;
         match (found, self.file) {
             (Some((bytes, stamp)), file) if file.is_none_or(|file| file == stamp.inode) => {
@@ -144,7 +218,7 @@ mod tests {
         lines.extend(tail.lines(&dir).unwrap());
         assert_eq!(lines, ["bc", "d", "e, which is a long line"]);
         assert!(tail.lines(&dir).unwrap().is_empty());
-        let all = Tail::new(tail.names().clone()).lines(&dir).unwrap();
+        let all = Tail::new(tail.names.clone()).lines(&dir).unwrap();
         assert_eq!(all, ["a", "bc", "d", "e, which is a long line"]);
     }
 }

@@ -2,23 +2,21 @@
 
 use std::path::PathBuf;
 
-use teamster_app::workers::NamedWorker;
 use teamster_fs::{Dir, layout};
-use teamster_studio::api::LogPart;
-use teamster_studio::{FollowLog, Refused};
 use teamster_types::TaskId;
 
-use super::log::{PAGE, line, middle};
-use crate::commands::worker::logs;
-use crate::error::{AppError, Result};
+use super::{LogPart, PAGE, folder, line, middle, tasks};
+use crate::error::Result;
+use crate::workers::NamedWorker;
 
 /// Whole lines of about so many bytes go into one part, so that a long log comes bit by bit.
 const PART: usize = 64 * 1024;
 /// A log that is no longer than this is told from its beginning.
 const WHOLE: u64 = 4 * 1024 * 1024;
 
-/// A log that is followed.
-pub(super) struct Following {
+/// A log that is read while it is written. No line is told twice or never, also when the log is put aside meanwhile.
+#[derive(Debug)]
+pub struct LogFollower {
     named: NamedWorker,
     /// The task that was asked for; `None` for the latest, and then the next.
     task: Option<TaskId>,
@@ -53,8 +51,9 @@ impl Place {
     }
 }
 
-impl Following {
-    pub(super) fn new(named: NamedWorker, task: Option<&TaskId>, after: Option<&str>) -> Self {
+impl LogFollower {
+    /// Follows the log of a task, or of the latest and then the next, from the place on where an earlier part ended.
+    pub fn new(named: NamedWorker, task: Option<&TaskId>, after: Option<&str>) -> Self {
         // A place in another task's log is none in this one.
         let fits = |place: &Place| task.is_none_or(|task| *task == place.task);
         let at = after.and_then(Place::parse).filter(fits);
@@ -66,11 +65,19 @@ impl Following {
         }
     }
 
-    fn look(&mut self) -> Result<Option<(String, LogPart)>> {
-        let Some(folder) = logs::folder(&self.named)? else {
+    /// Returns the folder that changes when there is more.
+    pub fn folder(&self) -> PathBuf {
+        let names = layout::log_folders(&self.named.team, &self.named.worker);
+        let folder = self.named.project.join(layout::OMC);
+        names.iter().fold(folder, |path, name| path.join(name))
+    }
+
+    /// Returns what is new, and an id for the place where that ends; `None` while nothing is.
+    pub fn next_part(&mut self) -> Result<Option<(String, LogPart)>> {
+        let Some(folder) = folder(&self.named)? else {
             return Ok(self.nothing_yet(Vec::new()));
         };
-        let tasks = logs::tasks(&folder)?;
+        let tasks = tasks(&folder)?;
         let mut begins = false;
         if let Some(place) = self.at.clone() {
             match read_on(&folder, &place)? {
@@ -147,18 +154,6 @@ impl Following {
         self.has_told = true;
         self.at = Some(now);
         (id, part)
-    }
-}
-
-impl FollowLog for Following {
-    fn folder(&self) -> PathBuf {
-        let names = layout::log_folders(&self.named.team, &self.named.worker);
-        let folder = self.named.project.join(layout::OMC);
-        names.iter().fold(folder, |path, name| path.join(name))
-    }
-
-    fn next(&mut self) -> std::result::Result<Option<(String, LogPart)>, Refused> {
-        self.look().map_err(AppError::into)
     }
 }
 
