@@ -3,6 +3,7 @@
 use teamster_claude::state::StateError;
 use teamster_fs::FsError;
 use teamster_fs::layout::NoHome;
+use teamster_gc::GcError;
 use teamster_isolate::git::{GitError, GitProblem};
 use teamster_party::PartyError;
 use teamster_store::{Kind, StoreError};
@@ -217,6 +218,16 @@ impl From<AppError> for NotTrusted {
         Self {
             message: error.message().to_owned(),
             hint: error.advice().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+impl From<GcError> for AppError {
+    fn from(error: GcError) -> Self {
+        match error {
+            GcError::Store(error) => error.into(),
+            GcError::Git(error) => error.into(),
+            GcError::Name(error) => error.into(),
         }
     }
 }

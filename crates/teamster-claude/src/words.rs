@@ -3,15 +3,15 @@
 use teamster_types::redact::{clean, redact};
 
 /// The longest name, role or message in a state file.
-pub(crate) const LONGEST_TEXT: usize = 200;
+pub const LONGEST_TEXT: usize = 200;
 /// The longest description of a task.
-pub(crate) const LONGEST_TASK: usize = 100;
+pub const LONGEST_TASK: usize = 100;
 
 /// Nothing behind this many bytes can reach the first 200 characters, except through ten thousand invisible ones.
 const LOOKED_AT: usize = 64 * 1024;
 
 /// Redacted, cleaned and cut; line ends stay.
-pub(crate) fn text(text: &str, limit: usize) -> String {
+pub fn text(text: &str, limit: usize) -> String {
     let mut end = text.len().min(LOOKED_AT);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -20,7 +20,7 @@ pub(crate) fn text(text: &str, limit: usize) -> String {
 }
 
 /// The same on one line, without spaces at its ends.
-pub(crate) fn line(given: &str, limit: usize) -> String {
+pub fn line(given: &str, limit: usize) -> String {
     let mut whole = text(given, limit);
     if whole.contains(['\n', '\t']) || whole.trim().len() != whole.len() {
         let words: Vec<&str> = whole.split_whitespace().collect();

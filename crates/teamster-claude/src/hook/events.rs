@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::actor::{Actor, Kind};
 use super::payload::Payload;
-use super::{Answer, World, answer, unfinished};
+use super::{Answer, FollowUp, World, answer};
 use crate::native::{Registry, pdca};
 use crate::state::{Effect, Op, Status};
 use crate::words::{LONGEST_TASK, line};
@@ -172,14 +172,9 @@ impl<'a> Hook<'a> {
         }
         let dead = self.dead_session();
         self.change(vec![Op::EndDead { dead }]);
-        self.sweep(None);
-        match unfinished::run_of(self.world) {
-            Ok(run) => run.map(|text| answer::context("SessionStart", &text)),
-            Err(error) => {
-                self.note(format!("nobody knows whether a run is unfinished: {error}"));
-                None
-            }
-        }
+        let may_sweep = self.may_sweep();
+        self.said.follow_up = Some(FollowUp::SessionStarted { may_sweep });
+        None
     }
 
     pub(super) fn session_end(&mut self) -> Option<String> {
@@ -193,7 +188,10 @@ impl<'a> Hook<'a> {
         // A session that is cleared or resumed goes on under another id, and its team with it.
         let goes_on = matches!(self.payload.text("reason"), Some("clear" | "resume"));
         if let Some(session) = self.payload.text("session_id").filter(|_| !goes_on) {
-            self.sweep(Some(session));
+            let session = session.to_owned();
+            self.said.follow_up = self
+                .may_sweep()
+                .then_some(FollowUp::SessionEnded { session });
         }
         None
     }

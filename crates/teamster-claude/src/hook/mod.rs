@@ -66,6 +66,35 @@ pub struct Answer {
     pub stderr: Vec<String>,
     /// For whoever asks what happened (`TEAMSTER_DEBUG`).
     pub log: Vec<String>,
+    /// What the caller does before it gives the answer to the client.
+    pub follow_up: Option<FollowUp>,
+}
+
+/// The part of a hook that needs more than this crate has: removing teams that are over. The caller does it, and then
+/// completes the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FollowUp {
+    /// A session began. Stale teams may be removed; afterwards the answer is completed by [`add_unfinished_run`].
+    SessionStarted {
+        /// Whether anything may be removed.
+        may_sweep: bool,
+    },
+    /// This session ended for good. The team that it led may be removed.
+    SessionEnded {
+        /// The id of the session.
+        session: String,
+    },
+}
+
+/// Adds to the answer at the start of a session what it is told about a run that is not over. It is called after the
+/// sweep: a run whose team was just removed is not mentioned.
+pub fn add_unfinished_run(answer: &mut Answer, world: &World) {
+    match unfinished::run_of(world) {
+        Ok(run) => answer.stdout = run.map(|text| answer::context("SessionStart", &text)),
+        Err(error) => answer.log.push(format!(
+            "SessionStart: nobody knows whether a run is unfinished: {error}"
+        )),
+    }
 }
 
 /// Does what a hook has to do. It never fails: what cannot be done is in the log.

@@ -12,12 +12,6 @@ use super::{LONGEST, LONGEST_AT_END, journal};
 use crate::native::{Note, TaskFolder, pdca};
 use crate::state::{Begin, Change, Effect, Op, Row, StateError, States, Status};
 use crate::words::{LONGEST_TEXT, line};
-use crate::zombies;
-
-/// How long stale teams are looked for when a session begins.
-const SWEEP: Duration = Duration::from_millis(300);
-/// And when one ends, where every hook of the client shares one and a half seconds.
-const SWEEP_AT_END: Duration = Duration::from_millis(50);
 
 impl Hook<'_> {
     /// A session that is not active begins.
@@ -132,24 +126,9 @@ impl Hook<'_> {
         }
     }
 
-    /// Removes the files of teams that are proven to be over: stale ones, or the one that an ended session led.
-    pub(super) fn sweep(&mut self, ended: Option<&str>) {
-        let world = self.world;
-        if !world.writes || self.registry().is_none() {
-            return;
-        }
-        let machine = Machine::read();
-        let (layout, now) = (&world.layout, world.now);
-        let swept = match ended {
-            None => zombies::sweep_at_session_start(layout, &machine, now, SWEEP),
-            Some(session) => {
-                zombies::clean_up_at_session_end(layout, &machine, now, SWEEP_AT_END, session)
-            }
-        };
-        match swept {
-            Ok(swept) => self.note(format!("{swept:?}")),
-            Err(error) => self.note(format!("nothing was swept: {error}")),
-        }
+    /// Returns whether files of teams may be removed: the hooks may write, and there are teams.
+    pub(super) fn may_sweep(&self) -> bool {
+        self.world.writes && self.registry().is_some()
     }
 
     pub(super) fn tell_full(&mut self, name: &str) {

@@ -1,12 +1,11 @@
 //! What a session that begins is told about a run of its project that is not over.
 
 use serde_json::Value;
-use teamster_fs::{Dir, FsError, layout};
+use teamster_fs::{Dir, FsError, Lock, layout};
 use teamster_types::TeamName;
 
 use super::World;
 use crate::words::{LONGEST_TASK, LONGEST_TEXT, line};
-use crate::zombies::is_held;
 
 /// Where the run is, and the command to use; nothing when there is none, or it is over. One file is read, and looked
 /// whether a lock is held.
@@ -39,7 +38,7 @@ pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
     if !exists(world, &team)? {
         return Ok(None);
     }
-    let is_hosted = is_held(&state, layout::RUN_LOCK)?;
+    let is_hosted = Lock::is_held(&state, layout::RUN_LOCK)?;
     Ok(Some(words(&told, &team, is_hosted)))
 }
 

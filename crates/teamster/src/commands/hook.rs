@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use teamster_app::config::team_is_enabled;
 use teamster_app::env_vars;
-use teamster_claude::hook::{self, Answer, World};
+use teamster_claude::hook::{Answer, World};
 use teamster_claude::native;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::stdin::{self, InputEnd};
 use teamster_fs::{Dir, Sync};
+use teamster_gc::session_hooks;
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
 
@@ -84,7 +85,7 @@ pub fn run(event: &str) -> ExitCode {
         InputEnd::TooLong | InputEnd::Unreadable => &[],
     };
     let world = world(began);
-    let answer = hook::run(event, bytes, &world);
+    let answer = session_hooks::run(event, bytes, &world);
     if let Some(stdout) = &answer.stdout {
         let _ = writeln!(std::io::stdout(), "{stdout}");
     }

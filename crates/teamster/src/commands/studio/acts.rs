@@ -6,7 +6,7 @@ use teamster_app::diffs::TaskWork;
 use teamster_app::logs::{self, LogFollower};
 use teamster_app::workers::{self, NamedWorker, StopRequest};
 use teamster_app::{diffs, messages};
-use teamster_claude::zombies;
+use teamster_gc::zombies;
 use teamster_journal::payload::GateAnswer;
 use teamster_studio::api::{
     Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,
@@ -147,7 +147,14 @@ impl Hands for Acts {
 
     fn reap(&self, dry_run: bool) -> Result<Reaped, Refused> {
         // Processes are never ended from a page: only `zombies reap --kill` does that.
-        let outcome = left_over::remove(&context_to_stop()?, zombies::TTL, dry_run, false)?;
+        let outcome = left_over::remove(
+            &context_to_stop()?,
+            zombies::TTL,
+            zombies::ReapOptions {
+                dry_run,
+                kill: false,
+            },
+        )?;
         Ok(Reaped {
             zombies: outcome
                 .zombies

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use teamster_claude::zombies::{Action, Outcome, Zombie};
+use teamster_gc::zombies::{Action, Outcome, Zombie};
 use teamster_types::redact::clean;
 use teamster_types::time::say_span;
 

@@ -21,28 +21,24 @@
 //!
 //! # What it refuses
 //!
-//! It sends no signal and starts no program: whoever asks for that brings the [`Hands`] for it, and a hook has none.
-//! Then processes are ended that a whole record proves to be workers of ours, without a run, and dead panes of our
-//! own tmux server are closed. It follows no link, leaves `teams/{team}` and `tasks/{team}` never, and
-//! touches nothing of another user.
+//! Without [`ReapOptions::kill`] it sends no signal, and a hook never sets that. With it, processes are ended that a whole
+//! record proves to be workers of ours, without a run, and dead panes of our own tmux server are closed. It follows no
+//! link, never leaves `teams/{team}` and `tasks/{team}`, and touches nothing of another user.
 
 mod age;
 mod beats;
 mod folder;
-mod hands;
 mod judge;
 mod leftovers;
 mod lock_files;
 mod look;
 mod members;
 mod odd_names;
-mod our_panes;
 mod panes;
 mod processes;
 mod reap;
 mod restore;
 mod scan;
-pub mod shell;
 mod signs;
 mod told;
 mod trash;
@@ -52,14 +48,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use hands::Hands;
 pub use look::{Budget, Look};
 pub use odd_names::readable;
-pub use panes::{Pane, Panes};
-pub use reap::{Done, Outcome, Swept, clean_up_at_session_end, reap, sweep_at_session_start};
+pub use panes::{Pane, Panes, TmuxEnvironment, TmuxServer};
+pub use reap::{
+    Done, Outcome, ReapOptions, Swept, clean_up_at_session_end, reap, sweep_at_session_start,
+};
 pub use restore::{Restored, restore};
 pub use scan::scan;
-pub(crate) use signs::is_held;
 
 /// A team without a sign of life is old at this age.
 pub const TTL: Duration = Duration::from_secs(24 * 60 * 60);

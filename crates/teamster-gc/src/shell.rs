@@ -44,7 +44,7 @@ fn quoted_bytes(bytes: &[u8]) -> String {
 }
 
 /// Removes files and folders by hand.
-pub(super) fn remove(paths: &[&Path]) -> String {
+pub(crate) fn remove(paths: &[&Path]) -> String {
     paths.iter().fold("rm -r --".to_owned(), |mut line, path| {
         let _ = write!(line, " {}", path_word(path));
         line

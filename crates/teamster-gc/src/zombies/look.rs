@@ -3,14 +3,13 @@
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
+use teamster_claude::native::PaneArguments;
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout, team_store};
 use teamster_store::Result;
 use teamster_types::session::ClientSession;
 use teamster_types::{TeamName, Time};
-
-use crate::native::PaneArguments;
 
 use super::panes::Panes;
 use super::processes;

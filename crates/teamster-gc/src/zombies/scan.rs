@@ -7,8 +7,8 @@ use super::folder::{self, Cut, Found};
 use super::judge::{self, Judged};
 use super::leftovers::{self, Left, Place};
 use super::look::{Look, Scene};
-use super::panes::Pane;
-use super::{Action, Zombie, odd_names, our_panes, trash, worktrees};
+use super::panes::{self, Pane};
+use super::{Action, Zombie, odd_names, trash, worktrees};
 
 /// What `zombies reap` would have to do with an item.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub(super) fn items(scene: &Scene<'_>) -> Result<Vec<Item>> {
     for left in leftovers::workers_without_team(scene).unwrap_or_default() {
         found.push(left.into());
     }
-    for (zombie, pane) in our_panes::dead(scene) {
+    for (zombie, pane) in panes::dead_of_ours(scene) {
         found.push(Item {
             zombie,
             target: Target::Pane(pane),

@@ -1,20 +1,20 @@
 //! What runs that are over leave in a project: references, reports, logs and records.
+//!
+//! A run is over for good when it landed, was rejected or rolled back, or when its team is gone. References go whose
+//! commits a branch of the user's has, and then the folders; a commit that is nowhere else keeps everything about it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use teamster_fs::{Dir, FileKind, layout, remove_tree, team_store};
 use teamster_isolate::git::{self, KeptRef, Repo};
 use teamster_journal::payload::RunEnd;
 use teamster_journal::{EventKind, EventType};
-use teamster_store::{Clock, SystemClock};
-use teamster_types::time::say_span;
+use teamster_store::Read as _;
 use teamster_types::{TeamName, Time};
 
-use super::live::RUN_GOES_ON;
-use crate::context::Context;
-use crate::error::Result;
+use crate::Result;
+use crate::worktrees::{ProjectGc, RUN_GOES_ON};
 
 /// Ends of a run after which it is never taken up again.
 const FINAL: [RunEnd; 3] = [RunEnd::Complete, RunEnd::Rejected, RunEnd::RolledBack];
@@ -36,20 +36,29 @@ enum Need {
 }
 
 /// What is left of a run that ended longer ago than such things are kept.
-pub(super) struct OldRun {
-    team: TeamName,
-    age: Duration,
-    /// References whose commits a branch of the user's has.
-    landed: Vec<KeptRef>,
+#[derive(Debug)]
+pub struct OldRun {
+    /// The team whose run it was.
+    pub team: TeamName,
+    /// How long ago anything of it was last changed.
+    pub age: Duration,
+    /// References whose commits a branch of the user's has. They go.
+    pub landed: Vec<KeptRef>,
     /// References whose commits are nowhere else. They stay, and so does what tells about them.
-    unlanded: Vec<KeptRef>,
-    /// Folders, by their names from the project on.
-    folders: Vec<Vec<String>>,
+    pub unlanded: Vec<KeptRef>,
+    /// Folders that go, by their names from the project on.
+    pub folders: Vec<Vec<String>>,
 }
 
 impl OldRun {
-    /// Finds everything of runs that is older than the setting `gc.keep`.
-    pub(super) fn find(context: &Context, repo: &Repo, only: Option<&str>) -> Result<Vec<Self>> {
+    /// Finds everything of runs that is older than `keep`.
+    pub fn find(
+        gc: &ProjectGc<'_>,
+        repo: &Repo,
+        only: Option<&str>,
+        keep: Duration,
+        now: Time,
+    ) -> Result<Vec<Self>> {
         let only: Option<TeamName> = only.map(str::parse).transpose()?;
         let Some(project) = Dir::open_root(repo.project())? else {
             return Ok(Vec::new());
@@ -65,19 +74,18 @@ impl OldRun {
             }
         }
         teams.retain(|team| only.as_ref().is_none_or(|only| only == team));
-        let there = context.read()?.teams()?;
+        let there = gc.store(gc.layout)?.teams()?;
         let there: BTreeSet<String> = there.into_iter().map(|entry| entry.name).collect();
-        let now = SystemClock.now();
         let mut found = Vec::new();
         for team in teams {
             let refs = refs.remove(&team).unwrap_or_default();
             let Some(mut run) = Self::of_team(&project, team, refs, now)? else {
                 continue;
             };
-            if run.age < context.config.gc_keep.value {
+            if run.age < keep {
                 continue;
             }
-            match need(context, repo, &project, &run.team, &there)? {
+            match need(gc, repo, &project, &run.team, &there)? {
                 Need::All => continue,
                 Need::Logs => run.folders.retain(|place| is_report(place)),
                 Need::Nothing => {}
@@ -126,13 +134,13 @@ impl OldRun {
         }))
     }
 
-    /// Whether anything of it can go.
-    pub(super) fn goes(&self) -> bool {
+    /// Returns whether anything of it can go.
+    pub fn goes(&self) -> bool {
         !self.landed.is_empty() || !self.folders.is_empty()
     }
 
-    /// Why some of it stays, and the command that removes that all the same.
-    pub(super) fn kept(&self) -> Option<(String, String)> {
+    /// Returns why some of it stays, and the command that removes that all the same.
+    pub fn kept(&self) -> Option<(String, String)> {
         let first = self.unlanded.first()?;
         let more = match self.unlanded.len() - 1 {
             0 => String::new(),
@@ -142,9 +150,9 @@ impl OldRun {
         Some((why, format!("git update-ref -d {}", first.name)))
     }
 
-    /// Removes what can go, the references first; why it stays otherwise. No run begins meanwhile. With `dry_run` nothing
-    /// is removed.
-    pub(super) fn remove(&self, repo: &Repo, dry_run: bool) -> Result<Option<String>> {
+    /// Removes what can go, the references first, and returns why it stays otherwise. No run begins meanwhile. With
+    /// `dry_run` nothing is removed.
+    pub fn remove(&self, repo: &Repo, dry_run: bool) -> Result<Option<String>> {
         let Some(_held) = team_store::hold_off_runs(repo.project())? else {
             return Ok(Some(RUN_GOES_ON.to_owned()));
         };
@@ -165,44 +173,6 @@ impl OldRun {
             }
         }
         Ok(None)
-    }
-
-    /// What goes, in words.
-    pub(super) fn words(&self) -> String {
-        let mut parts = Vec::new();
-        match self.landed.len() {
-            0 => {}
-            1 => parts.push("1 reference".to_owned()),
-            count => parts.push(format!("{count} references")),
-        }
-        parts.extend(self.folders.iter().map(|folder| folder.join("/")));
-        let (team, age) = (&self.team, say_span(self.age));
-        format!(
-            "what the run of {team} left {age} ago: {}",
-            parts.join(", ")
-        )
-    }
-
-    /// The name of its team.
-    pub(super) fn team(&self) -> &TeamName {
-        &self.team
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        let names = |refs: &[KeptRef]| -> Vec<String> {
-            refs.iter().map(|kept| kept.name.clone()).collect()
-        };
-        let folders = self.folders.iter().map(|folder| folder.join("/"));
-        let kept = self.kept();
-        json!({
-            "team": self.team,
-            "ageSeconds": self.age.as_secs(),
-            "references": names(&self.landed),
-            "folders": folders.collect::<Vec<_>>(),
-            "keptReferences": names(&self.unlanded),
-            "kept": kept.as_ref().map(|(why, _)| why),
-            "command": kept.as_ref().map(|(_, command)| command),
-        })
     }
 }
 
@@ -245,13 +215,13 @@ fn archived(project: &Dir, team: &TeamName) -> Result<Vec<Vec<String>>> {
 
 /// Whether a team or its run may still need what is there.
 fn need(
-    context: &Context,
+    gc: &ProjectGc<'_>,
     repo: &Repo,
     project: &Dir,
     team: &TeamName,
     there: &BTreeSet<String>,
 ) -> Result<Need> {
-    let claude = &context.layout.claude;
+    let claude = &gc.layout.claude;
     let bridges = places(team.as_str()).swap_remove(3);
     if let Some(dir) = opened(project, &bridges)?
         && dir.entries()?.iter().any(|entry| {
@@ -270,8 +240,8 @@ fn need(
     if !there.contains(team.as_str()) {
         return Ok(Need::Nothing);
     }
-    let last = context
-        .read()?
+    let last = gc
+        .store(gc.layout)?
         .last_of(team, &LAST_OF_RUN.map(EventType::name))?;
     let is_over = last.is_some_and(|event| match event.payload() {
         EventKind::RunFinished(finished) => finished.end().is_some_and(|end| FINAL.contains(&end)),

@@ -16,7 +16,8 @@ use super::age::created_at;
 use super::folder::{self, Cut, Found, Registry, Seen, TeamFolder};
 use super::look::Scene;
 use super::signs::{self, Signs};
-use super::{Action, Kind, REAP_COMMAND, Zombie, shell};
+use super::{Action, Kind, REAP_COMMAND, Zombie};
+use crate::shell;
 
 /// The end of a run is followed by the reports of those who stop, so it is among the last events, not the last.
 const LAST_EVENTS: usize = 200;

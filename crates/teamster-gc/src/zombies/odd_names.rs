@@ -10,7 +10,8 @@ use teamster_fs::layout;
 use teamster_store::Result;
 
 use super::look::Scene;
-use super::{Action, Kind, Zombie, shell};
+use super::{Action, Kind, Zombie};
+use crate::shell;
 
 /// Everything in `teams` whose name is not UTF-8.
 pub(super) fn in_teams(scene: &Scene<'_>) -> Result<Vec<Zombie>> {

@@ -1,9 +1,8 @@
 //! Every sign of life of one team.
 
 use std::path::Path;
-use std::time::Duration;
 
-use teamster_fs::{Dir, FileKind, FsError, Lock, Waited, layout};
+use teamster_fs::{FileKind, FsError, Lock, layout};
 use teamster_types::process::Life;
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
@@ -267,25 +266,11 @@ fn locks(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) -> Result<(), 
     }
     for entry in team.dir.entries()? {
         let of_process = entry.name == layout::HOST_LOCK || layout::is_bridge_lock(&entry.name);
-        if of_process && is_held(&team.dir, &entry.name)? {
+        if of_process && Lock::is_held(&team.dir, &entry.name)? {
             signs.alive.push(format!("{} is held", entry.name));
         }
     }
     Ok(())
-}
-
-/// Whether a process holds the lock file `name`.
-pub(crate) fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
-    if dir
-        .stamp(name)?
-        .is_none_or(|stamp| stamp.kind != FileKind::File)
-    {
-        return Ok(false);
-    }
-    Ok(matches!(
-        Lock::wait(dir, name, Duration::ZERO, true)?,
-        Waited::TimedOut
-    ))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
 use teamster_types::json;
 use teamster_types::{TeamName, Time};
 
-use crate::words::{LONGEST_TEXT, line};
+use teamster_claude::words::{LONGEST_TEXT, line};
 
 use super::Zombie;
 use super::folder::{self, Found};

@@ -15,7 +15,8 @@ use super::folder::TeamFolder;
 use super::judge::{self, Run};
 use super::lock_files::{self, ABANDONED, State};
 use super::look::Scene;
-use super::{Action, Kind, REAP_AND_KILL, REAP_COMMAND, Zombie, shell, signs};
+use super::{Action, Kind, REAP_AND_KILL, REAP_COMMAND, Zombie};
+use crate::shell;
 
 /// Where something lies, to be opened again when it is removed.
 #[derive(Clone, Debug)]
@@ -156,7 +157,7 @@ pub(super) fn workers(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>,
 /// Why the workers of a team have no run any more. A team that was made by hand never had one, and its workers are
 /// somebody's.
 fn without_run(scene: &Scene<'_>, team: &TeamFolder) -> Result<Option<String>, FsError> {
-    if signs::is_held(&team.dir, layout::HOST_LOCK)? {
+    if Lock::is_held(&team.dir, layout::HOST_LOCK)? {
         return Ok(None);
     }
     Ok(match judge::run_of(scene, team) {

@@ -6,7 +6,8 @@ use teamster_types::team::TeamConfig;
 
 use super::look::Scene;
 use super::panes::{Pane, Panes};
-use super::{Action, Kind, Zombie, shell};
+use super::{Action, Kind, Zombie};
+use crate::shell;
 
 /// A member as the registry lists it.
 struct Member<'a> {
@@ -85,7 +86,7 @@ fn in_pane(scene: &Scene<'_>, team: &str, member: &Member<'_>, all: &mut Members
     let close = |pane: &Pane| {
         format!(
             "tmux -S {} kill-pane -t {}",
-            shell::word(&pane.server.to_string_lossy()),
+            shell::word(&pane.server.socket.to_string_lossy()),
             pane.id
         )
     };

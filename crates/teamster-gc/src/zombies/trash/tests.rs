@@ -145,7 +145,7 @@ fn a_note_that_leads_elsewhere_leads_nowhere() {
     for team in ["../outside", "..", "", "a/b"] {
         assert!(restore(&look, team).is_err(), "{team:?}");
     }
-    crate::zombies::reap(&look, false, None).unwrap();
+    crate::zombies::reap(&look, crate::zombies::ReapOptions::default()).unwrap();
     assert!(outside.exists());
     assert!(
         !claude.0.join("teams/old").exists(),

@@ -8,7 +8,6 @@ use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, Time};
 
 use super::look::Scene;
-use super::processes::number;
 
 /// Nobody holds a lock or writes a file for so long without a sign: Claude Code touches its lock folders every few
 /// seconds, a claim lock exists while a claim is made.
@@ -137,6 +136,15 @@ fn claim_lock(
     };
     let what = format!("claim lock, its claimer (pid {}) is gone", process.pid);
     Ok(Some((state, what)))
+}
+
+/// A number, also one that was written as text.
+fn number(value: Option<&Value>) -> Option<u64> {
+    match value? {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
 }
 
 /// The claimer. Another program may write no more than its pid.

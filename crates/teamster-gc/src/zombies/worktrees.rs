@@ -3,7 +3,8 @@
 use teamster_fs::{Dir, FileKind, FsError, layout};
 
 use super::look::Scene;
-use super::{Action, Kind, Zombie, shell};
+use super::{Action, Kind, Zombie};
+use crate::shell;
 
 /// Work trees in this project without a team.
 pub(super) fn without_team(scene: &Scene<'_>) -> Result<Vec<Zombie>, FsError> {

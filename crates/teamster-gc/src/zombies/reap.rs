@@ -13,16 +13,18 @@ use teamster_types::team::TeamConfig;
 use teamster_types::{TeamName, Time};
 
 use super::folder::{self, Cut, Found, TeamFolder};
-use super::hands::{self, Hands};
 use super::judge::{self, Judged};
 use super::leftovers::Place;
 use super::look::{Budget, Look, Scene};
 use super::members::text;
-use super::panes::Panes;
+use super::panes::{self, Panes};
+use super::processes;
 use super::scan::{self, Item, Target};
 use super::told;
 use super::trash::{self, Moved, Trash};
 use super::{Action, Kind, TTL, Zombie};
+use crate::GcError;
+use crate::worktrees::ProjectGc;
 
 /// Something that was found, and what was done with it.
 #[derive(Clone, Debug, Serialize)]
@@ -68,6 +70,23 @@ pub struct Outcome {
     pub problems: Vec<String>,
 }
 
+impl Outcome {
+    /// Removes the worktrees of teams that are gone, too, if git says that they hold nothing.
+    pub fn reap_worktrees(&mut self, gc: &ProjectGc<'_>, dry_run: bool) {
+        let trees = self.zombies.iter_mut();
+        for done in trees.filter(|done| done.zombie.kind == Kind::Worktree && !done.reaped) {
+            let (team, name) = (&done.zombie.team, &done.zombie.name);
+            let removed = gc.repo().map_err(GcError::from);
+            match removed.and_then(|repo| gc.remove_worktree(&repo, team, name, dry_run)) {
+                Ok(None) => done.reaped = true,
+                Ok(Some(why)) => done.zombie.evidence.push(why),
+                // Without git nobody can say what it holds; then it stays.
+                Err(error) => done.zombie.evidence.push(error.to_string()),
+            }
+        }
+    }
+}
+
 /// What a hook did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swept {
@@ -79,20 +98,28 @@ pub struct Swept {
     pub complete: bool,
 }
 
-/// Removes everything that `scan` would list with `reap`, or only says so. With `hands`, processes and panes of ours
-/// that nobody waits for are ended, too.
-pub fn reap(look: &Look<'_>, dry_run: bool, hands: Option<&dyn Hands>) -> Result<Outcome> {
+/// How far `zombies reap` goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReapOptions {
+    /// Whether nothing is removed and it is only said what would be.
+    pub dry_run: bool,
+    /// Whether processes and panes of ours that nobody waits for are ended, too. Only a person may ask for that.
+    pub kill: bool,
+}
+
+/// Removes everything that `scan` would list with `reap`.
+pub fn reap(look: &Look<'_>, options: ReapOptions) -> Result<Outcome> {
     let Some(scene) = Scene::open(look, None)? else {
         return Ok(Outcome::default());
     };
     let mut items = scan::items(&scene)?;
     for item in &mut items {
-        let is_for_hands = matches!(item.target, Target::Process(_) | Target::Pane(_));
-        if is_for_hands && hands.is_some() {
+        let is_to_end = matches!(item.target, Target::Process(_) | Target::Pane(_));
+        if is_to_end && options.kill {
             item.zombie.action = Action::Reap;
         }
     }
-    if dry_run {
+    if options.dry_run {
         let zombies = items.into_iter().map(|item| Done::untouched(item.zombie));
         return Ok(Outcome {
             zombies: zombies.collect(),
@@ -115,17 +142,17 @@ pub fn reap(look: &Look<'_>, dry_run: bool, hands: Option<&dyn Hands>) -> Result
     }
     let mut outcome = Outcome::default();
     let mut endings = VecDeque::new();
-    if let Some(hands) = hands {
-        let processes: Vec<ProcessId> = items.iter().filter_map(Item::process).collect();
-        endings = hands::end_all(hands, &processes);
+    if options.kill {
+        let all: Vec<ProcessId> = items.iter().filter_map(Item::process).collect();
+        endings = processes::end_all(look.machine, &all);
     }
     for item in items {
         let ending = item
             .process()
             .and_then(|process| Some((process, endings.pop_front()?)));
         let done = match ending {
-            Some((process, ending)) => hands::ended(ending, &process, item.zombie),
-            None => one(&scene, trash.as_ref(), hands, item),
+            Some((process, ending)) => processes::ended(ending, &process, item.zombie),
+            None => one(&scene, trash.as_ref(), options, item),
         };
         if let Some(done) = &done {
             tell(&scene, done);
@@ -145,18 +172,10 @@ pub fn reap(look: &Look<'_>, dry_run: bool, hands: Option<&dyn Hands>) -> Result
 }
 
 /// `None` when it is not there any more: somebody else was faster.
-fn one(
-    scene: &Scene<'_>,
-    trash: Option<&Trash>,
-    hands: Option<&dyn Hands>,
-    item: Item,
-) -> Option<Done> {
+fn one(scene: &Scene<'_>, trash: Option<&Trash>, options: ReapOptions, item: Item) -> Option<Done> {
     let Item { zombie, target } = item;
     match (target, trash) {
-        (Target::Pane(pane), _) => match hands {
-            Some(hands) => Some(hands::close(scene, hands, &pane, zombie)),
-            None => Some(Done::untouched(zombie)),
-        },
+        (Target::Pane(pane), _) if options.kill => Some(panes::close(scene, &pane, zombie)),
         (Target::Team, Some(trash)) => team(scene, trash, zombie),
         (Target::HalfMoved, Some(_)) => {
             let left = trash::half_moved(scene).unwrap_or_default();
