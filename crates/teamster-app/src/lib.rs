@@ -9,8 +9,10 @@
 //!
 //! - [`config`], [`env_vars`]: settings with their sources, and every variable that is read.
 //! - [`trust`], [`presets`]: what comes with a project, and what of it the user accepts.
+//! - [`runs`], [`gate`]: preparing, starting and hosting a run, and deciding about its work.
 //! - [`workers`], [`messages`]: starting, being and stopping workers, and writing to them.
 //! - [`logs`], [`diffs`]: what agents sent, and what they changed.
+//! - [`gc`]: what is left behind.
 //!
 //! # What it refuses
 //!
@@ -24,9 +26,12 @@ pub mod diffs;
 pub mod env_vars;
 pub mod error;
 pub mod files;
+pub mod gate;
+pub mod gc;
 pub mod logs;
 pub mod messages;
 pub mod presets;
+pub mod runs;
 pub mod text;
 pub mod trust;
 pub mod workers;

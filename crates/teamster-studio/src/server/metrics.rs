@@ -11,7 +11,7 @@ use teamster_types::redact::{clean, redact};
 use teamster_view::model::{TeamView, Viewed};
 
 use super::Studio;
-use super::door::text;
+use super::middleware::text;
 
 /// Teams that are told in full: those that live, at most so many.
 const MOST_TEAMS: usize = 32;

@@ -15,7 +15,7 @@ use super::desk::{Desk, start};
 use super::sessions::Listeners;
 use super::subscriber::{Subscriber, message};
 use crate::api::Hello;
-use crate::hands::Refused;
+use crate::error::ApiError;
 
 /// How often everything is looked at without being told: ages change, and a notice may be missed.
 const TICK: Duration = Duration::from_secs(2);
@@ -119,9 +119,9 @@ impl Hub {
     }
 
     /// A session that is known by its state file.
-    pub fn session(&self, key: &str) -> Result<TeamView, Refused> {
+    pub fn session(&self, key: &str) -> Result<TeamView, ApiError> {
         let found = self.find_session(key).map(|(_, view)| view);
-        found.ok_or_else(|| Refused::not_found(format!("there is no session {key}")))
+        found.ok_or_else(|| ApiError::not_found(format!("there is no session {key}")))
     }
 
     /// The projects that are watched.

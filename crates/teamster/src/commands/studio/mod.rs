@@ -1,6 +1,5 @@
 //! `teamster studio`
 
-mod acts;
 mod memory;
 mod opened;
 

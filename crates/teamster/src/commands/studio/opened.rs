@@ -14,7 +14,6 @@ use teamster_studio::keys::Keys;
 use teamster_studio::server::{self, Otlp, Studio as Server};
 use teamster_studio::watch::{Hub, Settings};
 
-use super::acts::Acts;
 use super::memory;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
@@ -54,7 +53,6 @@ impl Opened {
             address,
             server: Server {
                 hub,
-                hands: Arc::new(Acts),
                 keys,
                 port,
                 version: env!("CARGO_PKG_VERSION"),

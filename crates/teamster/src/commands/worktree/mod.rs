@@ -6,8 +6,7 @@ mod salvage;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use teamster_app::env_vars;
-use teamster_gc::worktrees::{ProjectGc, WorktreeStatus};
+use teamster_gc::worktrees::WorktreeStatus;
 use teamster_isolate::git::{Listing, State};
 
 use crate::context::Context;
@@ -39,16 +38,6 @@ impl Worktree {
             Command::Salvage(command) => command.run(context),
             Command::Gc(command) => command.run(context),
         }
-    }
-}
-
-/// The project that is cleaned up.
-pub fn project_gc(context: &Context) -> ProjectGc<'_> {
-    ProjectGc {
-        layout: &context.layout,
-        path: env_vars::get(env_vars::PATH).unwrap_or_default(),
-        settings: context.config.store_settings(),
-        limits: context.config.limits(),
     }
 }
 

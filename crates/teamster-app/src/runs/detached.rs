@@ -4,39 +4,34 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use teamster_app::workers;
 use teamster_fs::{Dir, layout};
 use teamster_isolate::detached::Detached;
 use teamster_journal::EventType;
 use teamster_types::TeamName;
 use teamster_workers::launch::own_program;
 
-use crate::context::Context;
+use crate::app::App;
 use crate::error::{AppError, ErrorKind, Result};
+use crate::workers;
 
 /// A host needs moments to begin.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Starts the host of a run that exists, and says how to follow it.
-pub fn start(context: &Context, team: &TeamName, more: &[String]) -> Result {
-    let (pid, log) = begin(context, team, more)?;
-    context.out.answer(
-        || json!({ "team": team, "pid": pid, "log": log.display().to_string() }),
-        || {
-            format!(
-                "team {team} works as process {pid}; `teamster status --team {team} --watch` shows how far it is, \
-                 `teamster journal --team {team} --follow` all that happens\n"
-            )
-        },
-    )
+/// The process that hosts a run without a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetachedHost {
+    /// Its process.
+    pub pid: u32,
+    /// The file that it writes to.
+    pub log: PathBuf,
 }
 
-/// Starts the host of a run that exists, and returns once it has said in the journal that it is there.
-pub fn begin(context: &Context, team: &TeamName, more: &[String]) -> Result<(u32, PathBuf)> {
-    let project = workers::project_of(context, team)?;
-    let before = context.read()?.position(team)?;
+/// Starts the host of a run that exists, and returns once it has said in the journal that it is there. `more` are
+/// options of `teamster run --resume`.
+pub fn begin_detached(app: &App, team: &TeamName, more: &[String]) -> Result<DetachedHost> {
+    let project = workers::project_of(app, team)?;
+    let before = app.read()?.position(team)?;
     let mut logs = Dir::open_or_create_root(&project)?;
     for name in [layout::OMC, layout::LOGS, team.as_str()] {
         logs = logs.child_or_create(name)?;
@@ -64,7 +59,7 @@ pub fn begin(context: &Context, team: &TeamName, more: &[String]) -> Result<(u32
     let log = logs.join(layout::RUN_LOG);
     let start = Instant::now();
     loop {
-        let events = context.read()?.events(team, before + 1, 100)?.events;
+        let events = app.read()?.events(team, before + 1, 100)?.events;
         let has_begun = |event: &teamster_journal::Event| {
             event.is(EventType::RunStarted) || event.is(EventType::RunResumed)
         };
@@ -81,5 +76,5 @@ pub fn begin(context: &Context, team: &TeamName, more: &[String]) -> Result<(u32
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-    Ok((pid, log))
+    Ok(DetachedHost { pid, log })
 }

@@ -1,15 +1,11 @@
-//! From the words of the command to the order of a run.
+//! From what was asked for to the specification of a run, and to its team.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use teamster_app::env_vars;
-use teamster_app::recordable;
-use teamster_app::trust::{self, Unknown};
-use teamster_app::workers;
 use teamster_fs::Dir;
 use teamster_isolate::git::{Found, Git, GitProblem, Repo};
-use teamster_journal::payload::{Base, Budget, Check, MAX_FIX, RunSpec};
+use teamster_journal::payload::{Approve, Base, Budget, Check, MAX_FIX, RunSpec};
 use teamster_run::host::{ExclusiveLock, ProjectLock};
 use teamster_run::order::nobody_can;
 use teamster_run::plan::Plan;
@@ -21,56 +17,98 @@ use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
 
 use super::casting::Team;
-use super::hosting::busy;
-use super::{FlowName, Run};
-use crate::context::Context;
+use super::{busy, check_budget};
+use crate::app::{App, recordable};
+use crate::env_vars;
 use crate::error::{AppError, Result};
-use crate::files::read_named;
-use crate::shown::plain;
+use crate::files::read_file;
+use crate::trust::{self, Unknown};
+use crate::workers;
 
 /// The longest plan file.
 const PLAN_LIMIT: usize = 4 * 1024 * 1024;
 
+/// What is asked for when a run is begun.
+#[derive(Clone, Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own that the user makes"
+)]
+pub struct RunRequest {
+    /// Who works and on what: `[N:agent[:role][,…]] TASK`.
+    pub words: Vec<String>,
+    /// The team's name; `None` for one that is made from the task and the time.
+    pub team: Option<String>,
+    /// The preset that the team is taken from.
+    pub preset: Option<String>,
+    /// The file with the plan.
+    pub plan: Option<PathBuf>,
+    /// Commands that verify the result; empty for those of the preset or the project.
+    pub verify: Vec<String>,
+    /// The state machine whose words are shown: `staged`, `party` or `pdca`.
+    pub flow: String,
+    /// Who plans: `engine`, or an agent; `None` for whom the preset names.
+    pub leader: Option<String>,
+    /// Who decides at the gate.
+    pub approve: Option<Approve>,
+    /// How often what the checks find is worked on.
+    pub max_fix: Option<u32>,
+    /// Where the work begins; `None` for the commit that is checked out.
+    pub base: Option<String>,
+    /// What it may cost.
+    pub budget: Budget,
+    /// Agents for this run only, each `NAME=KIND:ARGUMENT`.
+    pub providers: Vec<String>,
+    /// Whether everybody works in the project's own folder.
+    pub in_place: bool,
+    /// Whether workers run in panes of tmux.
+    pub tmux: bool,
+    /// Whether it is written down what is wanted before it is worked on.
+    pub requirements: bool,
+    /// Whether a person has to accept the plan.
+    pub approve_plan: bool,
+    /// Whether a team that is only proposed is accepted.
+    pub accept_team: bool,
+}
+
+/// Finds everything that can be wrong with a request, before anything is made.
+pub fn prepare(app: &App, request: &RunRequest) -> Result<PreparedRun> {
+    app.must_be_a_person("running a team")?;
+    request.prepare(app)
+}
+
 /// A run that can be begun.
-pub struct Wanted {
+pub struct PreparedRun {
     team: TeamName,
     project: PathBuf,
-    order: RunSpec,
+    spec: RunSpec,
     plan: Option<Plan>,
     cast: Team,
 }
 
-/// A run that was begun: its team is there, and its seat is ours.
-pub struct Begun {
-    pub name: TeamName,
-    pub order: RunSpec,
-    pub seat: ExclusiveLock,
+/// A run that was begun: its team is there, and its lock is ours.
+pub struct StartedRun {
+    /// The team.
+    pub team: TeamName,
+    /// What it is to do.
+    pub spec: RunSpec,
+    /// The lock of its host.
+    pub lock: ExclusiveLock,
 }
 
-impl Run {
-    /// Everything that can be wrong is found here, before anything is made.
-    pub(super) fn order(&self, context: &Context) -> Result<Wanted> {
+impl RunRequest {
+    fn prepare(&self, app: &App) -> Result<PreparedRun> {
         let request = Request::parse(&self.words).map_err(|error| {
             AppError::usage(error.to_string()).hint("see `teamster run --help`")
         })?;
         // What was typed is looked at before what is there.
-        let team = self.team_name(context, &request.task)?;
-        let project = context.layout.project.clone();
+        let team = self.team_name(app, &request.task)?;
+        let project = app.layout.project.clone();
         recordable(&project, "the project")?;
         let found = self.repository(&project)?;
-        let (plan, plan_file) = self.plan_file(context)?;
-        let cast = self.cast(context, &request, team.as_str())?;
-        let budget = Budget {
-            tokens: self.budget_tokens,
-            usd: self.budget_usd,
-            minutes: self.budget_minutes,
-        };
-        if budget
-            .usd
-            .is_some_and(|usd| !(usd.is_finite() && usd > 0.0))
-        {
-            return Err(AppError::usage("--budget-usd is a number above 0"));
-        }
+        let (plan, plan_file) = self.plan_file(app)?;
+        let cast = self.cast(app, &request, team.as_str())?;
+        check_budget(&self.budget)?;
         let base = match &found {
             Some(found) => Some(self.base(found)?),
             None => None,
@@ -83,7 +121,7 @@ impl Run {
                 .map_err(|error| AppError::refused(error.message).hint(error.hint))?,
             None => 0,
         };
-        let order = RunSpec {
+        let spec = RunSpec {
             agents: cast.cast.agents.clone(),
             task: request.task,
             preset: cast.cast.preset.clone(),
@@ -91,14 +129,9 @@ impl Run {
             base,
             verify,
             unverified,
-            approve: self.approve.map(Into::into).unwrap_or_default(),
+            approve: self.approve.unwrap_or_default(),
             max_fix: self.max_fix.unwrap_or(MAX_FIX),
-            flow: match self.flow {
-                FlowName::Staged => "staged",
-                FlowName::Party => "party",
-                FlowName::Pdca => "pdca",
-            }
-            .to_owned(),
+            flow: self.flow.clone(),
             leader: cast.leader.clone(),
             leader_model: cast.leader_model.clone(),
             leader_prompt: cast.cast.leader_prompt.clone(),
@@ -106,30 +139,30 @@ impl Run {
             requirements: self.requirements,
             plan: plan_file,
             approve_plan: self.approve_plan,
-            in_place: self.no_worktrees,
+            in_place: self.in_place,
             tmux: self.tmux,
-            budget,
+            budget: self.budget,
             uncommitted,
         };
-        if let Some(why) = plan.as_ref().and_then(|plan| nobody_can(&order, plan)) {
+        if let Some(why) = plan.as_ref().and_then(|plan| nobody_can(&spec, plan)) {
             return Err(AppError::refused(why)
                 .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
         }
-        if order.approve_plan && !context.can_ask() {
+        if spec.approve_plan && !app.can_ask() {
             return Err(AppError::usage("--approve-plan needs a terminal to ask at")
                 .hint("`--dry-run` shows the plan without one"));
         }
-        Ok(Wanted {
+        Ok(PreparedRun {
             team,
             project,
-            order,
+            spec,
             plan,
             cast,
         })
     }
 
     fn repository(&self, project: &Path) -> Result<Option<Found>> {
-        if self.no_worktrees {
+        if self.in_place {
             return Ok(None);
         }
         let path = env_vars::get(env_vars::PATH).unwrap_or_default();
@@ -191,7 +224,7 @@ impl Run {
         })
     }
 
-    fn plan_file(&self, context: &Context) -> Result<(Option<Plan>, Option<String>)> {
+    fn plan_file(&self, app: &App) -> Result<(Option<Plan>, Option<String>)> {
         let Some(file) = &self.plan else {
             return Ok((None, None));
         };
@@ -200,9 +233,9 @@ impl Run {
                 "a run that crashes reads it again; `task import -` takes the standard input",
             ));
         }
-        let file = context.absolute(file);
+        let file = app.absolute(file);
         let name = recordable(&file, "the plan")?.to_owned();
-        let bytes = read_named(&file, PLAN_LIMIT)?;
+        let bytes = read_file(&file, PLAN_LIMIT)?;
         let plan = Plan::parse(&file, &bytes).map_err(|faults| {
             AppError::refused(faults.to_string()).hint("`teamster plan check FILE` checks it")
         })?;
@@ -242,7 +275,7 @@ impl Run {
         Ok((detected.checks, skipped.collect()))
     }
 
-    fn team_name(&self, context: &Context, task: &str) -> Result<TeamName> {
+    fn team_name(&self, app: &App, task: &str) -> Result<TeamName> {
         if let Some(name) = &self.team {
             return Ok(name.parse()?);
         }
@@ -269,7 +302,7 @@ impl Run {
         if slug.is_empty() {
             "run".clone_into(&mut slug);
         }
-        let teams = context.read()?.teams()?;
+        let teams = app.read()?.teams()?;
         for number in 1..1_000_u32 {
             let name = match number {
                 1 => format!("{slug}-{stamp}"),
@@ -283,36 +316,34 @@ impl Run {
     }
 }
 
-impl Wanted {
+impl PreparedRun {
     /// Makes the team. From then on the run can be taken up by anybody.
-    pub(super) fn create(self, context: &Context, trust_project: bool) -> Result<Begun> {
+    pub fn create(self, app: &App, unknown: Unknown) -> Result<StartedRun> {
         let dir = Dir::open_or_create_root(&self.project)?;
-        let members = self.trusted_members(context, trust_project)?;
-        let seat = ProjectLock::take(&dir)?.ok_or_else(busy)?;
+        let members = self.trusted_members(app, unknown)?;
+        let lock = ProjectLock::take(&dir)?.ok_or_else(busy)?;
         let new = NewTeam {
             name: self.team.clone(),
-            description: self.order.task.chars().take(200).collect(),
+            description: self.spec.task.chars().take(200).collect(),
             project: recordable(&self.project, "the project")?.to_owned(),
             members,
-            run: Some(json!(self.order)),
+            run: Some(json!(self.spec)),
         };
-        let base = self.order.base.as_ref().map(|base| base.commit.as_str());
-        context.store()?.create_team(&new, base)?;
-        let seat = seat
-            .with_team(&context.layout, &self.team)?
-            .ok_or_else(busy)?;
-        Ok(Begun {
-            name: self.team,
-            order: self.order,
-            seat,
+        let base = self.spec.base.as_ref().map(|base| base.commit.as_str());
+        app.store()?.create_team(&new, base)?;
+        let lock = lock.with_team(&app.layout, &self.team)?.ok_or_else(busy)?;
+        Ok(StartedRun {
+            team: self.team,
+            spec: self.spec,
+            lock,
         })
     }
 
     /// Everyone with what they can do. Nothing that comes with the project is started which was not accepted.
-    fn trusted_members(&self, context: &Context, trust_project: bool) -> Result<Vec<NewMember>> {
-        let settings = workers::settings(context, &self.project)?;
+    fn trusted_members(&self, app: &App, unknown: Unknown) -> Result<Vec<NewMember>> {
+        let settings = workers::settings(app, &self.project)?;
         let mut members = Vec::new();
-        for hand in &self.order.members {
+        for hand in &self.spec.members {
             let provider = settings.provider(&hand.provider)?;
             members.push(NewMember {
                 name: hand.name.clone(),
@@ -321,50 +352,45 @@ impl Wanted {
             });
         }
         trust::require_for_run(
-            context,
+            app,
             &settings.layout,
             &settings.config,
             &self.cast.presets,
-            &self.order,
-            Unknown::of_flag(trust_project),
+            &self.spec,
+            unknown,
         )?;
         Ok(members)
     }
 
-    /// Shows what would be done, and starts nothing.
-    pub(super) fn show(&self, context: &Context) -> Result {
+    /// Shows what would be done to `show`, and starts nothing.
+    pub fn preview<T>(&self, app: &App, show: impl FnOnce(&Preview<'_>) -> T) -> Result<T> {
         let sentence;
-        let (plan, planned_by) = if let (Some(plan), Some(file)) = (&self.plan, &self.order.plan) {
+        let (plan, planned_by) = if let (Some(plan), Some(file)) = (&self.plan, &self.spec.plan) {
             (plan, file.clone())
         } else {
-            let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();
-            sentence = Plan::of_sentence(&self.order.task, &names).map_err(AppError::refused)?;
-            let by = match self.order.leader.as_str() {
+            let names: Vec<_> = self.spec.members.iter().map(|m| m.name.clone()).collect();
+            sentence = Plan::of_sentence(&self.spec.task, &names).map_err(AppError::refused)?;
+            let by = match self.spec.leader.as_str() {
                 "engine" => "the sentence as it is".to_owned(),
                 leader => format!("the sentence as it is; in the run {leader} makes the plan"),
             };
             (&sentence, by)
         };
-        let preview = Preview {
+        Ok(show(&Preview {
             team: self.team.as_str(),
-            task: &self.order.task,
+            task: &self.spec.task,
             cast: &self.cast.cast,
             plan,
             planned_by: &planned_by,
-            verify: &self.order.verify,
-            flow: &self.order.flow,
-            reservations: context.config.reservations.value,
-            longest_prompt: context.config.rules().prompt,
-        };
-        let mut notes = String::new();
-        if self.order.uncommitted > 0 {
-            notes = format!(
-                "\n{} of your files are not committed: they are no part of the base, and stay as they are\n",
-                self.order.uncommitted
-            );
-        }
-        context
-            .out
-            .answer(|| preview.json(), || plain(&preview.text()) + &notes)
+            verify: &self.spec.verify,
+            flow: &self.spec.flow,
+            reservations: app.config.reservations.value,
+            longest_prompt: app.config.rules().prompt,
+        }))
+    }
+
+    /// Returns how many files of the user are not committed, and so no part of the base.
+    pub fn uncommitted(&self) -> usize {
+        self.spec.uncommitted
     }
 }

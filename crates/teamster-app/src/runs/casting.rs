@@ -1,33 +1,32 @@
 //! Who works: what the command, the presets, the configuration and this machine come to.
 
 use teamster_agents::detect;
-use teamster_app::env_vars;
-use teamster_app::presets::Presets;
 use teamster_run::cast::{self, Answer, Cast, Casting, Role};
 use teamster_run::request::Request;
 
-use super::Run;
-use crate::context::Context;
+use super::RunRequest;
+use crate::app::{App, Confirm};
+use crate::env_vars;
 use crate::error::{AppError, Result};
-use crate::prompt::says_yes;
+use crate::presets::Presets;
 
 /// A team, and whoever plans for it.
-pub struct Team {
-    pub cast: Cast,
-    /// `engine`, or the provider of an agent,
-    pub leader: String,
-    /// and its model.
-    pub leader_model: Option<String>,
-    pub presets: Presets,
+pub(super) struct Team {
+    pub(super) cast: Cast,
+    /// `engine`, or the provider of an agent.
+    pub(super) leader: String,
+    /// The model of that agent.
+    pub(super) leader_model: Option<String>,
+    pub(super) presets: Presets,
 }
 
-impl Run {
+impl RunRequest {
     /// The team; asks when nobody has named it and none suits.
-    pub(super) fn cast(&self, context: &Context, request: &Request, team: &str) -> Result<Team> {
-        let presets = Presets::load(&context.layout, &context.config)?;
+    pub(super) fn cast(&self, app: &App, request: &Request, team: &str) -> Result<Team> {
+        let presets = Presets::load(&app.layout, &app.config)?;
         presets.check()?;
         let all = presets.all();
-        let roles: Vec<Role> = context
+        let roles: Vec<Role> = app
             .config
             .roles
             .iter()
@@ -46,8 +45,8 @@ impl Run {
             preset: self.preset.as_deref(),
             presets: &all,
             roles: &roles,
-            providers: &context.config.providers(&context.layout.project),
-            defined: &self.provider,
+            providers: &app.config.providers(&app.layout.project),
+            defined: &self.providers,
             found: &found,
         };
         let refused = |error: cast::CastError| {
@@ -56,7 +55,7 @@ impl Run {
         };
         let cast = match cast::cast(&casting).map_err(refused)? {
             Answer::Ready(cast) => cast,
-            Answer::Ask(cast) => self.confirm(context, cast)?,
+            Answer::Ask(cast) => self.confirm(app, cast)?,
         };
         let (leader, leader_model) = match (self.leader.as_deref(), &cast.leader) {
             (Some("engine"), _) | (None, None) => ("engine".to_owned(), None),
@@ -74,12 +73,13 @@ impl Run {
         })
     }
 
-    fn confirm(&self, context: &Context, cast: Cast) -> Result<Cast> {
-        if self.yes || self.dry_run {
+    fn confirm(&self, app: &App, cast: Cast) -> Result<Cast> {
+        if self.accept_team {
             return Ok(cast);
         }
         let proposal = format!("{}: {}", cast.agents, cast.how);
-        if context.can_ask() && says_yes(&proposal, "Run this team? [y/N] ") {
+        let is_accepted = |confirm: Confirm| confirm(&proposal, "Run this team? [y/N] ");
+        if app.confirm.is_some_and(is_accepted) {
             return Ok(cast);
         }
         Err(

@@ -1,4 +1,4 @@
-//! The door that every request and every answer passes.
+//! The middleware that every request and every answer passes.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use axum::http::header::{
 };
 use axum::http::{Response, StatusCode};
 use axum::middleware::Next;
+use teamster_app::ErrorKind;
 
 use super::Studio;
+use crate::error::ApiError;
 use crate::guard::{Ruling, cookie_name, rule};
-use crate::hands::Refused;
 use crate::shown::{fit_to_see, whole};
 
 /// Nothing but what this server itself sends: no script or style in a page's text, no other place, no frame.
@@ -52,11 +53,7 @@ pub(super) async fn pass(
         Ruling::Welcome { key, led_here } => welcome(&key, led_here, studio.port),
         Ruling::GoOn => to_the_page(),
         Ruling::Refuse(status, words) if is_api => {
-            let refused = Refused {
-                kind: "refused",
-                message: words.to_owned(),
-                hint: None,
-            };
+            let refused = ApiError::new(ErrorKind::Refused, words);
             json(status, &refused.body())
         }
         Ruling::Refuse(status, words) => text(status, "text/plain; charset=utf-8", words),
@@ -98,15 +95,15 @@ async fn in_our_words(answer: Response<Body>) -> Response<Body> {
         return answer;
     }
     let (kind, words) = match status {
-        StatusCode::NOT_FOUND => ("not_found", "there is nothing of that name"),
-        StatusCode::METHOD_NOT_ALLOWED => ("usage", "this route takes another method"),
-        StatusCode::PAYLOAD_TOO_LARGE => ("usage", "the body is too long"),
-        _ => ("usage", "the request cannot be understood"),
+        StatusCode::NOT_FOUND => (ErrorKind::NotFound, "there is nothing of that name"),
+        StatusCode::METHOD_NOT_ALLOWED => (ErrorKind::Usage, "this route takes another method"),
+        StatusCode::PAYLOAD_TOO_LARGE => (ErrorKind::Usage, "the body is too long"),
+        _ => (ErrorKind::Usage, "the request cannot be understood"),
     };
     let said = axum::body::to_bytes(answer.into_body(), LONGEST_REASON).await;
     let said = said.map(|said| String::from_utf8_lossy(&said).trim().to_owned());
     let said = said.unwrap_or_default();
-    let refused = Refused {
+    let refused = ApiError {
         kind,
         message: if said.is_empty() {
             words.to_owned()
@@ -165,14 +162,16 @@ pub(super) fn text(
 }
 
 /// Why something was not done.
-pub(super) fn refused(refused: &Refused) -> Response<Body> {
+pub(super) fn refused(refused: &ApiError) -> Response<Body> {
     let status = match refused.kind {
-        "usage" => StatusCode::BAD_REQUEST,
-        "refused" => StatusCode::FORBIDDEN,
-        "not_found" => StatusCode::NOT_FOUND,
-        "conflict" | "nothing" => StatusCode::CONFLICT,
-        "unreachable" => StatusCode::SERVICE_UNAVAILABLE,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Usage => StatusCode::BAD_REQUEST,
+        ErrorKind::Refused => StatusCode::FORBIDDEN,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Conflict | ErrorKind::Nothing => StatusCode::CONFLICT,
+        ErrorKind::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Failed | ErrorKind::Ended(_) | ErrorKind::Unheard => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     };
     json(status, &refused.body())
 }
@@ -181,7 +180,7 @@ pub(super) fn refused(refused: &Refused) -> Response<Body> {
 pub(super) async fn answered<T, F>(work: F) -> Response<Body>
 where
     T: serde::Serialize + Send + 'static,
-    F: FnOnce() -> Result<T, Refused> + Send + 'static,
+    F: FnOnce() -> Result<T, ApiError> + Send + 'static,
 {
     made_by(move || work().map(|answer| fit_to_see(&answer))).await
 }
@@ -190,25 +189,20 @@ where
 pub(super) async fn answered_whole<T, F>(work: F) -> Response<Body>
 where
     T: serde::Serialize + Send + 'static,
-    F: FnOnce() -> Result<T, Refused> + Send + 'static,
+    F: FnOnce() -> Result<T, ApiError> + Send + 'static,
 {
     made_by(move || work().map(|answer| whole(&answer))).await
 }
 
 async fn made_by(
-    work: impl FnOnce() -> Result<String, Refused> + Send + 'static,
+    work: impl FnOnce() -> Result<String, ApiError> + Send + 'static,
 ) -> Response<Body> {
     let done = tokio::task::spawn_blocking(move || match work() {
         Ok(answer) => text(StatusCode::OK, "application/json", answer),
         Err(error) => refused(&error),
     });
-    done.await.unwrap_or_else(|_| {
-        refused(&Refused {
-            kind: "failed",
-            message: "the answer could not be made".to_owned(),
-            hint: None,
-        })
-    })
+    done.await
+        .unwrap_or_else(|_| refused(&ApiError::failed("the answer could not be made")))
 }
 
 /// A route that nobody answers.

@@ -15,9 +15,9 @@ use teamster_view::model::{MergeState, Sessions, TeamView, Timeline, message_of}
 use teamster_view::status::{Problem, ProblemKind};
 
 use super::Studio;
-use super::door::{answered, json, text};
+use super::middleware::{answered, json, text};
 use crate::api::{self, Journal, Messages, Server, TaskDetail};
-use crate::hands::Refused;
+use crate::error::ApiError;
 
 /// Events of one task that are shown.
 const MOST_EVENTS: usize = 200;
@@ -66,7 +66,7 @@ pub(super) async fn team(
     answered(move || view(&studio, &key, moment.at)).await
 }
 
-fn view(studio: &Studio, key: &str, at: Option<u64>) -> Result<TeamView, Refused> {
+fn view(studio: &Studio, key: &str, at: Option<u64>) -> Result<TeamView, ApiError> {
     if Sessions::is_id(key) {
         return studio.hub.session(key);
     }
@@ -122,7 +122,7 @@ pub(super) async fn task(
                 (story, view)
             }
         };
-        let missing = || Refused::not_found(format!("team {team} has no task {id}"));
+        let missing = || ApiError::not_found(format!("team {team} has no task {id}"));
         let row = view.tasks.into_iter().find(|row| row.id == id);
         let row = row.ok_or_else(missing)?;
         let read = studio.hub.read();
@@ -155,7 +155,7 @@ pub(super) async fn task(
 }
 
 /// What one task has brought, by the store and the journal.
-pub(super) fn work_on(studio: &Studio, team: &TeamName, id: &TaskId) -> Result<TaskWork, Refused> {
+pub(super) fn work_on(studio: &Studio, team: &TeamName, id: &TaskId) -> Result<TaskWork, ApiError> {
     let task = studio.hub.read().task(team, id)?;
     let result = task.ours("result");
     let word = |key: &str| result.and_then(|result| Some(result.get(key)?.as_str()?.to_owned()));
@@ -278,15 +278,15 @@ pub(super) async fn journal(
 }
 
 /// The task that a part of an address names.
-pub(super) fn task_named(id: &str) -> Result<TaskId, Refused> {
+pub(super) fn task_named(id: &str) -> Result<TaskId, ApiError> {
     id.parse()
-        .map_err(|error: teamster_types::NameError| Refused::usage(error.to_string()))
+        .map_err(|error: teamster_types::NameError| ApiError::usage(error.to_string()))
 }
 
 /// The team of the store that a part of an address names.
-pub(super) fn named(key: &str) -> Result<TeamName, Refused> {
+pub(super) fn named(key: &str) -> Result<TeamName, ApiError> {
     key.parse().map_err(|_| {
-        Refused::not_found(if Sessions::is_id(key) {
+        ApiError::not_found(if Sessions::is_id(key) {
             "a session that is known by its state file has nothing of this kind"
         } else {
             "there is no such team"

@@ -3,9 +3,6 @@
 use std::path::Path;
 use std::time::Instant;
 
-use teamster_app::env_vars;
-use teamster_app::trust::{self, Unknown};
-use teamster_app::workers;
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, Repo};
 use teamster_journal::NewEvent;
@@ -18,16 +15,19 @@ use teamster_types::TeamName;
 use teamster_workers::launch::own_program;
 use teamster_workers::usage::used;
 
-use crate::context::Context;
+use crate::app::App;
+use crate::env_vars;
+use crate::trust::{self, Unknown};
+use crate::workers;
 
 /// The longest README that is looked at.
 const README: usize = 64 * 1024;
 
 /// Asks the leader of an order for a plan.
-pub struct Leader<'a> {
-    pub context: &'a Context,
-    pub team: TeamName,
-    pub repo: Option<&'a Repo>,
+pub(super) struct Leader<'a> {
+    pub(super) app: &'a App,
+    pub(super) team: TeamName,
+    pub(super) repo: Option<&'a Repo>,
 }
 
 impl Plans for Leader<'_> {
@@ -39,10 +39,10 @@ impl Plans for Leader<'_> {
         until: Option<Instant>,
         observer: &mut dyn RunObserver,
     ) -> Result<Plan, String> {
-        let project = workers::project_of(self.context, &self.team)
+        let project = workers::project_of(self.app, &self.team)
             .map_err(|error| error.message().to_owned())?;
-        let settings = workers::settings(self.context, &project)
-            .map_err(|error| error.message().to_owned())?;
+        let settings =
+            workers::settings(self.app, &project).map_err(|error| error.message().to_owned())?;
         let provider = settings
             .provider(&order.leader)
             .map_err(|error| error.message().to_owned())?;
@@ -54,7 +54,7 @@ impl Plans for Leader<'_> {
             has_worktree: false,
         };
         trust::require(
-            self.context,
+            self.app,
             &settings.layout,
             &settings.config,
             &wants,
@@ -100,7 +100,7 @@ impl Plans for Leader<'_> {
 
 impl Leader<'_> {
     fn record(&self, event: NewEvent) {
-        if let Ok(store) = self.context.store() {
+        if let Ok(store) = self.app.store() {
             let _ = store.record(&self.team, event);
         }
     }
