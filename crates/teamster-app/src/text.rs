@@ -1,6 +1,6 @@
 //! Text from files, made fit for a terminal.
 
-use teamster_types::redact::clean;
+use teamster_types::text::{clean, one_line};
 
 /// No text is cut for its length here; whoever shows it cuts by columns where that is needed.
 const WHOLE: usize = usize::MAX;
@@ -16,6 +16,5 @@ pub fn plain(text: &str) -> String {
 
 /// Returns a text on one line, without what would drive a terminal.
 pub fn line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    plain(&words.join(" "))
+    clean(&one_line(text), WHOLE).into_owned()
 }

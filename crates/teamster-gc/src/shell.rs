@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use teamster_types::redact::clean;
+use teamster_types::text::clean;
 
 /// The same for a path, whose bytes need not be UTF-8.
 fn path_word(path: &Path) -> String {

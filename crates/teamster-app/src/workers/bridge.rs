@@ -4,14 +4,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use teamster_agents::{Claude, Kind, Provider};
+use teamster_agents::{ClaudeDriver, Provider, ProviderKind};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_store::{FileStore, Store, SystemClock};
-use teamster_workers::bridge::{self as worker, BridgeError, Setup};
-use teamster_workers::record::Wanted;
-use teamster_workers::seat::Seat;
-use teamster_workers::{dead, launch};
+use teamster_workers::bridge::{self as worker, BridgeConfig, BridgeError};
+use teamster_workers::record::{WorkerLock, WorkerSpec};
+use teamster_workers::{launch, reclaim};
 
 use super::{meter, place, project_of, runs_already, settings, team_folder};
 use crate::app::App;
@@ -23,7 +22,7 @@ use crate::trust::{self, Plan, Unknown};
 pub type Say = Box<dyn FnMut(&str) + Send>;
 
 /// Runs the worker in this process until it is told to stop. `say` hears what happens.
-pub fn be(app: &App, wanted: Wanted, launch: String, restarts: u32, say: Say) -> Result {
+pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say) -> Result {
     let project = project_of(app, &wanted.team)?;
     let settings = settings(app, &project)?;
     let config = &settings.config;
@@ -38,37 +37,37 @@ pub fn be(app: &App, wanted: Wanted, launch: String, restarts: u32, say: Say) ->
     trust::require(app, &settings.layout, config, &plan, Unknown::Refuse)?;
     let store = FileStore::open(&app.layout, Arc::new(SystemClock), config.store_settings())?;
     let store: Arc<dyn Store> = Arc::new(store);
-    // The seat first: the worktree of a worker that runs is nobody else's to make ready.
+    // The lock first: the worktree of a worker that runs is nobody else's to make ready.
     let team_folder = team_folder(app, &wanted.team)?;
-    let seat = Seat::take(&team_folder, &wanted.worker)?
+    let lock = WorkerLock::take(&team_folder, &wanted.worker)?
         .ok_or_else(|| runs_already(&wanted.team, &wanted.worker))?;
     clear_away(store.as_ref(), &wanted, &project)?;
     let workplace = place::plan(app, &wanted, &project)?;
     let exported = exported(app, &wanted, &project, &provider)?;
-    let wanted = Wanted {
+    let wanted = WorkerSpec {
         model: wanted.model.or(provider.model.clone()),
         ..wanted
     };
     let order = meter::order(store.as_ref(), &wanted.team);
     let told = meter::told(order.as_ref(), &wanted.worker);
     let may_begin = meter::may_begin(order.as_ref(), &store, &wanted.team);
-    let bridge = worker::Bridge::open(Setup {
+    let bridge = worker::Bridge::open(BridgeConfig {
         store,
-        seat,
+        lock,
         project,
-        wanted,
+        spec: wanted,
         restarts,
         provider: provider.name.clone(),
         driver,
-        told,
+        instructions: told,
         may_begin,
         permissions: config.permissions(),
         workplace,
-        rules: config.rules(),
+        limits: config.rules(),
         launch,
         exported,
         teamster: launch::own_program(),
-        say,
+        output: say,
     });
     bridge
         .and_then(worker::Bridge::run)
@@ -80,11 +79,12 @@ pub fn be(app: &App, wanted: Wanted, launch: String, restarts: u32, say: Say) ->
 }
 
 /// Ends what an earlier process of this worker left behind. An agent that lives on would change files under the next one.
-fn clear_away(store: &dyn Store, wanted: &Wanted, project: &Path) -> Result {
+fn clear_away(store: &dyn Store, wanted: &WorkerSpec, project: &Path) -> Result {
     let dir = Dir::open_or_create_root(project)?;
     let machine = Machine::read();
-    let buried = dead::succeed(store, &machine, &dir, &wanted.team, &wanted.worker)?;
-    match buried.left {
+    let reclaimed =
+        reclaim::reclaim_predecessor(store, &machine, &dir, &wanted.team, &wanted.worker)?;
+    match reclaimed.left {
         None => Ok(()),
         Some(still) => Err(AppError::new(
             ErrorKind::Conflict,
@@ -97,7 +97,7 @@ fn clear_away(store: &dyn Store, wanted: &Wanted, project: &Path) -> Result {
 /// Variables of the agent that its driver cannot know.
 fn exported(
     app: &App,
-    wanted: &Wanted,
+    wanted: &WorkerSpec,
     project: &Path,
     provider: &Provider,
 ) -> Result<Vec<(OsString, OsString)>> {
@@ -109,7 +109,7 @@ fn exported(
         ("TEAMSTER_PROJECT".into(), project.into()),
     ];
     // A login lives in the user's own folder; a copy of it would end as soon as one of the two is renewed.
-    if provider.kind == Kind::Claude && Claude::has_credentials(env_vars::get) {
+    if provider.kind == ProviderKind::Claude && ClaudeDriver::has_credentials(env_vars::get) {
         let mut folder = Dir::open_or_create_root(project)?.child_or_create(layout::OMC)?;
         for name in layout::agent_folders(&wanted.team, &wanted.worker) {
             folder = folder.child_or_create(name)?;

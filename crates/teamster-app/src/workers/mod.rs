@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use teamster_agents::scripted::Script;
-use teamster_agents::{Kind, Provider};
+use teamster_agents::{Provider, ProviderKind};
 use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_isolate::tmux::{Tmux, TmuxError};
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::launch::{self, Launcher};
-use teamster_workers::record::{self, Record};
-use teamster_workers::shutdown::{End, Shutdown, Wish};
+use teamster_workers::record::{self, LaunchRecord};
+use teamster_workers::shutdown::{ShutdownCoordinator, ShutdownRequest, StoppedWorker};
 
 use crate::app::App;
 use crate::config::Config;
@@ -61,7 +61,7 @@ pub fn find(app: &App, team: TeamName, worker: &str) -> Result<NamedWorker> {
 
 impl NamedWorker {
     /// Returns how it was started, if that is known.
-    pub fn record(&self) -> Result<Option<Record>> {
+    pub fn record(&self) -> Result<Option<LaunchRecord>> {
         match Dir::open_root(&self.project)? {
             Some(project) => Ok(record::read(&project, &self.team, &self.worker)?),
             None => Ok(None),
@@ -133,7 +133,7 @@ impl ProjectSettings<'_> {
 
 /// Checks the script that a provider plays, if any. One with a mistake is told to whoever starts a worker with it, not to the first task it would fail.
 pub fn check_script(provider: &Provider) -> Result {
-    let Kind::Scripted(file) = &provider.kind else {
+    let ProviderKind::Scripted(file) = &provider.kind else {
         return Ok(());
     };
     match Script::read(file) {
@@ -166,7 +166,7 @@ pub fn setup_time(app: &App, project: &Path) -> Duration {
 /// Starts a worker, and returns its first heartbeat.
 pub fn start(
     app: &App,
-    wanted: &record::Wanted,
+    wanted: &record::WorkerSpec,
     project: &Path,
     restarts: u32,
 ) -> Result<teamster_types::heartbeat::Heartbeat> {
@@ -204,14 +204,18 @@ pub struct StopRequest {
 }
 
 /// Stops workers, and returns how each ended. `tell` hears what is waited for meanwhile.
-pub fn stop(app: &App, request: StopRequest, tell: &mut dyn FnMut(&str)) -> Result<Vec<End>> {
+pub fn stop(
+    app: &App,
+    request: StopRequest,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Vec<StoppedWorker>> {
     let project = project_of(app, &request.team)?;
     let Some(dir) = Dir::open_root(&project)? else {
         return Ok(Vec::new());
     };
     let machine = Machine::read();
     let tmux = tmux(&project).ok();
-    let mut stopping = Shutdown {
+    let mut stopping = ShutdownCoordinator {
         store: app.store()?,
         machine: &machine,
         project: &dir,
@@ -219,7 +223,7 @@ pub fn stop(app: &App, request: StopRequest, tell: &mut dyn FnMut(&str)) -> Resu
         tell,
         hurry: &teamster_workers::shutdown::no_hurry,
     };
-    Ok(stopping.run(&Wish {
+    Ok(stopping.run(&ShutdownRequest {
         team: request.team,
         only: request.only,
         actor: app.actor.name().to_owned(),

@@ -6,7 +6,7 @@ use teamster_fs::{Dir, FsError, layout};
 use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
-use teamster_types::steps::HEARTBEAT_FRESH;
+use teamster_types::transitions::HEARTBEAT_FRESH;
 
 use super::look::Scene;
 

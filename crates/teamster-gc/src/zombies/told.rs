@@ -12,7 +12,8 @@ use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
 use teamster_types::json;
 use teamster_types::{TeamName, Time};
 
-use teamster_claude::words::{LONGEST_TEXT, line};
+use teamster_claude::state::LONGEST_TEXT;
+use teamster_types::text::shown_line;
 
 use super::Zombie;
 use super::folder::{self, Found};
@@ -36,7 +37,7 @@ pub(super) fn found(scene: &Scene<'_>, zombie: &Zombie) {
     };
     let last = store.last_events(&team, LAST_EVENTS);
     let events = last.map(|page| page.events).unwrap_or_default();
-    let name = line(&zombie.name, LONGEST_TEXT);
+    let name = shown_line(&zombie.name, LONGEST_TEXT);
     let is_same = |seen: &ZombieSeen| seen.kind == zombie.kind.as_str() && seen.name == name;
     let told = events.iter().rev().find_map(|event| match event.payload() {
         EventKind::ZombieFound(seen) if is_same(&seen) => Some(true),
@@ -73,7 +74,7 @@ fn event(scene: &Scene<'_>, what: fn(ZombieSeen) -> EventKind, zombie: &Zombie) 
     let evidence: Vec<String> = zombie
         .evidence
         .iter()
-        .map(|why| line(why, LONGEST_TEXT))
+        .map(|why| shown_line(why, LONGEST_TEXT))
         .collect();
     let actor = if scene.is_thorough() {
         "user"
@@ -82,7 +83,7 @@ fn event(scene: &Scene<'_>, what: fn(ZombieSeen) -> EventKind, zombie: &Zombie) 
     };
     let seen = ZombieSeen {
         kind: zombie.kind.as_str().to_owned(),
-        name: line(&zombie.name, LONGEST_TEXT),
+        name: shown_line(&zombie.name, LONGEST_TEXT),
         evidence,
     };
     NewEvent::new(actor, what(seen))

@@ -14,7 +14,12 @@ use crate::exit;
 
 impl Host<'_> {
     pub(super) fn land(&mut self, commit: &str) -> Result<Next> {
-        let branch = self.spec.base.as_ref().and_then(|base| base.branch.clone());
+        let branch = self
+            .run
+            .spec()
+            .base
+            .as_ref()
+            .and_then(|base| base.branch.clone());
         let (Some(integration), Some(branch)) = (self.integration.clone(), branch) else {
             let why = if self.merges() {
                 "approved; no branch was checked out when it began, so the work stays on its own"
@@ -35,7 +40,8 @@ impl Host<'_> {
         if self.merges_missing(commit)? {
             return Ok(Next::GoOn);
         }
-        if !self.spec.verify.is_empty() && self.state.checked.as_deref() != Some(commit) {
+        if !self.run.spec().verify.is_empty() && self.run.state().checked.as_deref() != Some(commit)
+        {
             self.gate_shown = None;
             self.enter(Stage::Verify, "what was approved is not what was verified")?;
             return Ok(Next::GoOn);
@@ -43,7 +49,9 @@ impl Host<'_> {
         if let Some(why) = self.was_moved_back(&branch, &id)? {
             return self.not_landed(commit, why);
         }
-        let landed = self.in_background(|_| integration.land(&branch, &id))??;
+        let landed = self
+            .run
+            .in_background(|_| integration.land(&branch, &id))??;
         match landed {
             Landed::Done { .. } | Landed::Already => match self.landed_on(&branch, &id)? {
                 Some(words) => self.complete(&words),
@@ -84,7 +92,7 @@ impl Host<'_> {
 
     /// That a branch of the user's has a commit, in words that are true at this moment; `None` when it has not.
     fn landed_on(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
-        let Some(repo) = self.env.repo else {
+        let Some(repo) = self.run.repo() else {
             return Ok(None);
         };
         let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
@@ -105,8 +113,13 @@ impl Host<'_> {
 
     /// Why landing would bring back what the user has taken out of the branch since.
     fn was_moved_back(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
-        let expected = self.state.tip.as_ref().and_then(|tip| tip.parse().ok());
-        let (Some(repo), Some(expected)) = (self.env.repo, expected) else {
+        let expected = self
+            .run
+            .state()
+            .tip
+            .as_ref()
+            .and_then(|tip| tip.parse().ok());
+        let (Some(repo), Some(expected)) = (self.run.repo(), expected) else {
             return Ok(None);
         };
         let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
@@ -144,7 +157,9 @@ impl Host<'_> {
         let Some(head) = self.own_head()? else {
             return Ok(Next::GoOn);
         };
-        let joined = self.in_background(|_| integration.bring_up_to_date(&head, branch))??;
+        let joined = self
+            .run
+            .in_background(|_| integration.bring_up_to_date(&head, branch))??;
         match joined {
             Merged::Moved => return Ok(Next::GoOn),
             joined @ (Merged::Already | Merged::Made(_)) => {
@@ -153,7 +168,7 @@ impl Host<'_> {
                     // A host that was killed had brought it up to date and could not say so any more.
                     _ => Some(integration.head()?.to_string()),
                 };
-                self.journal(EventKind::MergeCaughtUp(CaughtUp {
+                self.run.journal(EventKind::MergeCaughtUp(CaughtUp {
                     commit: tip.to_string(),
                     merge: made,
                 }))?;
@@ -166,7 +181,7 @@ impl Host<'_> {
                     .map(|file| file.to_string_lossy().into_owned())
                     .collect();
                 let is_made = |task: &Task| task.ours("update") == Some(&json!(tip.as_str()));
-                let tasks = self.tasks()?;
+                let tasks = self.run.tasks()?;
                 match tasks.iter().find(|task| is_made(task)) {
                     None => self.add_task(updating(branch, tip, &files))?,
                     Some(task) if task.status() == Status::Completed => {

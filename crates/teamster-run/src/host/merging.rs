@@ -67,15 +67,15 @@ impl Host<'_> {
             let why = format!("its result names {commit:?}, which is no commit");
             return self.give_up(task.id(), &why);
         };
-        let noted = self.state.head.clone();
+        let noted = self.run.state().head.clone();
         let Some(head) = self.own_head()? else {
             return Ok(());
         };
-        let is_in = match self.env.repo {
+        let is_in = match self.run.repo() {
             Some(repo) => repo.is_ancestor(&id, &head)?,
             None => false,
         };
-        if let Some(repo) = self.env.repo.filter(|_| !is_in) {
+        if let Some(repo) = self.run.repo().filter(|_| !is_in) {
             // Its bridge has looked at this; but what lands is for the host to answer for.
             let files = repo.changed_since_fork(&head, &id)?;
             let denied = |file: &&String| denied::pattern(Path::new(file)).is_some();
@@ -105,19 +105,23 @@ impl Host<'_> {
         } else if self.began_behind(task, &id)? {
             return self.brought_nothing(task, tasks);
         }
-        let predicted = self.in_background(|_| integration.predict_on(&head, &id))??;
+        let predicted = self
+            .run
+            .in_background(|_| integration.predict_on(&head, &id))??;
         let told = MergePredicted {
             commit: commit.to_owned(),
             result: Some(prediction(&predicted)),
         };
-        self.record(NewEvent::new(HOST, EventKind::MergePredicted(told)).task(task.id()))?;
+        self.run
+            .record(NewEvent::new(HOST, EventKind::MergePredicted(told)).task(task.id()))?;
         let worker = task.owner().unwrap_or("worker").parse();
         let Ok(worker) = worker else {
             let why = format!("its owner {:?} is no worker", task.owner());
             return self.give_up(task.id(), &why);
         };
-        let merged =
-            self.in_background(|_| integration.merge(&head, &id, task.id(), &worker))??;
+        let merged = self
+            .run
+            .in_background(|_| integration.merge(&head, &id, task.id(), &worker))??;
         match merged {
             // Whoever moved it is dealt with before the next merge.
             Merged::Moved => Ok(()),
@@ -133,7 +137,7 @@ impl Host<'_> {
                 self.note_merged(task, tasks, &merge, &head)
             }
             Merged::Made(made) => {
-                let files = match self.env.repo {
+                let files = match self.run.repo() {
                     Some(repo) => repo.changed_files(&head, &made)?,
                     None => Vec::new(),
                 };
@@ -174,13 +178,13 @@ impl Host<'_> {
         }
         all.push(task.id());
         for id in all {
-            match self.env.store.merged(&self.team, HOST, id, merge) {
+            match self.run.store().merged(self.run.team(), HOST, id, merge) {
                 // Somebody has deleted the task meanwhile; its work is in all the same.
                 Err(error) if error.kind == Kind::NotFound => {}
                 noted => drop(noted?),
             }
         }
-        self.read()?;
+        self.run.read()?;
         self.take_back_missing(head)?;
         Ok(())
     }
@@ -190,8 +194,10 @@ impl Host<'_> {
         if resolves(task).is_some() {
             return self.not_resolved(task, tasks, "it changed nothing");
         }
-        self.env.store.unchanged(&self.team, HOST, task.id())?;
-        self.read()
+        self.run
+            .store()
+            .unchanged(self.run.team(), HOST, task.id())?;
+        self.run.read()
     }
 
     /// Whether the commit of a task is older than where the task began: then nothing of it is new.
@@ -200,7 +206,7 @@ impl Host<'_> {
             .ours("result")
             .and_then(|result| result.get("base")?.as_str());
         let base = base.and_then(|base| base.parse::<CommitId>().ok());
-        match (self.env.repo, base) {
+        match (self.run.repo(), base) {
             (Some(repo), Some(base)) => Ok(repo.is_ancestor(commit, &base)?),
             _ => Ok(false),
         }
@@ -237,7 +243,7 @@ impl Host<'_> {
                 task: new,
                 after: Vec::new(),
             }];
-            self.env.store.import_tasks(&self.team, HOST, &planned)?;
+            self.run.import_tasks(&planned)?;
             return self.give_up(task.id(), &format!("it resolved no conflict: {why}"));
         }
         self.give_up(task.id(), &format!("it resolved no conflict: {why}"))?;
@@ -269,11 +275,11 @@ impl Host<'_> {
                 task: self.resolving(task, &root, commit, files, times + 1),
                 after: Vec::new(),
             }];
-            self.env.store.import_tasks(&self.team, HOST, &planned)?;
-            return self.read();
+            self.run.import_tasks(&planned)?;
+            return self.run.read();
         }
-        let mut known = self.state.conflicts.iter();
-        if !known.any(|(id, _, is_last)| *id == root && *is_last) {
+        let mut known = self.run.state().conflicts.iter();
+        if !known.any(|(id, conflict)| *id == root && conflict.is_final) {
             let conflict = json!({ "commit": commit, "files": files, "times": times + 1 });
             self.tell_conflict(&root, &conflict, None)?;
         }
@@ -291,8 +297,8 @@ impl Host<'_> {
             let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
                 continue;
             };
-            let told = self.state.conflicts.iter();
-            let told = told.filter(|(id, _, _)| *id == root).count() as u64;
+            let told = self.run.state().conflicts.iter();
+            let told = told.filter(|(id, _)| *id == root).count() as u64;
             if conflict.get("times").and_then(Value::as_u64) > Some(told) {
                 self.tell_conflict(&root, conflict, Some(task.id()))?;
                 any = true;
@@ -319,7 +325,8 @@ impl Host<'_> {
             is_final: fix_task.is_none(),
             fix_task: fix_task.cloned(),
         };
-        self.record(NewEvent::new(HOST, EventKind::MergeConflict(conflict)).task(root))
+        self.run
+            .record(NewEvent::new(HOST, EventKind::MergeConflict(conflict)).task(root))
     }
 
     fn resolving(
@@ -330,7 +337,7 @@ impl Host<'_> {
         files: &[String],
         times: usize,
     ) -> NewTask {
-        let name = format!("refs/teamster/{}/task-{}", self.team, task.id());
+        let name = format!("refs/teamster/{}/task-{}", self.run.team(), task.id());
         let mut subject = format!("Resolve the conflict of task {root}: {}", task.subject());
         if subject.chars().count() > SUBJECT_LIMIT {
             subject = subject.chars().take(SUBJECT_LIMIT - 1).collect();
@@ -392,8 +399,8 @@ impl Host<'_> {
     }
 
     pub(super) fn give_up(&mut self, id: &TaskId, why: &str) -> Result<()> {
-        self.env.store.give_up(&self.team, HOST, id, why)?;
-        self.read()
+        self.run.store().give_up(self.run.team(), HOST, id, why)?;
+        self.run.read()
     }
 }
 

@@ -11,7 +11,7 @@ impl Host<'_> {
     pub(super) fn own_head_at_gate(&mut self) -> Result<Option<CommitId>> {
         if let (Some(integration), Some(_)) = (&self.integration, &self.gate_shown) {
             let head = integration.head()?;
-            if self.state.head.as_deref() == Some(head.as_str()) {
+            if self.run.state().head.as_deref() == Some(head.as_str()) {
                 return Ok(Some(head));
             }
         }
@@ -24,14 +24,19 @@ impl Host<'_> {
         let Some(integration) = self.integration.clone() else {
             return Ok(None);
         };
-        if let Some(branch) = self.in_background(|_| integration.recover())?? {
+        if let Some(branch) = self.run.in_background(|_| integration.recover())?? {
             let text = format!(
                 "files in the integration worktree that were in no commit are kept in {branch}"
             );
-            self.env.observer.say(&text);
+            self.run.say(&text);
         }
         let head = integration.head()?;
-        let known = self.state.head.as_ref().and_then(|head| head.parse().ok());
+        let known = self
+            .run
+            .state()
+            .head
+            .as_ref()
+            .and_then(|head| head.parse().ok());
         let Some(known) = known.filter(|known| *known != head) else {
             return Ok(Some(head));
         };
@@ -39,7 +44,7 @@ impl Host<'_> {
             return Ok(Some(head));
         }
         if let Some(name) = integration.put_back(&known)? {
-            self.env.observer.say(&format!(
+            self.run.say(&format!(
                 "somebody else moved {}; that is kept as {name} and is no part of the work",
                 integration.branch()
             ));
@@ -55,12 +60,12 @@ impl Host<'_> {
         known: &CommitId,
         head: &CommitId,
     ) -> Result<bool> {
-        let tasks = self.tasks()?;
+        let tasks = self.run.tasks()?;
         let mut candidates: Vec<CommitId> = to_merge(&tasks)
             .into_iter()
             .filter_map(|task| commit_of(task)?.parse().ok())
             .collect();
-        if let (Some(repo), Some(branch)) = (self.env.repo, self.branch()) {
+        if let (Some(repo), Some(branch)) = (self.run.repo(), self.run.branch()) {
             candidates.extend(repo.resolve(&format!("refs/heads/{branch}"))?);
         }
         for candidate in candidates {
@@ -69,10 +74,5 @@ impl Host<'_> {
             }
         }
         Ok(false)
-    }
-
-    /// The user's branch.
-    pub(super) fn branch(&self) -> Option<String> {
-        self.spec.base.as_ref()?.branch.clone()
     }
 }

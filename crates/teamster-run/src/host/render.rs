@@ -28,6 +28,7 @@ impl Host<'_> {
         input.asked_about = Some(commit.to_owned());
         let mut shown = input.to_show();
         shown.outside = self
+            .run
             .tasks()
             .unwrap_or_default()
             .iter()
@@ -37,9 +38,9 @@ impl Host<'_> {
                 files: files_outside(task),
             })
             .collect();
-        let base = self.spec.base.as_ref();
+        let base = self.run.spec().base.as_ref();
         if let (Some(repo), Some(base), Ok(commit)) =
-            (self.env.repo, base, commit.parse::<CommitId>())
+            (self.run.repo(), base, commit.parse::<CommitId>())
         {
             if let Ok(from) = base.commit.parse() {
                 let files = repo.counted(&from, &commit).unwrap_or_default();
@@ -58,7 +59,7 @@ impl Host<'_> {
 
     /// Writes the report, and keeps the journal beside it. The run has ended, whether that works or not.
     pub(super) fn write_down(&mut self) {
-        let commit = match (&self.state.gate, &self.integration) {
+        let commit = match (&self.run.state().gate, &self.integration) {
             (Some(gate), _) => gate.commit.clone(),
             (None, Some(integration)) => match integration.head() {
                 Ok(head) => head.to_string(),
@@ -70,26 +71,24 @@ impl Host<'_> {
         input.diff_stat = self.diff_stat(&commit);
         input.references = self.changed_refs(Some(&commit));
         input.left.extend(self.left_behind());
-        if let Err(error) = keep(self.env.project, &self.team, &page(&input)) {
-            self.env
-                .observer
+        if let Err(error) = keep(self.run.env().project, self.run.team(), &page(&input)) {
+            self.run
                 .say(&format!("the report was not written: {error}"));
         }
-        if let Err(error) = self.env.store.keep_journal(&self.team) {
-            self.env
-                .observer
+        if let Err(error) = self.run.store().keep_journal(self.run.team()) {
+            self.run
                 .say(&format!("the journal was not kept beside it: {error}"));
         }
     }
 
     fn report_input(&self) -> ReportInput {
         let events = self.all_events();
-        let tasks = self.tasks().unwrap_or_default();
-        let mut input = input_from(&self.team, &events, &tasks);
+        let tasks = self.run.tasks().unwrap_or_default();
+        let mut input = input_from(self.run.team(), &events, &tasks);
         // The session of the project may be another team's, and so are its findings then.
-        if let Ok(Some(party)) = Party::find(self.env.project)
+        if let Ok(Some(party)) = Party::find(self.run.env().project)
             && let Ok(Some(session)) = party.session()
-            && session.team == self.team.as_str()
+            && session.team == self.run.team().as_str()
             && let Ok(findings) = party.finding_texts()
         {
             input.findings = findings;
@@ -103,7 +102,7 @@ impl Host<'_> {
         let mut all: Vec<Event> = Vec::new();
         loop {
             let from = all.last().map_or(1, |event| event.seq + 1);
-            let Ok(page) = self.env.store.events(&self.team, from, PAGE) else {
+            let Ok(page) = self.run.store().events(self.run.team(), from, PAGE) else {
                 return all;
             };
             let count = page.events.len();
@@ -115,9 +114,14 @@ impl Host<'_> {
     }
 
     fn diff_stat(&self, commit: &str) -> String {
-        let base = self.spec.base.as_ref().map(|base| base.commit.parse());
+        let base = self
+            .run
+            .spec()
+            .base
+            .as_ref()
+            .map(|base| base.commit.parse());
         let (Some(repo), Some(Ok(base)), Ok(commit)) =
-            (self.env.repo, base, commit.parse::<CommitId>())
+            (self.run.repo(), base, commit.parse::<CommitId>())
         else {
             return String::new();
         };
@@ -126,12 +130,17 @@ impl Host<'_> {
 
     /// Worktrees and branches that are still there, and why.
     fn left_behind(&self) -> Vec<Left> {
-        let Some(repo) = self.env.repo else {
+        let Some(repo) = self.run.repo() else {
             return Vec::new();
         };
-        let base = self.spec.base.as_ref().map(|base| base.commit.as_str());
+        let base = self
+            .run
+            .spec()
+            .base
+            .as_ref()
+            .map(|base| base.commit.as_str());
         let mut left = Vec::new();
-        for listed in git::list(repo, &self.team).unwrap_or_default() {
+        for listed in git::list(repo, self.run.team()).unwrap_or_default() {
             let why = listed
                 .holds()
                 .unwrap_or_else(|| "nothing was removed".to_owned());
@@ -139,7 +148,7 @@ impl Host<'_> {
             if is_there && listed.listing != Listing::Foreign {
                 let path = listed.path.display().to_string();
                 left.push(Left::worktree(
-                    self.team.as_str(),
+                    self.run.team().as_str(),
                     &listed.name,
                     &path,
                     &why,
@@ -149,7 +158,7 @@ impl Host<'_> {
                 left.push(Left::branch(branch, base, &why));
             }
         }
-        if let Ok(Some((name, _))) = repo.rejected(&self.team) {
+        if let Ok(Some((name, _))) = repo.rejected(self.run.team()) {
             left.push(Left::reference(&name, "a person did not want it"));
         }
         left

@@ -13,7 +13,7 @@ use teamster_app::{App, diffs, gate, gc, logs, messages, workers};
 use teamster_gc::zombies::{self, ReapOptions};
 use teamster_journal::payload::GateAnswer;
 use teamster_types::{TeamName, WorkerName};
-use teamster_workers::shutdown::{End, How};
+use teamster_workers::shutdown::{EndKind, StoppedWorker};
 
 use super::Studio;
 use super::handlers::{named, task_named, work_on};
@@ -69,12 +69,12 @@ fn stopping(
     };
     let ends = workers::stop(app, request, &mut |_| {})?;
     Ok(Stopping {
-        verified: ends.iter().all(|end| end.how != How::Alive),
+        verified: ends.iter().all(|end| end.how != EndKind::Alive),
         workers: ends.iter().map(ended).collect(),
     })
 }
 
-fn ended(end: &End) -> WorkerEnd {
+fn ended(end: &StoppedWorker) -> WorkerEnd {
     WorkerEnd {
         worker: end.worker.to_string(),
         how: end.how.as_str().to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use teamster_app::workers::{self, StopRequest};
-use teamster_workers::shutdown::{End, How};
+use teamster_workers::shutdown::{EndKind, StoppedWorker};
 
 use super::span;
 use crate::cli::TeamArg;
@@ -33,7 +33,7 @@ pub struct Shutdown {
     /// Do not ask
     #[arg(long)]
     force: bool,
-    /// How long they have to end by themselves
+    /// EndKind long they have to end by themselves
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
     deadline: Duration,
 }
@@ -61,7 +61,10 @@ pub fn stop(context: &Context, asked: StopRequest) -> Result {
         None => format!("no worker of team {} runs", asked.team),
     };
     let ends = end_workers(context, asked)?;
-    let left: Vec<&End> = ends.iter().filter(|end| end.how == How::Alive).collect();
+    let left: Vec<&StoppedWorker> = ends
+        .iter()
+        .filter(|end| end.how == EndKind::Alive)
+        .collect();
     context.out.answer(
         || json!({ "workers": ends, "verified": left.is_empty() }),
         || {
@@ -91,7 +94,7 @@ pub fn stop(context: &Context, asked: StopRequest) -> Result {
 }
 
 /// Stops workers, and says on the terminal what is waited for.
-pub fn end_workers(context: &Context, asked: StopRequest) -> Result<Vec<End>> {
+pub fn end_workers(context: &Context, asked: StopRequest) -> Result<Vec<StoppedWorker>> {
     let out = context.out;
     workers::stop(context, asked, &mut |text| out.remark(text))
 }

@@ -10,7 +10,7 @@ use teamster_isolate::detached;
 use teamster_store::{Clock as _, SystemClock};
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::launch;
-use teamster_workers::record::{Backend, Wanted};
+use teamster_workers::record::{WorkerBackend, WorkerSpec};
 
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
@@ -46,16 +46,16 @@ impl Bridge {
         }
         let team: TeamName = self.team.parse()?;
         let worker: WorkerName = self.name.parse()?;
-        let wanted = Wanted {
+        let wanted = WorkerSpec {
             team,
             worker,
             provider: self.provider,
             model: self.model,
             in_place: self.in_place,
-            backend: if self.backend == Backend::Tmux.as_str() {
-                Backend::Tmux
+            backend: if self.backend == WorkerBackend::Tmux.as_str() {
+                WorkerBackend::Tmux
             } else {
-                Backend::Process
+                WorkerBackend::Process
             },
         };
         detached::own_session();

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use teamster_app::logs::{LogEntry, LogLines, LogSource};
+use teamster_types::text::fit;
 
 use super::WorkerArg;
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::viewed_line;
-use crate::table::fit;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const WIDTH: usize = 160;
