@@ -2,7 +2,7 @@
 //!
 //! # How it works
 //!
-//! - [`watch`] keeps the model current: a thread for the list of all teams, and a desk, a thread of its own, for each
+//! - [`watch`] keeps the model current: a thread for the list of all teams, and a feed, a thread of its own, for each
 //!   team that somebody looks at. Both hear from the system that files changed; nobody waits for a poll.
 //! - [`server`] answers `/api/v1`, streams changes, and serves the page. [`guard`] rules on every request first.
 //! - [`api`] has the types and the routes in one table, and makes the documents from them.

@@ -70,13 +70,13 @@ fn view(studio: &Studio, key: &str, at: Option<u64>) -> Result<TeamView, ApiErro
     if Sessions::is_id(key) {
         return studio.hub.session(key);
     }
-    let desk = studio.hub.desk(&named(key)?)?;
-    let now = desk.view();
+    let feed = studio.hub.feed(&named(key)?)?;
+    let now = feed.view();
     Ok(match at {
         None => now,
         Some(seq) => {
             // Whose team it is and where it works is not in every journal, and does not change.
-            let mut view = desk.view_at(seq.min(now.seq))?;
+            let mut view = feed.view_at(seq.min(now.seq))?;
             view.history = now.history;
             view.kind = now.kind;
             view.project = now.project;
@@ -96,10 +96,10 @@ pub(super) async fn timeline(
             studio.hub.session(&key)?;
             return Ok(Timeline::default());
         }
-        let desk = studio.hub.desk(&named(&key)?)?;
+        let feed = studio.hub.feed(&named(&key)?)?;
         Ok(match moment.at {
-            None => desk.timeline(),
-            Some(seq) => desk.story_at(seq)?.timeline(),
+            None => feed.timeline(),
+            Some(seq) => feed.story_at(seq)?.timeline(),
         })
     })
     .await
@@ -113,11 +113,11 @@ pub(super) async fn task(
     answered(move || {
         let team = named(&key)?;
         let id = task_named(&id)?;
-        let desk = studio.hub.desk(&team)?;
+        let feed = studio.hub.feed(&team)?;
         let (story, view) = match moment.at {
-            None => (desk.story(), desk.view()),
+            None => (feed.story(), feed.view()),
             Some(seq) => {
-                let story = desk.story_at(seq)?;
+                let story = feed.story_at(seq)?;
                 let view = story.view();
                 (story, view)
             }
@@ -159,7 +159,7 @@ pub(super) fn work_on(studio: &Studio, team: &TeamName, id: &TaskId) -> Result<T
     let task = studio.hub.read().task(team, id)?;
     let result = task.ours("result");
     let word = |key: &str| result.and_then(|result| Some(result.get(key)?.as_str()?.to_owned()));
-    let merges = studio.hub.desk(team)?.view().merges;
+    let merges = studio.hub.feed(team)?.view().merges;
     let merge = merges.into_iter().rev().find_map(|merge| {
         let is_its = merge.task_id.as_ref() == Some(id) && merge.state == MergeState::Merged;
         merge.merge.filter(|_| is_its)

@@ -68,8 +68,8 @@ pub(super) fn figures(studio: &Studio) -> Figures {
         .filter(|row| row.state == Viewed::Live);
     let live = live.filter_map(|row| row.id.parse().ok()).take(MOST_TEAMS);
     for team in live {
-        if let Ok(desk) = studio.hub.desk(&team) {
-            of_team(&mut page, &desk.view());
+        if let Ok(feed) = studio.hub.feed(&team) {
+            of_team(&mut page, &feed.view());
         }
     }
     page.figures

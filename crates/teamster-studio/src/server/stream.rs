@@ -51,13 +51,13 @@ pub(super) async fn events(
         Some(key) => {
             let hub = studio.hub.clone();
             let opened = tokio::task::spawn_blocking(move || {
-                Ok::<_, ApiError>(studio.hub.desk(&named(&key)?)?)
+                Ok::<_, ApiError>(studio.hub.feed(&named(&key)?)?)
             });
             match opened.await {
-                Ok(Ok(desk)) => {
+                Ok(Ok(feed)) => {
                     // It ends when the client has caught up, or is gone.
                     tokio::task::spawn_blocking(move || {
-                        let begun = desk.subscribe(subscriber.clone(), after);
+                        let begun = feed.subscribe(subscriber.clone(), after);
                         // Not before it has caught up: what does not wait for a client would cut it off meanwhile.
                         if begun.is_ok() && wanted.overview {
                             hub.also(subscriber);

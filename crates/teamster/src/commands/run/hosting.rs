@@ -7,7 +7,7 @@ use teamster_run::host::{ExclusiveLock, HostExit};
 use teamster_run::observer::GateReply;
 use teamster_types::TeamName;
 
-use super::desk::{self, Screen};
+use super::observer::{self, Screen};
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::notify::{Kind, notify};
@@ -22,9 +22,9 @@ pub fn host(
     reply: Option<GateReply>,
 ) -> Result {
     let max_fix = spec.max_fix;
-    let mut desk = desk::make(context, Screen::of(context, reply));
-    let exit = runs::host(context, team, spec, lock, desk.as_mut())?;
-    drop(desk);
+    let mut observer = observer::make(context, Screen::of(context, reply));
+    let exit = runs::host(context, team, spec, lock, observer.as_mut())?;
+    drop(observer);
     says_how(context, team, max_fix, &exit)
 }
 

@@ -1,8 +1,8 @@
 //! `teamster run`
 
-mod desk;
 mod hosting;
-mod words;
+mod messages;
+mod observer;
 
 use std::path::PathBuf;
 
@@ -16,8 +16,8 @@ use teamster_types::TeamName;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::plain;
-pub(super) use desk::Signals;
 pub(super) use hosting::host;
+pub(super) use observer::Signals;
 
 /// Run a team on a task: plan it, do it, merge it, verify it, ask you
 ///

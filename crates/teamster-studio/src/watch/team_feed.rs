@@ -30,7 +30,7 @@ const FIRST_READ: Duration = Duration::from_millis(100);
 const MOST_MARKERS: usize = 24;
 
 /// One team that somebody looks at.
-pub struct Desk {
+pub struct TeamFeed {
     team: TeamName,
     read: Arc<dyn Read>,
     /// Taken before `ears` by whoever needs both.
@@ -38,7 +38,7 @@ pub struct Desk {
     /// Never held while something is read or made, so that an event does not wait.
     ears: Mutex<Ears>,
     ended: AtomicBool,
-    /// When somebody last asked, in milliseconds since the desk was opened.
+    /// When somebody last asked, in milliseconds since the feed was opened.
     asked: AtomicU64,
     opened: Instant,
 }
@@ -58,13 +58,13 @@ struct Ears {
     spoke: Instant,
 }
 
-impl Desk {
+impl TeamFeed {
     /// Looks at a team and goes on looking.
     pub fn open(read: Arc<dyn Read>, team: &TeamName, limits: &Limits) -> Result<Arc<Self>> {
         let live = LiveTeam::open(&*read, team, limits)?;
         let sent = live.last();
         let watch = read.watch(team, sent)?;
-        let desk = Arc::new(Self {
+        let feed = Arc::new(Self {
             team: team.clone(),
             read,
             seen: Mutex::new(Seen {
@@ -82,14 +82,14 @@ impl Desk {
             opened: Instant::now(),
         });
         let until = Instant::now() + FIRST_READ;
-        while Instant::now() < until && desk.read_on() {}
+        while Instant::now() < until && feed.read_on() {}
         let (happened, changes) = channel();
-        let (telling, viewing) = (desk.clone(), desk.clone());
-        start(format!("desk {team}"), move || {
+        let (telling, viewing) = (feed.clone(), feed.clone());
+        start(format!("feed {team}"), move || {
             telling.tell(watch, &happened);
         })?;
         start(format!("view {team}"), move || viewing.keep_view(&changes))?;
-        Ok(desk)
+        Ok(feed)
     }
 
     /// Whether it looks no more, because the team is gone or nobody asked for long.
@@ -172,7 +172,7 @@ impl Desk {
                 let seen = self.seen_for_answer();
                 let view = message("view", None, seen.live.view());
                 let mut ears = self.ears();
-                // Whoever ends the desk says so first, and then tells those who listen.
+                // Whoever ends the feed says so first, and then tells those who listen.
                 if self.is_closed() {
                     subscriber.end_with(&self.gone());
                     return Ok(());
@@ -267,7 +267,7 @@ impl Desk {
         }
     }
 
-    /// Keeps the view current, until the desk is closed.
+    /// Keeps the view current, until the feed is closed.
     fn keep_view(&self, changes: &Receiver<Vec<Change>>) {
         let mut gathered: Vec<Change> = Vec::new();
         let mut viewed = Instant::now();

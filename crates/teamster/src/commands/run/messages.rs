@@ -10,11 +10,11 @@ use crate::shown::viewed_line;
 
 /// Knows what tasks are called.
 #[derive(Debug, Default)]
-pub struct Words {
+pub struct EventMessages {
     subjects: HashMap<TaskId, String>,
 }
 
-impl Words {
+impl EventMessages {
     /// The line, unless the event is of no interest here.
     pub fn of(&mut self, event: &Event) -> Option<String> {
         let what = event.payload();
@@ -54,7 +54,7 @@ impl Words {
             EventKind::TaskUnchanged(_) => {
                 format!("task {} is completed without a change", task())
             }
-            // What an agent says to whoever leads it is for the person at this desk.
+            // What an agent says to whoever leads it is for the person at this terminal.
             EventKind::MessageSent(sent)
                 if sent.message_type == "message"
                     && matches!(sent.to.as_deref(), Some("lead" | "user")) =>

@@ -6,7 +6,7 @@ use teamster_store::PlannedTask;
 
 use super::signals::words;
 use super::{Screen, plan_text};
-use crate::commands::run::words::Words;
+use crate::commands::run::messages::EventMessages;
 use crate::output::Output;
 use crate::shown::{plain, viewed_line};
 
@@ -14,7 +14,7 @@ use crate::shown::{plain, viewed_line};
 pub struct Lines<'a> {
     out: Output,
     screen: Screen<'a>,
-    words: Words,
+    messages: EventMessages,
     told: StopLevel,
     asked_plan: bool,
 }
@@ -24,7 +24,7 @@ impl<'a> Lines<'a> {
         Self {
             out,
             screen,
-            words: Words::default(),
+            messages: EventMessages::default(),
             told: StopLevel::GoOn,
             asked_plan: false,
         }
@@ -39,7 +39,7 @@ impl<'a> Lines<'a> {
 impl RunObserver for Lines<'_> {
     fn event(&mut self, event: &Event) {
         self.screen.follow(event);
-        if let Some(line) = self.words.of(event) {
+        if let Some(line) = self.messages.of(event) {
             let time = event.ts.to_string();
             let time = time.get(11..19).unwrap_or_default();
             self.print(&format!("{time}  {line}"));
@@ -47,7 +47,7 @@ impl RunObserver for Lines<'_> {
     }
 
     fn past_event(&mut self, event: &Event) {
-        self.words.of(event);
+        self.messages.of(event);
     }
 
     fn update(&mut self, _look: &RunSnapshot<'_>) {

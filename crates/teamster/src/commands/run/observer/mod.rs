@@ -1,6 +1,6 @@
 //! What a person, or a program, sees of a run while it goes on, and how they say what they want.
 
-mod answers;
+mod gate_input;
 mod json;
 mod lines;
 mod live;
@@ -18,13 +18,13 @@ use crate::context::Context;
 use crate::notify::{Kind, notify};
 use crate::prompt::{Heard, Prompt};
 use crate::shown::viewed_line;
-use answers::{HELP, understand};
+use gate_input::{HELP, understand};
 pub use signals::Signals;
 
 const GATE: &str = "decision> ";
 const PLAN: &str = "Carry out this plan? [yes/no] ";
 
-/// What every desk has.
+/// What every observer at this terminal has.
 pub struct Screen<'a> {
     context: &'a Context,
     signals: Signals,
@@ -163,7 +163,7 @@ fn plan_text(tasks: &[PlannedTask]) -> String {
     text
 }
 
-/// The desk that suits this call.
+/// Returns the observer that suits this call.
 pub fn make<'a>(context: &Context, screen: Screen<'a>) -> Box<dyn RunObserver + 'a> {
     if context.out.is_json() {
         Box::new(json::Json::new(context.out, screen))

@@ -33,7 +33,7 @@ const PLACES: [(&str, &str); 2] = [
 ];
 
 /// What is said about one demo.
-pub struct Words {
+pub struct DemoMessages {
     folder: PathBuf,
     pub project: PathBuf,
     /// What does the same.
@@ -44,7 +44,7 @@ pub struct Words {
     studio: String,
 }
 
-impl Words {
+impl DemoMessages {
     pub fn new(folder: &Path) -> Self {
         let project = folder.join(files::PROJECT);
         let mut start = "TEAMSTER_PROJECT=\"$PWD\"".to_owned();

@@ -13,7 +13,7 @@ use teamster_types::task::Task;
 
 use super::signals::words;
 use super::{Screen, plan_text};
-use crate::commands::run::words::Words;
+use crate::commands::run::messages::EventMessages;
 use crate::output::Output;
 use crate::shown::viewed_line;
 
@@ -27,7 +27,7 @@ const MOST_HELD: usize = 200;
 pub struct Live<'a> {
     out: Output,
     screen: Screen<'a>,
-    words: Words,
+    messages: EventMessages,
     told: StopLevel,
     bars: MultiProgress,
     summary: ProgressBar,
@@ -46,7 +46,7 @@ impl<'a> Live<'a> {
         Self {
             out,
             screen,
-            words: Words::default(),
+            messages: EventMessages::default(),
             told: StopLevel::GoOn,
             bars,
             summary,
@@ -126,7 +126,7 @@ impl Drop for Live<'_> {
 impl RunObserver for Live<'_> {
     fn event(&mut self, event: &Event) {
         self.screen.follow(event);
-        if let Some(line) = self.words.of(event) {
+        if let Some(line) = self.messages.of(event) {
             let time = event.ts.to_string();
             let time = time.get(11..19).unwrap_or_default();
             self.print(&format!("{time}  {line}"));
@@ -134,7 +134,7 @@ impl RunObserver for Live<'_> {
     }
 
     fn past_event(&mut self, event: &Event) {
-        self.words.of(event);
+        self.messages.of(event);
     }
 
     fn update(&mut self, look: &RunSnapshot<'_>) {
