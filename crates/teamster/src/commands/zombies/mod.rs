@@ -5,19 +5,10 @@ mod restore;
 mod scan;
 mod words;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
-use teamster_fs::proc::Machine;
-use teamster_gc::zombies::{Budget, Look, Panes, TmuxEnvironment};
-use teamster_store::{Clock, SystemClock};
 
 use crate::context::Context;
-use crate::env_vars;
 use crate::error::Result;
-pub use reap::remove;
-pub use scan::find;
 
 /// Find and remove what is over but still there
 #[derive(Args, Debug)]
@@ -44,27 +35,5 @@ impl Zombies {
             Command::Reap(command) => command.run(context),
             Command::Restore(command) => command.run(context),
         }
-    }
-}
-
-/// The eyes of a person who has the time.
-fn look<'a>(context: &'a Context, machine: &'a Machine, ttl: Duration) -> Result<Look<'a>> {
-    context.check_home()?;
-    Ok(Look {
-        layout: &context.layout,
-        machine,
-        now: SystemClock.now(),
-        ttl,
-        panes: Panes::ask(&context.layout, &tmux_environment()),
-        budget: Budget::unlimited(),
-    })
-}
-
-fn tmux_environment() -> TmuxEnvironment {
-    TmuxEnvironment {
-        path: env_vars::get(env_vars::PATH).unwrap_or_default(),
-        run_folder: env_vars::get(env_vars::RUN_FOLDER).map(PathBuf::from),
-        inside: env_vars::text(env_vars::TMUX),
-        sockets: env_vars::get(env_vars::TMUX_TMPDIR).map(PathBuf::from),
     }
 }
