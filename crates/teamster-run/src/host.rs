@@ -1,34 +1,34 @@
-//! The host: one loop that owns a run from its order to its end.
+//! The host: one loop that owns a run from its specification to its end.
 //!
 //! ```text
 //! plan → execute ⇄ merge → verify ⇄ fix → gate → land → end
 //! ```
 //!
-//! It keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is, it
-//! reads there ([`teamster_journal::RunState`]); what it does can be done twice without harm. So a host that was killed at any moment can be
-//! followed by another that goes on where it was.
+//! Each stage is the business of a part with a state of its own: [`Planner`], [`Scheduler`] with the [`Merger`],
+//! [`Verifier`], [`ApprovalGate`]. A part works on the [`RunContext`] and returns [`HostCommand`]s, which the loop applies;
+//! the [`Projector`] follows what happens. The workers are processes of their own, in the context's worker pool.
+//!
+//! The host keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is,
+//! it reads there ([`teamster_journal::RunState`]); what it does can be done twice without harm. So a host that was killed
+//! at any moment can be followed by another that goes on where it was.
 
 mod background;
 mod budget;
-mod checking;
 mod context;
-mod ending;
 mod exclusive_lock;
 mod gate;
+mod integration_guard;
 mod landing;
-mod merging;
-mod own;
-mod planning;
+mod merger;
+mod planner;
 mod projector;
-mod refs;
 mod render;
-mod replacements;
+mod repository_audit;
+mod scheduler;
 mod task_progress;
-mod truth;
+mod verifier;
 mod worker_pool;
-mod working;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -36,15 +36,17 @@ use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::GRACE;
-use teamster_isolate::git::{CheckTree, GitError, Integration, Repo};
+use teamster_isolate::git::{GitError, Repo};
 use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
-use teamster_journal::payload::{Check, GateAnswer, RunEnd, RunSpec, StageEntered};
+use teamster_journal::cost::Exceeded;
+use teamster_journal::payload::{Check, RunEnd, RunFinished, RunSpec, StageEntered};
 use teamster_journal::{EventKind, Finished};
-use teamster_store::{Store, StoreError};
+use teamster_store::{PlannedTask, Store, StoreError};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
 use teamster_types::health::Limits;
+use teamster_types::task::NewTask;
 use teamster_workers::launch::Launcher;
 use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
@@ -52,7 +54,12 @@ use crate::observer::{RunObserver, StopLevel};
 use crate::plan::Plan;
 use context::RunContext;
 pub use exclusive_lock::{ExclusiveLock, ProjectLock};
+use gate::ApprovalGate;
+use merger::Merger;
+use planner::Planner;
 use projector::Projector;
+use scheduler::Scheduler;
+use verifier::Verifier;
 
 /// Between two looks when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -189,34 +196,71 @@ pub enum HostExit {
     },
 }
 
-/// What a step comes to.
-enum Next {
-    /// There is more to do at once.
-    GoOn,
-    /// Something must happen first.
+/// What a part asks the loop to do.
+#[derive(Debug)]
+enum HostCommand {
+    /// Adds a task for the team.
+    AddTask(Box<NewTask>),
+    /// Stops every worker, for this reason.
+    StopWorkers(&'static str),
+    /// Enters a stage.
+    Enter {
+        /// The stage.
+        stage: Stage,
+        /// Why it is entered, in words.
+        reason: String,
+    },
+    /// Ends a run whose work is taken, for this reason. What is missing in it is named.
+    Complete(String),
+    /// Ends the run. Everybody was stopped before.
+    Finish {
+        /// The end.
+        end: RunEnd,
+        /// Why it ends, in words.
+        reason: String,
+    },
+    /// Ends a run whose budget is used up. Running agents are interrupted; what they have is committed on their branches.
+    ExhaustBudget(Exceeded),
+    /// Waits until something happens.
     Wait,
-    /// The host leaves.
+    /// Leaves the run as it is.
+    Leave(HostExit),
+}
+
+impl HostCommand {
+    fn add_task(task: NewTask) -> Self {
+        Self::AddTask(Box::new(task))
+    }
+
+    fn enter(stage: Stage, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Enter { stage, reason }
+    }
+
+    fn finish(end: RunEnd, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Finish { end, reason }
+    }
+}
+
+/// How the loop goes on after commands were applied.
+enum Next {
+    GoOn,
+    Wait,
     Leave(HostExit),
 }
 
 /// One host of one run.
 pub struct Host<'a> {
     run: RunContext<'a>,
-    integration: Option<Integration>,
+    planner: Planner,
+    scheduler: Scheduler,
+    merger: Merger,
+    verifier: Verifier,
+    gate: ApprovalGate,
     projector: Projector,
-    /// Since when nobody is left who could work.
-    alone_since: Option<Instant>,
-    gate_shown: Option<String>,
-    /// The plan that a person is asked about: what they accept is what they were shown.
-    proposed: Option<(Plan, &'static str)>,
-    /// Checks that this host has run since the stage was entered. Without commits nothing else tells what they saw.
-    checked_here: BTreeSet<String>,
-    /// Whether something was approved that could not land as the user's branch was.
-    not_landed: bool,
     /// Whether this host has begun to act.
     has_begun: bool,
-    /// When the repository was last looked at while the gate was open.
-    gate_looked: Option<Instant>,
 }
 
 impl<'a> Host<'a> {
@@ -224,26 +268,24 @@ impl<'a> Host<'a> {
     pub fn new(env: HostEnvironment<'a>, team: TeamName, spec: RunSpec) -> Self {
         Self {
             run: RunContext::new(env, team, spec),
-            integration: None,
+            planner: Planner::default(),
+            scheduler: Scheduler::default(),
+            merger: Merger::default(),
+            verifier: Verifier::default(),
+            gate: ApprovalGate::default(),
             projector: Projector::default(),
-            alone_since: None,
-            gate_shown: None,
-            proposed: None,
-            checked_here: BTreeSet::new(),
-            not_landed: false,
             has_begun: false,
-            gate_looked: None,
         }
     }
 
     /// Takes the run to its end, or as far as it goes. Where it cannot go on, its workers are stopped: nobody would look
     /// after them.
     pub fn run(&mut self) -> Result<HostExit> {
-        let left = self.drive();
-        if left.is_err() && self.has_begun {
+        let exit = self.drive();
+        if exit.is_err() && self.has_begun {
             self.run.stop_after_error();
         }
-        left
+        exit
     }
 
     fn drive(&mut self) -> Result<HostExit> {
@@ -256,7 +298,7 @@ impl<'a> Host<'a> {
             if projector::is_projected(&self.run) {
                 self.projector.project(&mut self.run);
             }
-            self.write_down();
+            render::write_report(&mut self.run, self.merger.guard());
             return Ok(HostExit::Over(finished));
         }
         self.has_begun = true;
@@ -278,24 +320,16 @@ impl<'a> Host<'a> {
             if let Some(finished) = self.run.state().finished.clone() {
                 return Ok(HostExit::Over(finished));
             }
-            if let Some(left) = self.obey()? {
+            if let Some(exit) = self.obey()? {
                 self.projector.project(&mut self.run);
-                return Ok(left);
+                return Ok(exit);
             }
-            if let Some(exceeded) = self.run.out_of_time() {
-                self.out_of_budget(&exceeded)?;
-                acted = None;
-                continue;
-            }
-            let next = match self.run.state().stage.unwrap_or(Stage::Plan) {
-                Stage::Plan | Stage::Requirements => self.plan()?,
-                Stage::Execute | Stage::Fix | Stage::Revise => self.work()?,
-                Stage::Verify => self.verify()?,
-                Stage::Approval => self.gate()?,
-                Stage::End(_) => Next::Wait,
-            };
             acted = None;
-            match next {
+            let commands = match self.run.out_of_time() {
+                Some(exceeded) => vec![HostCommand::ExhaustBudget(exceeded)],
+                None => self.step(Instant::now())?,
+            };
+            match self.apply_all(commands)? {
                 Next::GoOn => {}
                 Next::Wait => {
                     let is_work = matches!(
@@ -306,19 +340,76 @@ impl<'a> Host<'a> {
                     self.run.show()?;
                     std::thread::sleep(PAUSE);
                 }
-                Next::Leave(left) => {
+                Next::Leave(exit) => {
                     self.run.read()?;
                     self.projector.project(&mut self.run);
-                    return Ok(left);
+                    return Ok(exit);
                 }
             }
         }
     }
 
-    /// Says in the journal that there is a host now, and makes the place where work comes together.
+    /// Lets the part whose stage it is make a step.
+    fn step(&mut self, now: Instant) -> Result<Vec<HostCommand>> {
+        let run = &mut self.run;
+        match run.state().stage.unwrap_or(Stage::Plan) {
+            Stage::Plan | Stage::Requirements => self.planner.step(
+                run,
+                self.merger.guard(),
+                &mut self.verifier,
+                &mut self.projector,
+            ),
+            Stage::Execute | Stage::Fix | Stage::Revise => {
+                self.scheduler.step(run, &self.merger, now)
+            }
+            Stage::Verify => self
+                .verifier
+                .step(run, self.merger.guard(), &mut self.projector),
+            Stage::Approval => self.gate.step(run, self.merger.guard_mut(), now),
+            Stage::End(_) => Ok(vec![HostCommand::Wait]),
+        }
+    }
+
+    fn apply_all(&mut self, commands: Vec<HostCommand>) -> Result<Next> {
+        let mut next = Next::GoOn;
+        for command in commands {
+            next = self.apply(command)?;
+        }
+        Ok(next)
+    }
+
+    fn apply(&mut self, command: HostCommand) -> Result<Next> {
+        match command {
+            HostCommand::AddTask(task) => {
+                let planned = vec![PlannedTask {
+                    task: *task,
+                    after: Vec::new(),
+                }];
+                let planned = planner::with_merge_note(self.merger.guard(), planned);
+                self.run.import_tasks(&planned)?;
+                self.run.read()?;
+            }
+            HostCommand::StopWorkers(reason) => self.run.stop_workers(reason)?,
+            HostCommand::Enter { stage, reason } => self.enter(stage, &reason)?,
+            HostCommand::Complete(reason) => self.complete(&reason)?,
+            HostCommand::Finish { end, reason } => self.finish(end, &reason)?,
+            HostCommand::ExhaustBudget(exceeded) => {
+                self.run
+                    .journal(EventKind::BudgetExhausted(exceeded.event()))?;
+                self.run.stop_workers("the budget is used up")?;
+                let why = format!("the budget is used up: {}", exceeded.words());
+                self.finish(RunEnd::BudgetExhausted, &why)?;
+            }
+            HostCommand::Wait => return Ok(Next::Wait),
+            HostCommand::Leave(exit) => return Ok(Next::Leave(exit)),
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Registers this host in the journal, and makes the place where work comes together.
     fn begin(&mut self) -> Result<()> {
         self.end_what_was_under_way();
-        self.keep_rules()?;
+        repository_audit::keep_rules(&self.run)?;
         let is_new = self.run.state().begun.is_none();
         if !is_new || self.run.state().spec.as_ref() != Some(self.run.spec()) {
             let replacements = match self.run.repo().filter(|_| is_new) {
@@ -333,44 +424,9 @@ impl<'a> Host<'a> {
                 }
             })?;
         }
-        if let (Some(repo), Some(base), false) = (
-            self.run.repo(),
-            &self.run.spec().base,
-            self.run.spec().in_place,
-        ) {
-            repo.exclude_ours()?;
-            let is_rolled_back = matches!(
-                &self.run.state().decision,
-                Some(decision) if matches!(decision.answer, GateAnswer::Reject { rollback: true, .. })
-            );
-            if !is_rolled_back {
-                let base = base.commit.parse().map_err(|_| {
-                    RunError::refused(
-                        format!("the run began at {:?}, which is no commit", base.commit),
-                        "look at the team's config.json",
-                    )
-                })?;
-                let team = self.run.team().clone();
-                // A large repository takes long to be checked out.
-                let (ready, swept) = self.run.in_background(|_| {
-                    let ready = Integration::prepare(repo, &team, &base);
-                    (ready, CheckTree::sweep(repo, &team))
-                })?;
-                let ready = ready?;
-                if let Some(branch) = ready.salvaged {
-                    let text = format!("work that was found in no commit is kept in {branch}");
-                    self.run.say(&text);
-                }
-                if let Err(error) = swept {
-                    let text =
-                        format!("the tree of an earlier check could not be removed: {error}");
-                    self.run.say(&text);
-                }
-                self.integration = Some(ready.integration);
-            }
-        }
+        self.merger.guard_mut().prepare(&mut self.run)?;
         self.run.read()?;
-        self.note_refs()?;
+        repository_audit::note_refs(&mut self.run)?;
         if self.run.state().stage.is_none() {
             self.enter(Stage::Plan, "the run begins")?;
         }
@@ -388,8 +444,9 @@ impl<'a> Host<'a> {
 
     fn enter(&mut self, stage: Stage, reason: &str) -> Result<()> {
         self.run.stage_entered();
-        self.alone_since = None;
-        self.checked_here.clear();
+        self.scheduler.stage_entered();
+        self.verifier.stage_entered();
+        self.gate.stage_entered();
         let from = self.run.state().stage.map(Stage::as_str);
         self.run.journal(EventKind::RunStage(StageEntered {
             from: from.map(str::to_owned),
@@ -400,12 +457,7 @@ impl<'a> Host<'a> {
         }))
     }
 
-    /// Whether the work of a task has to be merged.
-    fn merges(&self) -> bool {
-        self.integration.is_some()
-    }
-
-    /// Does what the person before the run wants. At the gate nobody works any more, so there it is enough to leave.
+    /// Does what the observer wants. At the gate nobody works any more, so there it is enough to leave.
     fn obey(&mut self) -> Result<Option<HostExit>> {
         if self.run.stop_level() == StopLevel::GoOn {
             return Ok(None);
@@ -421,5 +473,39 @@ impl<'a> Host<'a> {
         self.finish(RunEnd::Cancelled, "a person stopped it")?;
         let finished = self.run.state().finished.clone();
         Ok(finished.map(HostExit::Over))
+    }
+
+    /// Ends a run whose work is taken. What is merged is cleared away; what is not is kept and named.
+    fn complete(&mut self, reason: &str) -> Result<()> {
+        let missing = self.merger.guard().missing_at_the_end(&self.run)?;
+        integration_guard::clear_away(&mut self.run)?;
+        let failed = task_progress::hopeless(&*self.run.tasks()?).len();
+        let (end, reason) = if !missing.is_empty() {
+            let reason = format!("{reason}; but {}", missing.join("; "));
+            (RunEnd::CompleteInPart, reason)
+        } else if failed > 0 {
+            let reason =
+                format!("{reason}; {failed} tasks failed for good or wait for one that did");
+            (RunEnd::CompleteInPart, reason)
+        } else {
+            (RunEnd::Complete, reason.to_owned())
+        };
+        self.finish(end, &reason)
+    }
+
+    /// Ends the run, and writes its report. Everybody was stopped before.
+    fn finish(&mut self, end: RunEnd, reason: &str) -> Result<()> {
+        let commit = match &self.run.state().gate {
+            Some(gate) => Some(gate.commit.clone()),
+            None => self.merger.guard().present_head(),
+        };
+        let landed = commit.clone();
+        let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
+        self.run.journal(EventKind::RunFinished(finished))?;
+        for sentence in repository_audit::changed_refs(&self.run, landed.as_deref()) {
+            self.run.say(&sentence);
+        }
+        render::write_report(&mut self.run, self.merger.guard());
+        Ok(())
     }
 }
