@@ -4,9 +4,9 @@
 //! plan → execute ⇄ merge → verify ⇄ fix → gate → land → end
 //! ```
 //!
-//! Each stage is the business of a part with a state of its own: [`Planner`], [`Scheduler`] with the [`Merger`],
-//! [`Verifier`], [`ApprovalGate`]. A part works on the [`RunContext`] and returns [`HostCommand`]s, which the loop applies;
-//! the [`Projector`] follows what happens. The workers are processes of their own, in the context's worker pool.
+//! Each stage is the business of a part with a state of its own: `Planner`, `Scheduler` with the `Merger`,
+//! `Verifier`, `ApprovalGate`. A part works on the `RunContext` and returns `HostCommand`s, which the loop applies;
+//! the `Projector` follows what happens. The workers are processes of their own, in the context's worker pool.
 //!
 //! The host keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is,
 //! it reads there ([`teamster_journal::RunState`]); what it does can be done twice without harm. So a host that was killed
@@ -479,7 +479,7 @@ impl<'a> Host<'a> {
     fn complete(&mut self, reason: &str) -> Result<()> {
         let missing = self.merger.guard().missing_at_the_end(&self.run)?;
         integration_guard::clear_away(&mut self.run)?;
-        let failed = task_progress::hopeless(&*self.run.tasks()?).len();
+        let failed = task_progress::hopeless(&self.run.tasks()?).len();
         let (end, reason) = if !missing.is_empty() {
             let reason = format!("{reason}; but {}", missing.join("; "));
             (RunEnd::CompleteInPart, reason)

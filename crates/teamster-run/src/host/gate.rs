@@ -79,7 +79,7 @@ impl ApprovalGate {
             }
         }
         self.looked = Some(now);
-        if !open(&*run.tasks()?).is_empty() {
+        if !open(&run.tasks()?).is_empty() {
             let reason = "there are tasks to do again";
             return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
         }
@@ -99,14 +99,13 @@ impl ApprovalGate {
             return Ok(vec![HostCommand::enter(Stage::Verify, reason)]);
         }
         let opened = run.state().gate.clone();
-        let gate = match opened.filter(|gate| gate.commit == commit) {
-            Some(gate) => gate,
-            None => {
-                if let Some(back) = guard.merge_missing(run, &commit)? {
-                    return Ok(vec![back]);
-                }
-                open_gate(run, &commit, None)?
+        let gate = if let Some(gate) = opened.filter(|gate| gate.commit == commit) {
+            gate
+        } else {
+            if let Some(back) = guard.merge_missing(run, &commit)? {
+                return Ok(vec![back]);
             }
+            open_gate(run, &commit, None)?
         };
         let not_auto = match run.spec().approve {
             Approve::Auto => why_not_auto(run, &gate)?,
@@ -173,7 +172,7 @@ impl ApprovalGate {
             }
             GateAnswer::Revise { text } => {
                 let (state, task) = (run.state(), &run.spec().task);
-                Ok(revise(state, &*run.tasks()?, &decision.gate, text, task))
+                Ok(revise(state, &run.tasks()?, &decision.gate, text, task))
             }
         }
     }
@@ -299,7 +298,7 @@ fn heard(run: &mut RunContext<'_>, gate: &Gate) -> Option<GateDecision> {
 
 /// Returns why nobody but a person can approve this, with the exit code that tells it.
 fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(u8, String)>> {
-    if let Some(why) = why_not_by_tasks(run.spec(), &*run.tasks()?, gate.verified) {
+    if let Some(why) = why_not_by_tasks(run.spec(), &run.tasks()?, gate.verified) {
         return Ok(Some(why));
     }
     if let Some(first) = repository_audit::new_replacements(run).first() {

@@ -156,7 +156,7 @@ fn catch_up(
                 .iter()
                 .map(|file| file.to_string_lossy().into_owned())
                 .collect();
-            return Ok(after_conflict(&*run.tasks()?, branch, tip, &files));
+            return Ok(after_conflict(&run.tasks()?, branch, tip, &files));
         }
         Merged::Made(made) => made.to_string(),
         // A host that was killed had brought it up to date and could not say so any more.

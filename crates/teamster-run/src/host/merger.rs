@@ -545,3 +545,115 @@ pub(super) fn short(text: &str, limit: usize) -> String {
     cut.push('…');
     cut
 }
+
+#[cfg(test)]
+mod tests {
+    use teamster_types::Time;
+
+    use super::*;
+
+    fn task(number: u64, status: &str, notes: &Value) -> Task {
+        let id = TaskId::from_number(number);
+        let new = NewTask {
+            notes: notes.as_object().cloned().unwrap_or_default(),
+            ..NewTask::default()
+        };
+        let made = Task::new(id.clone(), &new, Time::from_millis(0));
+        let mut raw = made.as_object().clone();
+        raw.insert("status".into(), json!(status));
+        if notes.get("failed").is_some() {
+            raw["metadata"]["permanentlyFailed"] = json!(true);
+        }
+        Task::from_object(&id, raw).unwrap()
+    }
+
+    fn resolution(number: u64, status: &str, times: u64, more: &Value) -> Task {
+        let mut notes = json!({ "resolves": "1", "conflict": { "times": times } });
+        for (key, value) in more.as_object().unwrap() {
+            notes[key] = value.clone();
+        }
+        task(number, status, &notes)
+    }
+
+    #[test]
+    fn conflict_is_told_once_for_each_resolution() {
+        let none = json!({});
+        let tasks = [
+            task(1, "completed", &json!({ "merged": false })),
+            resolution(2, "completed", 1, &none),
+            resolution(3, "pending", 2, &none),
+        ];
+        let told = |count: usize| vec![(TaskId::from_number(1), Vec::new(), false); count];
+        for (known, untold) in [(0, vec![2, 3]), (1, vec![3]), (2, vec![])] {
+            let found = untold_conflicts(&tasks, &told(known));
+            let found: Vec<u128> = found.iter().map(|(_, _, by)| by.number()).collect();
+            assert_eq!(found, untold, "{known} told");
+        }
+    }
+
+    #[test]
+    fn failed_resolution_and_its_task_are_given_up_together() {
+        let (none, failed) = (json!({}), json!({ "failed": true }));
+        let unmerged = json!({ "merged": false });
+        let lost = json!({ "merged": false, "failed": true });
+        for (whole, resolutions, given_up) in [
+            // The last resolution failed, so the task is not merged.
+            (
+                &unmerged,
+                vec![resolution(2, "completed", 1, &failed)],
+                vec![1],
+            ),
+            // A later one has taken over.
+            (
+                &unmerged,
+                vec![
+                    resolution(2, "completed", 1, &failed),
+                    resolution(3, "pending", 2, &none),
+                ],
+                vec![],
+            ),
+            // The task itself was given up, so its resolution is not needed.
+            (
+                &lost,
+                vec![resolution(2, "completed", 1, &unmerged)],
+                vec![2],
+            ),
+            (&unmerged, vec![resolution(2, "pending", 1, &none)], vec![]),
+        ] {
+            let mut tasks = vec![task(1, "completed", whole)];
+            tasks.extend(resolutions);
+            let found = unresolvable(&tasks);
+            let found: Vec<u128> = found.iter().map(|(id, _)| id.number()).collect();
+            assert_eq!(found, given_up, "{tasks:?}");
+        }
+    }
+
+    #[test]
+    fn resolution_that_brought_nothing_in_is_stuck_while_its_task_waits() {
+        let whole = task(1, "completed", &json!({ "merged": false }));
+        let over = resolution(2, "completed", 1, &json!({ "merged": true }));
+        let stuck = |tasks: &[Task]| stuck_resolution(tasks).map(|task| task.id().number());
+        assert_eq!(stuck(&[whole.clone(), over.clone()]), Some(2));
+        let merged = task(1, "completed", &json!({ "merged": true }));
+        assert_eq!(stuck(&[merged, over.clone()]), None);
+        let next = resolution(3, "pending", 2, &json!({ "merged": false }));
+        assert_eq!(stuck(&[whole, over, next]), None);
+    }
+
+    #[test]
+    fn merged_resolution_brings_its_task_along_and_comes_last() {
+        let unmerged = json!({ "merged": false });
+        let tasks = [
+            task(1, "completed", &unmerged),
+            resolution(2, "completed", 1, &unmerged),
+            resolution(3, "completed", 2, &unmerged),
+            task(4, "completed", &unmerged),
+        ];
+        let all = |task: &Task| -> Vec<u128> {
+            let all = merged_together(task, &tasks);
+            all.iter().map(|id| id.number()).collect()
+        };
+        assert_eq!(all(&tasks[2]), [1, 2, 3]);
+        assert_eq!(all(&tasks[3]), [4]);
+    }
+}

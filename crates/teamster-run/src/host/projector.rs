@@ -363,9 +363,9 @@ fn way(flow: &Flow, from: &str, to: &str) -> Option<Vec<String>> {
     None
 }
 
-fn team_state(state: &RunState, stage: Stage, tasks: &[Task]) -> Value {
-    let spec = state.spec.as_ref();
-    let history: Vec<Value> = state
+fn team_state(run: &RunState, stage: Stage, tasks: &[Task]) -> Value {
+    let spec = run.spec.as_ref();
+    let history: Vec<Value> = run
         .stages
         .iter()
         .map(|entered| {
@@ -377,11 +377,7 @@ fn team_state(state: &RunState, stage: Stage, tasks: &[Task]) -> Value {
         })
         .collect();
     let over = is_over(stage);
-    let ended = state
-        .stages
-        .last()
-        .filter(|_| over)
-        .map(|entered| entered.at);
+    let ended = run.stages.last().filter(|_| over).map(|entered| entered.at);
     json!({
         "active": !over,
         "team": "",
@@ -390,7 +386,7 @@ fn team_state(state: &RunState, stage: Stage, tasks: &[Task]) -> Value {
         "stage": stage.staged(),
         "stageHistory": history,
         "fixLoop": {
-            "attempt": state.round,
+            "attempt": run.round,
             "maxAttempts": spec.map_or(3, |spec| spec.max_fix),
         },
         "planPath": spec.and_then(|spec| spec.plan.as_deref()),
@@ -399,8 +395,8 @@ fn team_state(state: &RunState, stage: Stage, tasks: &[Task]) -> Value {
         }),
         "progress": Progress::of(tasks),
         "awaitingApproval": stage == Stage::Approval,
-        "outcome": state.finished.as_ref().map(|finished| finished.end.word()),
-        "startedAt": state.begun,
+        "outcome": run.finished.as_ref().map(|finished| finished.end.word()),
+        "startedAt": run.begun,
         "completedAt": ended.filter(|_| stage != Stage::End(Outcome::Cancelled)),
     })
 }

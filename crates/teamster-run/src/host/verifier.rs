@@ -96,7 +96,7 @@ impl Verifier {
         Ok(after_checks(
             run.spec(),
             run.state(),
-            &*run.tasks()?,
+            &run.tasks()?,
             &commit,
         ))
     }
@@ -333,12 +333,10 @@ mod tests {
             ),
             (Passed, Failed, 2, "end"),
         ] {
-            let state = RunState {
-                base: vec![checked(before)],
-                checks: vec![checked(now)],
-                round,
-                ..RunState::default()
-            };
+            let mut state = RunState::default();
+            state.base = vec![checked(before)];
+            state.checks = vec![checked(now)];
+            state.round = round;
             let commands = after_checks(&spec(2), &state, &[], "c0ffee");
             let told = match commands.last() {
                 Some(HostCommand::Enter { stage, reason }) => {
