@@ -10,7 +10,7 @@ use teamster_fs::proc::Machine;
 use teamster_fs::processes;
 use teamster_isolate::detached::Detached;
 use teamster_journal::payload::Member;
-use teamster_run::leader::{LeaderError, LeaderJob, Led, Overview, Problem, lead};
+use teamster_run::leader::{LeaderError, LeaderJob, LeaderPlan, Overview, Problem, lead};
 use teamster_workers::rules::Rules;
 
 use crate::kit::TestProject;
@@ -80,7 +80,7 @@ impl Desk {
         Scripted::new(&self.folder().join("leader.toml"))
     }
 
-    fn lead(&self, driver: &dyn Driver) -> Result<Led, LeaderError> {
+    fn lead(&self, driver: &dyn Driver) -> Result<LeaderPlan, LeaderError> {
         self.lead_until(driver, &|| false, &mut |_| {})
     }
 
@@ -89,7 +89,7 @@ impl Desk {
         driver: &dyn Driver,
         stop: &dyn Fn() -> bool,
         hear: &mut dyn FnMut(&AgentEvent),
-    ) -> Result<Led, LeaderError> {
+    ) -> Result<LeaderPlan, LeaderError> {
         let member = |name: &str| Member {
             name: name.parse().unwrap(),
             provider: "claude".to_owned(),
@@ -141,7 +141,7 @@ fn command(line: &str) -> Command {
     Command::new(line, Vec::new())
 }
 
-fn subjects(led: &Led) -> Vec<&str> {
+fn subjects(led: &LeaderPlan) -> Vec<&str> {
     let tasks = led.plan.tasks.iter();
     tasks.map(|task| task.task.subject.as_str()).collect()
 }

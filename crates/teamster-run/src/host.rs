@@ -61,15 +61,15 @@ use projector::Projector;
 use scheduler::Scheduler;
 use verifier::Verifier;
 
-/// Between two looks when nothing is to be done.
+/// How long the loop sleeps when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What is not journalled is looked for this often.
+/// How often the loop looks for what is not journalled.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Asks an agent for a plan.
 pub trait Plans {
-    /// The plan of the leader that the order names, or why there is none. Whatever is started carries `launch`, and is
-    /// ended at the moment `until`.
+    /// Returns the plan of the leader that the specification names, or why there is none. Whatever is started carries
+    /// `launch`, and is ended at the moment `until`.
     fn plan(
         &mut self,
         order: &RunSpec,
@@ -86,34 +86,34 @@ pub trait ProjectTrust {
     /// Returns what makes a worktree usable, if the user accepts it at this moment.
     fn worktree_setup(&self) -> Result<WorktreeSetup, NotTrusted>;
 
-    /// Refuses to start the workers of an order when they need something that the user does not accept at this moment.
+    /// Refuses to start the workers of a run when they need something that the user does not accept at this moment.
     fn workers(&self, order: &RunSpec) -> Result<(), NotTrusted>;
 
     /// Refuses a check of the project's that the user does not accept at this moment.
     fn check(&self, check: &Check) -> Result<(), NotTrusted>;
 }
 
-/// What a host works with.
+/// Everything outside the run that a host works with.
 pub struct HostEnvironment<'a> {
-    /// Where the team lives.
+    /// The store of the team.
     pub store: &'a dyn Store,
-    /// Where it runs.
+    /// The machine that it runs on.
     pub machine: &'a Machine,
-    /// Where things are.
+    /// The paths of everything.
     pub layout: &'a Layout,
-    /// The project,
+    /// The project's folder, opened.
     pub project: &'a Dir,
-    /// and its folder.
+    /// The path of the project's folder.
     pub folder: &'a Path,
-    /// How workers are started.
+    /// The launcher of workers.
     pub launcher: &'a Launcher<'a>,
-    /// Where they may run.
+    /// The terminal server that workers may run in.
     pub tmux: Option<&'a Tmux>,
     /// The project's repository.
     pub repo: Option<&'a Repo>,
-    /// Whether what comes with the project may run.
+    /// Decides whether what comes with the project may run.
     pub trust: &'a dyn ProjectTrust,
-    /// What health is judged by.
+    /// The limits that health is judged by.
     pub limits: Limits,
     /// How long a check may take.
     pub check_limit: Duration,
@@ -121,19 +121,19 @@ pub struct HostEnvironment<'a> {
     pub max_tasks: usize,
     /// How long workers may take to stop.
     pub stop_deadline: Duration,
-    /// Asks an agent for a plan.
+    /// The way to ask an agent for a plan.
     pub leader: &'a mut dyn Plans,
-    /// Who watches it.
+    /// The observer of the run.
     pub observer: &'a mut dyn RunObserver,
 }
 
-/// Why a run cannot go on. It can be taken up again.
+/// Tells why a run cannot go on. It can be taken up again.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The store said no.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// git said no.
+    /// A call of git failed.
     #[error(transparent)]
     Git(#[from] GitError),
     /// A file could not be used.
@@ -142,9 +142,9 @@ pub enum RunError {
     /// A disk is full.
     #[error("{message}")]
     NoRoom {
-        /// Which, and how much is free.
+        /// Which disk it is, and how much is free.
         message: String,
-        /// What now.
+        /// What to do.
         hint: String,
     },
     /// Something of the project would have to run that the user has not accepted.
@@ -153,9 +153,9 @@ pub enum RunError {
     /// Something that a person has to see to.
     #[error("{message}")]
     Refused {
-        /// What.
+        /// What was found.
         message: String,
-        /// What now.
+        /// What to do.
         hint: String,
     },
 }
@@ -180,18 +180,18 @@ impl RunError {
 
 type Result<T, E = RunError> = std::result::Result<T, E>;
 
-/// How a host left its run.
+/// How a host leaves its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostExit {
-    /// It is over.
+    /// The run is over.
     Over(Finished),
     /// The gate is open, and nobody is waited for.
     AtGate {
         /// What would land.
         commit: String,
-        /// With which code the command exits.
+        /// The code that the command exits with.
         exit_code: u8,
-        /// In words.
+        /// Why the host leaves, in words.
         why: String,
     },
 }
@@ -309,8 +309,10 @@ impl<'a> Host<'a> {
             self.run.read()?;
             // While others work there is nothing to do until something happens. Not everything that happens is
             // journalled, so a look is taken now and then.
-            let is_quiet = acted
-                .is_some_and(|(seen, at)| seen == self.run.seen() && at.elapsed() < LOOK_AGAIN);
+            let is_quiet = acted.is_some_and(|(seen, at)| {
+                let passed = self.run.now().saturating_duration_since(at);
+                seen == self.run.seen() && passed < LOOK_AGAIN
+            });
             if is_quiet && self.run.stop_level() == StopLevel::GoOn {
                 self.run.show()?;
                 std::thread::sleep(PAUSE);
@@ -327,7 +329,7 @@ impl<'a> Host<'a> {
             acted = None;
             let commands = match self.run.out_of_time() {
                 Some(exceeded) => vec![HostCommand::ExhaustBudget(exceeded)],
-                None => self.step(Instant::now())?,
+                None => self.step()?,
             };
             match self.apply_all(commands)? {
                 Next::GoOn => {}
@@ -336,7 +338,7 @@ impl<'a> Host<'a> {
                         self.run.state().stage,
                         Some(Stage::Execute | Stage::Fix | Stage::Revise)
                     );
-                    acted = is_work.then(|| (self.run.seen(), Instant::now()));
+                    acted = is_work.then(|| (self.run.seen(), self.run.now()));
                     self.run.show()?;
                     std::thread::sleep(PAUSE);
                 }
@@ -350,7 +352,7 @@ impl<'a> Host<'a> {
     }
 
     /// Lets the part whose stage it is make a step.
-    fn step(&mut self, now: Instant) -> Result<Vec<HostCommand>> {
+    fn step(&mut self) -> Result<Vec<HostCommand>> {
         let run = &mut self.run;
         match run.state().stage.unwrap_or(Stage::Plan) {
             Stage::Plan | Stage::Requirements => self.planner.step(
@@ -359,13 +361,11 @@ impl<'a> Host<'a> {
                 &mut self.verifier,
                 &mut self.projector,
             ),
-            Stage::Execute | Stage::Fix | Stage::Revise => {
-                self.scheduler.step(run, &self.merger, now)
-            }
+            Stage::Execute | Stage::Fix | Stage::Revise => self.scheduler.step(run, &self.merger),
             Stage::Verify => self
                 .verifier
                 .step(run, self.merger.guard(), &mut self.projector),
-            Stage::Approval => self.gate.step(run, self.merger.guard_mut(), now),
+            Stage::Approval => self.gate.step(run, self.merger.guard_mut()),
             Stage::End(_) => Ok(vec![HostCommand::Wait]),
         }
     }
@@ -465,7 +465,7 @@ impl<'a> Host<'a> {
         if let (true, Some(gate)) = (self.run.state().is_at_gate(), &self.run.state().gate) {
             return Ok(Some(HostExit::AtGate {
                 commit: gate.commit.clone(),
-                exit_code: crate::exit::CANCELLED,
+                exit_code: RunEnd::Cancelled.exit_code(),
                 why: "the gate stays open".to_owned(),
             }));
         }

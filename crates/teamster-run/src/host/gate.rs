@@ -16,11 +16,13 @@ use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::landing::{Landing, land};
-use super::merger::short;
+use super::render::short;
 use super::task_progress::{hopeless, needs_review, open};
 use super::{HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
-use crate::exit;
 use crate::verify::compare_with_base;
+
+/// The exit code of a run whose work could not land as things are.
+const CONFLICT: u8 = 4;
 
 /// Asks a person about the merged work, and carries out what they decide.
 #[derive(Debug, Default)]
@@ -55,7 +57,6 @@ impl ApprovalGate {
         &mut self,
         run: &mut RunContext<'_>,
         guard: &mut IntegrationGuard,
-        now: Instant,
     ) -> Result<Vec<HostCommand>> {
         if self.shown.is_none() {
             // Before anybody is asked: who still runs could change what is asked about, or answer.
@@ -66,6 +67,7 @@ impl ApprovalGate {
             return self.carry_out(run, guard, &decision);
         }
         let mut answered = None;
+        let now = run.now();
         let is_fresh = |at: Instant| now.saturating_duration_since(at) < LOOK_AGAIN;
         if let (Some(shown), Some(gate)) = (&self.shown, run.state().gate.clone())
             && *shown == gate.id
@@ -156,7 +158,7 @@ impl ApprovalGate {
                 Landing::Refused(why) => {
                     // The gate is opened again, for any answer.
                     open_gate(run, commit, Some(&why))?;
-                    vec![leave(commit, exit::CONFLICT, why)]
+                    vec![leave(commit, CONFLICT, why)]
                 }
             }),
             GateAnswer::Reject { rollback, text } => {
@@ -193,7 +195,7 @@ fn next_step(
             return GateStep::Decide(decision);
         }
         let why = "what was decided on is not what would land now: look at it again";
-        return GateStep::Leave(exit::CONFLICT, why.to_owned());
+        return GateStep::Leave(CONFLICT, why.to_owned());
     }
     match (approve, not_auto) {
         (Approve::Auto, None) => GateStep::Decide(answer(gate, GateAnswer::Approve, "flag")),
@@ -201,9 +203,12 @@ fn next_step(
         (Approve::Ask, _) if waits_for_answer => GateStep::Wait,
         _ if has_not_landed => {
             let why = "it has not landed, and is asked about again";
-            GateStep::Leave(exit::CONFLICT, why.to_owned())
+            GateStep::Leave(CONFLICT, why.to_owned())
         }
-        _ => GateStep::Leave(exit::COMPLETE, "the work waits for a person".to_owned()),
+        _ => GateStep::Leave(
+            RunEnd::Complete.exit_code(),
+            "the work waits for a person".to_owned(),
+        ),
     }
 }
 
@@ -303,7 +308,7 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(u8, String)
     }
     if let Some(first) = repository_audit::new_replacements(run).first() {
         let why = format!("{first} was added during the run, so a person has to look");
-        return Ok(Some((exit::UNVERIFIED, why)));
+        return Ok(Some((RunEnd::Unverified.exit_code(), why)));
     }
     let changed = repository_audit::changed_rules(run);
     if !changed.is_empty() {
@@ -311,7 +316,7 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(u8, String)
             "{} of git changed during the run, so a person has to look",
             changed.join(", ")
         );
-        return Ok(Some((exit::UNVERIFIED, why)));
+        return Ok(Some((RunEnd::Unverified.exit_code(), why)));
     }
     Ok(None)
 }
@@ -321,7 +326,7 @@ fn why_not_by_tasks(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option
     let failed = hopeless(tasks).len();
     if failed > 0 {
         let why = format!("{failed} tasks failed for good or wait for one that did");
-        return Some((exit::TASKS_FAILED, why));
+        return Some((RunEnd::TasksFailed.exit_code(), why));
     }
     if !is_verified {
         let why = if spec.verify.is_empty() {
@@ -329,7 +334,7 @@ fn why_not_by_tasks(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option
         } else {
             "not every check passed, so it was not approved"
         };
-        return Some((exit::UNVERIFIED, why.to_owned()));
+        return Some((RunEnd::Unverified.exit_code(), why.to_owned()));
     }
     let outside: Vec<&str> = tasks
         .iter()
@@ -343,7 +348,7 @@ fn why_not_by_tasks(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option
         "task {} changed files that it had not reserved, so a person has to look",
         outside.join(", ")
     );
-    Some((exit::UNVERIFIED, why))
+    Some((RunEnd::Unverified.exit_code(), why))
 }
 
 /// Journals a decision, and tells it to those who should know.
@@ -369,12 +374,12 @@ fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
         ),
     };
     run.record(NewEvent::new("user", what))?;
-    tell_decision(run, decision, text, answered);
+    publish_decision(run, decision, text, answered);
     Ok(())
 }
 
 /// Writes the record beside the session, and a message to the leader. Nothing reads them back, so nothing depends on them.
-fn tell_decision(
+fn publish_decision(
     run: &mut RunContext<'_>,
     decision: Decision,
     text: &str,
@@ -502,7 +507,7 @@ mod tests {
             gate: "g1".to_owned(),
             ..approved.clone()
         };
-        let unverified = (exit::UNVERIFIED, "why".to_owned());
+        let unverified = (RunEnd::Unverified.exit_code(), "why".to_owned());
         let by_flag = answer(&gate, GateAnswer::Approve, "flag");
         let leave =
             |code: u8| move |step: &GateStep| matches!(step, GateStep::Leave(is, _) if *is == code);
@@ -514,7 +519,7 @@ mod tests {
             step(some, Approve::Never, None, false, false),
             GateStep::Decide(approved)
         );
-        assert!(leave(exit::CONFLICT)(&step(
+        assert!(leave(CONFLICT)(&step(
             Some(about_another),
             Approve::Auto,
             None,
@@ -526,7 +531,7 @@ mod tests {
             GateStep::Decide(by_flag)
         );
         let not_auto = Some(unverified);
-        assert!(leave(exit::UNVERIFIED)(&step(
+        assert!(leave(RunEnd::Unverified.exit_code())(&step(
             None,
             Approve::Auto,
             not_auto,
@@ -536,10 +541,20 @@ mod tests {
         for (approve, waits, not_landed, code) in [
             (Approve::Ask, true, true, None),
             (Approve::Ask, true, false, None),
-            (Approve::Ask, false, true, Some(exit::CONFLICT)),
-            (Approve::Ask, false, false, Some(exit::COMPLETE)),
-            (Approve::Never, true, true, Some(exit::CONFLICT)),
-            (Approve::Never, true, false, Some(exit::COMPLETE)),
+            (Approve::Ask, false, true, Some(CONFLICT)),
+            (
+                Approve::Ask,
+                false,
+                false,
+                Some(RunEnd::Complete.exit_code()),
+            ),
+            (Approve::Never, true, true, Some(CONFLICT)),
+            (
+                Approve::Never,
+                true,
+                false,
+                Some(RunEnd::Complete.exit_code()),
+            ),
         ] {
             let next = step(None, approve, None, waits, not_landed);
             match code {

@@ -10,7 +10,7 @@ use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
-use super::merger::short;
+use super::render::short;
 use super::{HostCommand, Result, RunError};
 
 /// What came of landing approved work.

@@ -15,6 +15,7 @@ use teamster_types::{TaskId, TeamName, denied};
 use super::Result;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
+use super::render::short;
 use super::task_progress::{self, commit_of, resolves, root, to_merge, waits_for_merge};
 
 /// A conflict is resolved at most so often; the next one ends the task.
@@ -57,11 +58,11 @@ impl Merger {
         let Some(integration) = self.guard.integration() else {
             return Ok(false);
         };
-        let untold = untold_conflicts(tasks, &run.state().conflicts);
+        let unrecorded = unrecorded_conflicts(tasks, &run.state().conflicts);
         let given_up = unresolvable(tasks);
-        let mut any = !untold.is_empty() || !given_up.is_empty();
-        for (root, conflict, fix_task) in untold {
-            tell_conflict(run, &root, conflict, Some(fix_task))?;
+        let mut any = !unrecorded.is_empty() || !given_up.is_empty();
+        for (root, conflict, fix_task) in unrecorded {
+            record_conflict(run, &root, conflict, Some(fix_task))?;
         }
         for (id, why) in given_up {
             give_up(run, &id, &why)?;
@@ -97,7 +98,7 @@ impl Merger {
         tasks: &[Task],
     ) -> Result<()> {
         let Some(commit) = commit_of(task) else {
-            return brought_nothing(run, task, tasks);
+            return note_unchanged(run, task, tasks);
         };
         let Ok(id) = commit.parse::<CommitId>() else {
             let why = format!("its result names {commit:?}, which is no commit");
@@ -113,16 +114,16 @@ impl Merger {
         };
         match inspection {
             Inspection::Mergeable => {}
-            Inspection::Nothing => return brought_nothing(run, task, tasks),
+            Inspection::Nothing => return note_unchanged(run, task, tasks),
             Inspection::Refused(why) => return give_up(run, task.id(), &why),
             Inspection::NotResolved(why) => return not_resolved(run, task, tasks, &why),
         }
         let predicted = run.in_background(|_| integration.predict_on(&head, &id))??;
-        let told = MergePredicted {
+        let payload = MergePredicted {
             commit: commit.to_owned(),
             result: Some(prediction(&predicted)),
         };
-        run.record(NewEvent::new(HOST, EventKind::MergePredicted(told)).task(task.id()))?;
+        run.record(NewEvent::new(HOST, EventKind::MergePredicted(payload)).task(task.id()))?;
         let worker = task.owner().unwrap_or("worker").parse();
         let Ok(worker) = worker else {
             let why = format!("its owner {:?} is no worker", task.owner());
@@ -187,24 +188,24 @@ impl Merger {
     }
 }
 
-/// Returns every conflict that somebody is to resolve and nobody has told: its task, what it is about, and who resolves it.
-fn untold_conflicts<'t>(
+/// Returns every conflict that somebody is to resolve and nobody has recorded: its task, what it is about, and who resolves it.
+fn unrecorded_conflicts<'t>(
     tasks: &'t [Task],
-    told: &[(TaskId, Vec<String>, bool)],
+    recorded: &[(TaskId, Vec<String>, bool)],
 ) -> Vec<(TaskId, &'t Value, &'t TaskId)> {
-    let mut untold: Vec<(TaskId, &Value, &TaskId)> = Vec::new();
+    let mut unrecorded: Vec<(TaskId, &Value, &TaskId)> = Vec::new();
     for task in tasks {
         let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
             continue;
         };
-        let before = told.iter().filter(|(id, _, _)| *id == root).count();
-        let now = untold.iter().filter(|(id, _, _)| *id == root).count();
+        let before = recorded.iter().filter(|(id, _, _)| *id == root).count();
+        let now = unrecorded.iter().filter(|(id, _, _)| *id == root).count();
         let known = (before + now) as u64;
         if conflict.get("times").and_then(Value::as_u64) > Some(known) {
-            untold.push((root, conflict, task.id()));
+            unrecorded.push((root, conflict, task.id()));
         }
     }
-    untold
+    unrecorded
 }
 
 /// Returns the tasks to be given up, and why: a conflict whose resolution failed for good will not be resolved, and a task
@@ -309,7 +310,7 @@ fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
 }
 
 /// Notes that a task changed nothing: it is done and not merged. Where it was to resolve a conflict, it has failed to.
-fn brought_nothing(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Result<()> {
+fn note_unchanged(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Result<()> {
     if resolves(task).is_some() {
         return not_resolved(run, task, tasks, "it changed nothing");
     }
@@ -379,7 +380,7 @@ fn conflict(
     let mut known = run.state().conflicts.iter();
     if !known.any(|(id, _, is_last)| *id == root && *is_last) {
         let conflict = json!({ "commit": commit, "files": files, "times": times + 1 });
-        tell_conflict(run, &root, &conflict, None)?;
+        record_conflict(run, &root, &conflict, None)?;
     }
     let why = format!(
         "it conflicts with that of others for the third time, in {}",
@@ -389,7 +390,7 @@ fn conflict(
 }
 
 /// Journals a conflict, and which task is to resolve it.
-fn tell_conflict(
+fn record_conflict(
     run: &mut RunContext<'_>,
     root: &TaskId,
     conflict: &Value,
@@ -462,12 +463,12 @@ fn resolving(
     }
 }
 
-/// Says that work is missing and where it is, before anything that may be long: a screen cuts the end.
+/// Returns that work is missing and where it is, before anything that may be long: a screen cuts the end.
 fn not_merged(kept: &str, why: &str) -> String {
     format!("its work is NOT merged and is kept as {kept}: {why}")
 }
 
-/// Names files, the first few of many.
+/// Returns the names of files, the first few of many.
 fn named(files: &[String]) -> String {
     if files.len() <= MOST_NAMED {
         return files.join(", ");
@@ -476,7 +477,7 @@ fn named(files: &[String]) -> String {
     format!("{first} and {} more", files.len() - MOST_NAMED)
 }
 
-/// The reference that keeps the work of a task.
+/// Returns the reference that keeps the work of a task.
 fn kept_as(task: &Task, commit: &str) -> String {
     task.ours("result")
         .and_then(|result| result.get("ref"))
@@ -485,7 +486,7 @@ fn kept_as(task: &Task, commit: &str) -> String {
         .to_owned()
 }
 
-/// Why a commit does not resolve the conflict that its task was made for; `None` when it may, and when the task is about
+/// Returns why a commit does not resolve the conflict that its task was made for; `None` when it may, and when the task is about
 /// something else. `files` are those that it changed.
 fn no_resolution(
     repo: &Repo,
@@ -537,15 +538,6 @@ fn prediction(predicted: &Predicted) -> Prediction {
     }
 }
 
-pub(super) fn short(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit {
-        return text.to_owned();
-    }
-    let mut cut: String = text.chars().take(limit).collect();
-    cut.push('…');
-    cut
-}
-
 #[cfg(test)]
 mod tests {
     use teamster_types::Time;
@@ -576,18 +568,18 @@ mod tests {
     }
 
     #[test]
-    fn conflict_is_told_once_for_each_resolution() {
+    fn conflict_is_recorded_once_for_each_resolution() {
         let none = json!({});
         let tasks = [
             task(1, "completed", &json!({ "merged": false })),
             resolution(2, "completed", 1, &none),
             resolution(3, "pending", 2, &none),
         ];
-        let told = |count: usize| vec![(TaskId::from_number(1), Vec::new(), false); count];
-        for (known, untold) in [(0, vec![2, 3]), (1, vec![3]), (2, vec![])] {
-            let found = untold_conflicts(&tasks, &told(known));
+        let recorded = |count: usize| vec![(TaskId::from_number(1), Vec::new(), false); count];
+        for (known, unrecorded) in [(0, vec![2, 3]), (1, vec![3]), (2, vec![])] {
+            let found = unrecorded_conflicts(&tasks, &recorded(known));
             let found: Vec<u128> = found.iter().map(|(_, _, by)| by.number()).collect();
-            assert_eq!(found, untold, "{known} told");
+            assert_eq!(found, unrecorded, "{known} recorded");
         }
     }
 

@@ -15,7 +15,7 @@ use super::integration_guard::IntegrationGuard;
 use super::projector::Projector;
 use super::verifier::Verifier;
 use super::{HostCommand, Result};
-use crate::order::nobody_can;
+use crate::cast::nobody_can;
 use crate::plan::Plan;
 
 /// Plans the run: from a file, by a leader, or from the sentence alone.
@@ -75,11 +75,11 @@ impl Planner {
                 verifier.check_base(run, guard, projector)?;
             }
             let made = run.import_tasks(&with_merge_note(guard, plan.tasks))?;
-            tell_plan(run, &made, source)?;
+            record_plan(run, &made, source)?;
         } else if run.state().plan.is_none() {
             // A host was killed after it had made them and before it could say so.
             let source = source(run.spec());
-            tell_plan(run, &known, source)?;
+            record_plan(run, &known, source)?;
         }
         Ok(vec![HostCommand::enter(Stage::Execute, "the plan is made")])
     }
@@ -166,7 +166,7 @@ pub(super) fn with_merge_note(
     tasks
 }
 
-fn tell_plan(run: &mut RunContext<'_>, tasks: &[Task], source: &str) -> Result<()> {
+fn record_plan(run: &mut RunContext<'_>, tasks: &[Task], source: &str) -> Result<()> {
     let tasks = tasks.iter().map(|task| payload::PlannedTask {
         id: Some(task.id().clone()),
         label: task

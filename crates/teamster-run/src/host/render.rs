@@ -165,3 +165,13 @@ fn files_outside(task: &Task) -> Vec<String> {
     let files = files.into_iter().flatten().filter_map(Value::as_str);
     files.take(MOST_FILES).map(str::to_owned).collect()
 }
+
+/// Returns a text of at most `limit` characters, and an ellipsis where it was cut.
+pub(super) fn short(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(limit).collect();
+    cut.push('…');
+    cut
+}

@@ -41,7 +41,6 @@ impl Scheduler {
         &mut self,
         run: &mut RunContext<'_>,
         merger: &Merger,
-        now: Instant,
     ) -> Result<Vec<HostCommand>> {
         let most = run.env().max_tasks;
         if let Some(why) = too_many_tasks(run.team(), &run.state().added, most) {
@@ -73,7 +72,7 @@ impl Scheduler {
         }
         run.supervise_if_due()?;
         let can_work = can_work(run)?;
-        if let Some(why) = self.nobody_left(&still, can_work, now) {
+        if let Some(why) = self.nobody_left(&still, can_work, run.now()) {
             return Ok(vec![
                 HostCommand::StopWorkers("nobody is left who could work"),
                 HostCommand::finish(RunEnd::TasksFailed, why),

@@ -14,10 +14,10 @@ use teamster_workers::workplace::make_usable;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
-use super::merger::short;
 use super::projector::Projector;
+use super::render::short;
 use super::{HostCommand, Result, RunError};
-use crate::verify::{CheckRunner, Place, compare_with_base};
+use crate::verify::{CheckPlace, CheckRunner, compare_with_base};
 
 /// So much of what a check printed goes into the task that is to mend it.
 const SHOWN: usize = 7_000;
@@ -51,7 +51,7 @@ impl Verifier {
             if run.state().base.iter().any(known) {
                 continue;
             }
-            let place = Place {
+            let place = CheckPlace {
                 on: ON_BASE,
                 round: run.state().round,
                 number,
@@ -84,7 +84,7 @@ impl Verifier {
             let is_known = is_seen
                 && state.checked.as_deref() == Some(commit.as_str())
                 && state.checks.iter().any(known);
-            let place = Place {
+            let place = CheckPlace {
                 on: "integration",
                 round: state.round,
                 number,
@@ -107,7 +107,7 @@ impl Verifier {
         run: &mut RunContext<'_>,
         guard: &IntegrationGuard,
         projector: &mut Projector,
-        place: &Place<'_>,
+        place: &CheckPlace<'_>,
         commit: &str,
         check: &Check,
     ) -> Result<bool> {

@@ -10,7 +10,7 @@ use teamster_isolate::child::Stream;
 use teamster_types::TeamName;
 use teamster_types::redact::{LineRedactor, clean};
 
-use super::run::Place;
+use super::run::CheckPlace;
 
 /// The first part of the output that is kept,
 const FIRST: usize = 4 * 1024 * 1024;
@@ -48,7 +48,7 @@ impl<'a> Output<'a> {
     pub(super) fn open(
         project: &Dir,
         team: &TeamName,
-        place: &Place<'_>,
+        place: &CheckPlace<'_>,
         say: &'a mut dyn FnMut(&str),
     ) -> Self {
         let mut remarks = Vec::new();
@@ -188,7 +188,7 @@ struct Log {
 }
 
 impl Log {
-    fn open(project: &Dir, team: &TeamName, place: &Place<'_>) -> Result<Self, FsError> {
+    fn open(project: &Dir, team: &TeamName, place: &CheckPlace<'_>) -> Result<Self, FsError> {
         let mut folder = project.child_or_create(layout::OMC)?;
         let mut path = layout::OMC.to_owned();
         for name in layout::verify_folders(team) {

@@ -24,9 +24,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const NOTE: Duration = Duration::from_secs(2);
 /// What a check left behind is given this long to end by itself.
 const LEFT_GRACE: Duration = Duration::from_secs(1);
-/// A program that ended may have left its last words in a pipe: so long nothing more must come,
+/// A program that ended may have left output in a pipe. It is complete when nothing more came for this long.
 const SILENCE: Duration = Duration::from_secs(2);
-/// and longer than this nobody listens, should somebody who got away still talk.
+/// Output from processes that outlive the check is discarded after this long.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// No limit is longer: a moment that no clock can tell is none.
@@ -51,7 +51,7 @@ pub struct CheckRunner<'a> {
 
 /// Which check of a run it is. This names its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct CheckPlace<'a> {
     /// `base` or `integration`.
     pub on: &'a str,
     /// In which round of fixing.
@@ -89,7 +89,7 @@ impl CheckRunner<'_> {
     pub fn check(
         &self,
         check: &Check,
-        place: &Place<'_>,
+        place: &CheckPlace<'_>,
         lines: &mut dyn FnMut(&str),
         stopped: &dyn Fn() -> bool,
     ) -> Result<Checked, NotRun> {

@@ -27,7 +27,7 @@ fn printed(lines: &[&[u8]]) -> (Vec<String>, String, String) {
     (shown, last, file)
 }
 
-const PLACE: Place<'_> = Place {
+const PLACE: CheckPlace<'_> = CheckPlace {
     on: "integration",
     round: 1,
     number: 2,
