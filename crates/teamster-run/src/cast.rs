@@ -21,7 +21,7 @@ use crate::request::{Crew, Group};
 mod agent;
 mod fit;
 
-use agent::{Known, Resolved};
+use agent::{AgentWords, Resolved};
 pub use fit::{misfits, nobody_can};
 
 /// A role of the configuration.
@@ -144,7 +144,7 @@ pub enum CastError {
 
 /// Casts a team.
 pub fn cast(casting: &Casting<'_>) -> Result<CastOutcome, CastError> {
-    let known = Known::new(casting)?;
+    let known = AgentWords::new(casting)?;
     let named = casting
         .preset
         .map(|name| find(casting.presets, name))
@@ -185,7 +185,7 @@ pub fn cast(casting: &Casting<'_>) -> Result<CastOutcome, CastError> {
 
 /// The agent that a word of `--leader` means.
 pub fn leader(casting: &Casting<'_>, word: &str) -> Result<CastLeader, CastError> {
-    let resolved = Known::new(casting)?.resolve(word)?;
+    let resolved = AgentWords::new(casting)?.resolve(word)?;
     Ok(CastLeader {
         provider: resolved.provider,
         model: resolved.model,
@@ -206,7 +206,7 @@ fn find<'a>(presets: &'a [Preset], name: &str) -> Result<&'a Preset, CastError> 
 }
 
 /// Agents that can be proposed, the preferred one first.
-fn available(known: &Known<'_>) -> Vec<Available> {
+fn available(known: &AgentWords<'_>) -> Vec<Available> {
     let words = known.preferred();
     words
         .into_iter()
@@ -222,7 +222,7 @@ fn available(known: &Known<'_>) -> Vec<Available> {
 
 fn of_crew(
     casting: &Casting<'_>,
-    known: &Known<'_>,
+    known: &AgentWords<'_>,
     crew: &Crew,
     preset: Option<&Preset>,
     how: String,
@@ -251,7 +251,7 @@ fn of_crew(
 
 fn of_preset(
     casting: &Casting<'_>,
-    known: &Known<'_>,
+    known: &AgentWords<'_>,
     preset: &Preset,
     how: String,
 ) -> Result<Cast, CastError> {
@@ -288,7 +288,7 @@ fn of_preset(
 
 fn finished(
     casting: &Casting<'_>,
-    known: &Known<'_>,
+    known: &AgentWords<'_>,
     crew: &Crew,
     preset: Option<&Preset>,
     members: Vec<Member>,

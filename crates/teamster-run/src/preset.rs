@@ -249,7 +249,7 @@ fn members(
 }
 
 /// A member as it was written.
-struct Read {
+struct MemberEntry {
     line: usize,
     name: String,
     agent: String,
@@ -259,7 +259,12 @@ struct Read {
     capabilities: Vec<String>,
 }
 
-fn member(node: &Node, place: usize, agents: &Agents, faults: &mut Vec<Fault>) -> Option<Read> {
+fn member(
+    node: &Node,
+    place: usize,
+    agents: &Agents,
+    faults: &mut Vec<Fault>,
+) -> Option<MemberEntry> {
     let form = Form::new(node, format!("member {}", place + 1), faults)?;
     form.known(&MEMBER_KEYS, faults);
     let name = form.needed("name", faults);
@@ -297,7 +302,7 @@ fn member(node: &Node, place: usize, agents: &Agents, faults: &mut Vec<Fault>) -
         faults.push(Fault::new(role.line, why));
     }
     let (name, agent) = (name?, agent?);
-    Some(Read {
+    Some(MemberEntry {
         line: name.line,
         role: role.map_or_else(|| agent.text.clone(), |role| role.text),
         name: name.text,

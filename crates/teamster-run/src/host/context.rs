@@ -17,7 +17,7 @@ use teamster_types::task::Task;
 
 use super::background::{self, Background, Meanwhile};
 use super::budget::{self, WorkClock};
-use super::worker_pool::{self, Started, WorkerPool};
+use super::worker_pool::{self, WorkerPool, WorkerStart};
 use super::{HostEnvironment, LOOK_AGAIN, Result, RunError};
 use crate::observer::{RunObserver, RunSnapshot, StopLevel};
 
@@ -395,7 +395,7 @@ impl<'a> RunContext<'a> {
     }
 
     /// Starts one member of the team, unless a launch of it is on record.
-    pub(super) fn start_worker(&mut self, member: &Member) -> Result<Started> {
+    pub(super) fn start_worker(&mut self, member: &Member) -> Result<WorkerStart> {
         self.workers.start(&self.env, &self.spec, member)
     }
 

@@ -14,7 +14,7 @@ use teamster_workers::dead;
 use super::context::RunContext;
 use super::merger::Merger;
 use super::task_progress::{hopeless, open};
-use super::worker_pool::Started;
+use super::worker_pool::WorkerStart;
 use super::{HostCommand, Result};
 use crate::observer::StopLevel;
 
@@ -145,13 +145,13 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
             return Ok(None);
         }
         match run.start_worker(&member)? {
-            Started::Known { is_leaving } => {
+            WorkerStart::Known { is_leaving } => {
                 there += 1;
                 leaving |= is_leaving;
                 continue;
             }
-            Started::New => there += 1,
-            Started::Failed(text) => {
+            WorkerStart::New => there += 1,
+            WorkerStart::Failed(text) => {
                 run.say(&text);
                 why_not.push(text);
             }
