@@ -11,10 +11,11 @@ fn root() -> PathBuf {
 }
 
 /// The crates from the top to the bottom. A crate may depend on those below it.
-const LAYERS: [&str; 14] = [
+const LAYERS: [&str; 15] = [
     "teamster",
     "teamster-studio",
     "teamster-run",
+    "teamster-gc",
     "teamster-view",
     "teamster-claude",
     "teamster-workers",

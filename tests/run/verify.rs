@@ -12,10 +12,10 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_journal::payload::{Check, CheckVerdict, Checked};
 use teamster_run::verify::{CheckPlace, CheckRunner, compare_with_base};
+use teamster_testkit::wait::{LONG, wait_until};
 
 use crate::kit::TestProject;
 
-const LONG: Duration = Duration::from_secs(120);
 const FOLDER: &str = "VERIFY_TEST_FOLDER";
 /// Where the check runs, if that is not the project's folder.
 const ELSEWHERE: &str = "VERIFY_TEST_ELSEWHERE";
@@ -133,11 +133,7 @@ impl Site {
     }
 
     fn wait_for(&self, file: &str) {
-        let deadline = Instant::now() + LONG;
-        while !self.project.folder().join(file).exists() {
-            assert!(Instant::now() < deadline, "{file} never came");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(file, || self.project.folder().join(file).exists());
     }
 }
 

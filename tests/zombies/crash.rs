@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use teamster_claude::zombies::{self, Budget, Look, Panes};
 use teamster_fs::fail;
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies::{self, Budget, Look, Panes, ReapOptions};
 
 use super::{DAY, is_gone, is_there, registry, team};
 use crate::kit::{TestProject, now};
@@ -73,11 +73,11 @@ fn a_reaper_that_is_killed_leaves_every_team_whole() {
         team(&project, "old", &registry("old", 0), 3 * DAY);
         let layout = layout(&project);
         fail::die_after(steps);
-        let _ = zombies::reap(&look(&layout, &machine, DAY), false, None);
+        let _ = zombies::reap(&look(&layout, &machine, DAY), ReapOptions::default());
         let died = fail::revive();
         // Whatever comes next finishes it: here a reaper for whom nothing is old.
         let next = look(&layout, &machine, 1000 * DAY);
-        zombies::reap(&next, false, None).unwrap();
+        zombies::reap(&next, ReapOptions::default()).unwrap();
         is_whole_once(&project, "old", steps);
         if is_there(&project, "old") {
             stayed += 1;
@@ -106,12 +106,12 @@ fn a_restorer_that_is_killed_leaves_every_team_whole() {
         team(&project, "old", &registry("old", 0), 3 * DAY);
         let layout = layout(&project);
         let look = look(&layout, &machine, DAY);
-        zombies::reap(&look, false, None).unwrap();
+        zombies::reap(&look, ReapOptions::default()).unwrap();
         assert!(is_gone(&project, "old"));
         fail::die_after(steps);
         let _ = zombies::restore(&look, "old");
         let died = fail::revive();
-        zombies::reap(&look, false, None).unwrap();
+        zombies::reap(&look, ReapOptions::default()).unwrap();
         is_whole_once(&project, "old", steps);
         restored += u64::from(is_there(&project, "old"));
         if !died {
@@ -133,7 +133,7 @@ fn a_restorer_of_a_deleted_team_that_is_killed_leaves_it_whole() {
         fail::die_after(steps);
         let _ = zombies::restore(&look, "fix-auth");
         let died = fail::revive();
-        zombies::reap(&look, false, None).unwrap();
+        zombies::reap(&look, ReapOptions::default()).unwrap();
         is_whole_once(&project, "fix-auth", steps);
         if !is_there(&project, "fix-auth") {
             zombies::restore(&look, "fix-auth").unwrap();
@@ -152,7 +152,7 @@ fn half_a_removal_is_listed_until_it_is_finished() {
     let project = TestProject::new();
     team(&project, "old", &registry("old", 0), 3 * DAY);
     let (layout, machine) = (layout(&project), Machine::read());
-    zombies::reap(&look(&layout, &machine, DAY), false, None).unwrap();
+    zombies::reap(&look(&layout, &machine, DAY), ReapOptions::default()).unwrap();
     let entry = std::fs::read_dir(project.claude(".teamster-trash")).unwrap();
     let entry = entry
         .map(|entry| entry.unwrap().path())

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use teamster_claude::zombies::{clean_up_at_session_end, sweep_at_session_start};
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies::{clean_up_at_session_end, sweep_at_session_start};
 
 use super::{DAY, HOUR, is_gone, is_there, led_by, put, registry, team};
 use crate::kit::{TestProject, gone, living, now};

@@ -6,12 +6,10 @@
 //! - [`hook`] turns the client's payloads into changes of it;
 //! - [`native`] reads the client's own registry, tasks, inboxes and sessions, which it never changes;
 //! - [`install`] puts our hooks into the client's settings and takes exactly them out again; [`plugin`] writes a plugin;
-//! - [`zombies`] finds what is over but still there, and removes it on proof.
+//! - [`words`] makes texts from outside fit for a file that people look at.
 
 pub mod hook;
 pub mod install;
 pub mod native;
 pub mod plugin;
 pub mod state;
-mod words;
-pub mod zombies;

@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::cells::Cells;
-use crate::dir::{Dir, retry};
+use crate::dir::{Dir, FileKind, retry};
 use crate::error::FsError;
 
 const FIRST_PAUSE: Duration = Duration::from_micros(60);
@@ -73,6 +73,18 @@ impl Lock {
             std::thread::sleep(pause.min(patience.saturating_sub(start.elapsed())));
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Returns whether a process holds the lock file `name`. A file that is missing is held by nobody, and is not made.
+    pub fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
+        let is_file = dir
+            .stamp(name)?
+            .is_some_and(|stamp| stamp.kind == FileKind::File);
+        Ok(is_file
+            && matches!(
+                Self::wait(dir, name, Duration::ZERO, true)?,
+                Waited::TimedOut
+            ))
     }
 
     /// The lock file's own cells, where the holder leaves its notes.

@@ -1,17 +1,17 @@
 //! What a session that begins is told about a run of its project that is not over.
 
 use serde_json::Value;
-use teamster_fs::{Dir, FsError, layout};
+use teamster_fs::{Dir, FsError, Lock, layout};
 use teamster_types::TeamName;
 
-use super::World;
-use crate::words::{LONGEST_TASK, LONGEST_TEXT, line};
-use crate::zombies::is_held;
+use super::HookContext;
+use crate::state::{LONGEST_TASK, LONGEST_TEXT};
+use teamster_types::text::shown_line;
 
 /// Where the run is, and the command to use; nothing when there is none, or it is over. One file is read, and looked
 /// whether a lock is held.
-pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
-    let Some(project) = Dir::open_root(&world.layout.project)? else {
+pub(super) fn run_of(context: &HookContext) -> Result<Option<String>, FsError> {
+    let Some(project) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);
     };
     let [first, second] = layout::OUR_STATE;
@@ -36,16 +36,16 @@ pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
     else {
         return Ok(None);
     };
-    if !exists(world, &team)? {
+    if !exists(context, &team)? {
         return Ok(None);
     }
-    let is_hosted = is_held(&state, layout::RUN_LOCK)?;
+    let is_hosted = Lock::is_held(&state, layout::RUN_LOCK)?;
     Ok(Some(words(&told, &team, is_hosted)))
 }
 
 /// What was removed without our hand has left its state behind.
-fn exists(world: &World, team: &TeamName) -> Result<bool, FsError> {
-    let Some(claude) = Dir::open_root(&world.layout.claude)? else {
+fn exists(context: &HookContext, team: &TeamName) -> Result<bool, FsError> {
+    let Some(claude) = Dir::open_root(&context.layout.claude)? else {
         return Ok(false);
     };
     let Some(teams) = claude.child(layout::TEAMS)? else {
@@ -55,7 +55,7 @@ fn exists(world: &World, team: &TeamName) -> Result<bool, FsError> {
 }
 
 fn words(told: &Value, team: &TeamName, is_hosted: bool) -> String {
-    let text = |key: &str, longest| line(told[key].as_str().unwrap_or_default(), longest);
+    let text = |key: &str, longest| shown_line(told[key].as_str().unwrap_or_default(), longest);
     let (task, stage) = (text("task", LONGEST_TASK), text("stage", LONGEST_TEXT));
     let count = |key: &str| told["progress"][key].as_u64().unwrap_or_default();
     let far = format!(

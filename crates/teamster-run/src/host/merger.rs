@@ -191,14 +191,14 @@ impl Merger {
 /// Returns every conflict that somebody is to resolve and nobody has recorded: its task, what it is about, and who resolves it.
 fn unrecorded_conflicts<'t>(
     tasks: &'t [Task],
-    recorded: &[(TaskId, Vec<String>, bool)],
+    recorded: &[(TaskId, MergeConflict)],
 ) -> Vec<(TaskId, &'t Value, &'t TaskId)> {
     let mut unrecorded: Vec<(TaskId, &Value, &TaskId)> = Vec::new();
     for task in tasks {
         let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
             continue;
         };
-        let before = recorded.iter().filter(|(id, _, _)| *id == root).count();
+        let before = recorded.iter().filter(|(id, _)| *id == root).count();
         let now = unrecorded.iter().filter(|(id, _, _)| *id == root).count();
         let known = (before + now) as u64;
         if conflict.get("times").and_then(Value::as_u64) > Some(known) {
@@ -378,7 +378,7 @@ fn conflict(
         return run.read();
     }
     let mut known = run.state().conflicts.iter();
-    if !known.any(|(id, _, is_last)| *id == root && *is_last) {
+    if !known.any(|(id, conflict)| *id == root && conflict.is_final) {
         let conflict = json!({ "commit": commit, "files": files, "times": times + 1 });
         record_conflict(run, &root, &conflict, None)?;
     }
@@ -575,7 +575,8 @@ mod tests {
             resolution(2, "completed", 1, &none),
             resolution(3, "pending", 2, &none),
         ];
-        let recorded = |count: usize| vec![(TaskId::from_number(1), Vec::new(), false); count];
+        let recorded =
+            |count: usize| vec![(TaskId::from_number(1), MergeConflict::default()); count];
         for (known, unrecorded) in [(0, vec![2, 3]), (1, vec![3]), (2, vec![])] {
             let found = unrecorded_conflicts(&tasks, &recorded(known));
             let found: Vec<u128> = found.iter().map(|(_, _, by)| by.number()).collect();

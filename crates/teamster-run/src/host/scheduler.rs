@@ -9,7 +9,7 @@ use teamster_types::health::Verdict;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
-use teamster_workers::dead;
+use teamster_workers::reclaim;
 
 use super::context::RunContext;
 use super::merger::Merger;
@@ -168,7 +168,7 @@ fn can_work(run: &RunContext<'_>) -> Result<bool> {
     let beats = run.beats()?;
     // The heartbeat of one who died too often stays, and says nothing for ever.
     let is_well = |beat: &Heartbeat| {
-        let found = dead::assess(run.store(), Some(beat), None, &run.env().limits);
+        let found = reclaim::assess(run.store(), Some(beat), None, &run.env().limits);
         !matches!(found.verdict, Verdict::Dead | Verdict::Quarantined)
     };
     let is_there = run.spec().members.iter().any(|member| {

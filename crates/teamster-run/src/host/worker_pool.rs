@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use teamster_journal::HOST;
 use teamster_journal::payload::{Member, RunSpec};
 use teamster_types::TeamName;
-use teamster_workers::record::{self, Backend, Wanted};
-use teamster_workers::shutdown::{self, How, Shutdown};
-use teamster_workers::supervise::{Found, Supervisor};
+use teamster_workers::record::{self, WorkerBackend, WorkerSpec};
+use teamster_workers::shutdown::{self, EndKind, ShutdownCoordinator};
+use teamster_workers::supervise::{Supervisor, SupervisorFinding};
 
 use super::{HostEnvironment, Result, RunError};
 use crate::observer::StopLevel;
@@ -99,16 +99,16 @@ impl<'a> WorkerPool<'a> {
         }
         // A signal for an earlier worker of this name is not for the next.
         env.store.clear_signals(team, &member.name)?;
-        let wanted = Wanted {
+        let wanted = WorkerSpec {
             team: team.clone(),
             worker: member.name.clone(),
             provider: member.provider.clone(),
             model: member.model.clone(),
             in_place: spec.in_place,
             backend: if spec.tmux {
-                Backend::Tmux
+                WorkerBackend::Tmux
             } else {
-                Backend::Process
+                WorkerBackend::Process
             },
         };
         Ok(match env.launcher.start(&wanted, 0) {
@@ -128,10 +128,16 @@ impl<'a> WorkerPool<'a> {
     pub(super) fn supervise(&mut self) -> Result<Vec<String>> {
         let found = self.supervisor.look()?.into_iter();
         let told = found.map(|found| match found {
-            Found::Verdict(worker, verdict, why) => format!("{worker} is {verdict}: {why}"),
-            Found::Restarted(worker, times) => format!("{worker} is started anew ({times})"),
-            Found::NotRestarted(worker, why) => format!("{worker} cannot be started: {why}"),
-            Found::GivenUp(worker) => format!("{worker} ended too often and is left"),
+            SupervisorFinding::Verdict(worker, verdict, why) => {
+                format!("{worker} is {verdict}: {why}")
+            }
+            SupervisorFinding::Restarted(worker, times) => {
+                format!("{worker} is started anew ({times})")
+            }
+            SupervisorFinding::NotRestarted(worker, why) => {
+                format!("{worker} cannot be started: {why}")
+            }
+            SupervisorFinding::GivenUp(worker) => format!("{worker} ended too often and is left"),
         });
         Ok(told.collect())
     }
@@ -155,7 +161,7 @@ impl<'a> WorkerPool<'a> {
         reason: &str,
         level: StopLevel,
     ) -> Result<Vec<String>> {
-        let asked = shutdown::Wish {
+        let asked = shutdown::ShutdownRequest {
             team: self.supervisor.team.clone(),
             only: None,
             actor: HOST.to_owned(),
@@ -167,7 +173,7 @@ impl<'a> WorkerPool<'a> {
         let observer = RefCell::new(&mut *env.observer);
         let mut tell = |text: &str| observer.borrow_mut().say(text);
         let hurry = || observer.borrow().stop_level() > level;
-        let ends = Shutdown {
+        let ends = ShutdownCoordinator {
             store: env.store,
             machine: env.machine,
             project: env.project,
@@ -176,7 +182,7 @@ impl<'a> WorkerPool<'a> {
             hurry: &hurry,
         }
         .run(&asked)?;
-        let alive = ends.iter().filter(|end| end.how == How::Alive);
+        let alive = ends.iter().filter(|end| end.how == EndKind::Alive);
         Ok(alive
             .map(|end| format!("{}: {}", end.worker, end.note))
             .collect())
@@ -185,7 +191,7 @@ impl<'a> WorkerPool<'a> {
     /// Stops everyone because the run cannot go on. Where they cannot even be asked, because nothing can be written, they
     /// are ended; what they were doing is in their worktrees, and is taken up again.
     pub(super) fn stop_after_error(&self, env: &mut HostEnvironment<'a>) {
-        let asked = shutdown::Wish {
+        let asked = shutdown::ShutdownRequest {
             team: self.supervisor.team.clone(),
             only: None,
             actor: HOST.to_owned(),
@@ -197,7 +203,7 @@ impl<'a> WorkerPool<'a> {
         let observer = RefCell::new(&mut *env.observer);
         let mut tell = |text: &str| observer.borrow_mut().say(text);
         let hurry = || observer.borrow().stop_level() > StopLevel::Drain;
-        let mut shutdown = Shutdown {
+        let mut shutdown = ShutdownCoordinator {
             store: env.store,
             machine: env.machine,
             project: env.project,

@@ -12,8 +12,8 @@ use teamster_run::leader::{LeaderJob, Overview, lead};
 use teamster_run::observer::{RunObserver, StopLevel};
 use teamster_run::plan::Plan;
 use teamster_types::TeamName;
+use teamster_workers::ask::usage_event;
 use teamster_workers::launch::own_program;
-use teamster_workers::usage::used;
 
 use crate::commands::worker;
 use crate::context::Context;
@@ -92,7 +92,7 @@ impl Plans for Leader<'_> {
             Err(error) => &error.spent,
         };
         for spent in spent {
-            self.record(used("leader", &provider.name, job.model, spent));
+            self.record(usage_event("leader", &provider.name, job.model, spent));
         }
         led.map(|led| led.plan).map_err(|error| error.to_string())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use teamster_claude::zombies;
+use teamster_gc::zombies;
 use teamster_journal::payload::GateAnswer;
 use teamster_studio::api::{
     Answered, ApprovalAnswer, ApprovalWord, Changes, Diff, Log, Reaped, ReapedOne, Sent, StopWish,
@@ -10,7 +10,7 @@ use teamster_studio::api::{
 };
 use teamster_studio::{FollowLog, Hands, Refused, TaskWork};
 use teamster_types::{TaskId, TeamName, WorkerName};
-use teamster_workers::shutdown::{End, How};
+use teamster_workers::shutdown::{EndKind, StoppedWorker};
 
 use super::follow::Following;
 use super::{changes, log};
@@ -71,12 +71,12 @@ fn stop(
         },
     )?;
     Ok(Stopping {
-        verified: ends.iter().all(|end| end.how != How::Alive),
+        verified: ends.iter().all(|end| end.how != EndKind::Alive),
         workers: ends.iter().map(ended).collect(),
     })
 }
 
-fn ended(end: &End) -> WorkerEnd {
+fn ended(end: &StoppedWorker) -> WorkerEnd {
     WorkerEnd {
         worker: end.worker.to_string(),
         how: end.how.as_str().to_owned(),
@@ -152,7 +152,14 @@ impl Hands for Acts {
 
     fn reap(&self, dry_run: bool) -> Result<Reaped, Refused> {
         // Processes are never ended from a page: only `zombies reap --kill` does that.
-        let outcome = left_over::remove(&context_to_stop()?, zombies::TTL, dry_run, false)?;
+        let outcome = left_over::remove(
+            &context_to_stop()?,
+            zombies::TTL,
+            zombies::ReapOptions {
+                dry_run,
+                kill: false,
+            },
+        )?;
         Ok(Reaped {
             zombies: outcome
                 .zombies

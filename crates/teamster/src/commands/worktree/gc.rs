@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::{Value, json};
-use teamster_isolate::git::Removal;
+use teamster_gc::old_runs::OldRun;
+use teamster_gc::worktrees::WorktreeStatus;
+use teamster_isolate::git::{KeptRef, Removal};
+use teamster_store::{Clock, SystemClock};
+use teamster_types::time::say_span;
 
-use super::runs::OldRun;
-use super::{Seen, look, repo};
+use super::{project_gc, to_json};
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
 use crate::shown::{redacted, viewed_line};
@@ -38,17 +41,18 @@ pub struct Gc {
 
 /// One that stays, and why.
 struct Left {
-    seen: Seen,
+    seen: WorktreeStatus,
     why: String,
 }
 
 impl Gc {
     pub fn run(self, context: &Context) -> Result {
         context.identity.must_be_person("removing worktrees")?;
-        let repo = repo(context)?;
+        let gc = project_gc(context);
+        let repo = gc.repo()?;
         let (mut removed, mut left, mut failed) = (Vec::new(), Vec::new(), 0);
-        for seen in look(context, &repo, self.team.as_deref())? {
-            let why = match seen.stays() {
+        for seen in gc.worktrees(&repo, self.team.as_deref())? {
+            let why = match seen.kept_because() {
                 Some(why) => Some(why),
                 None if self.dry_run => None,
                 None => match seen.remove(&repo) {
@@ -56,7 +60,7 @@ impl Gc {
                     Ok(Removal::Kept { why }) => Some(why),
                     Err(error) => {
                         failed += 1;
-                        Some(error.message().to_owned())
+                        Some(error.to_string())
                     }
                 },
             };
@@ -66,7 +70,10 @@ impl Gc {
             }
         }
         let (mut old, mut kept_runs) = (Vec::new(), Vec::new());
-        for run in OldRun::find(context, &repo, self.team.as_deref())? {
+        context.check_home()?;
+        let keep = context.config.gc_keep.value;
+        let only = self.team.as_deref();
+        for run in OldRun::find(&gc, &repo, only, keep, SystemClock.now())? {
             let removed = if run.goes() {
                 run.remove(&repo, self.dry_run)
             } else {
@@ -74,7 +81,7 @@ impl Gc {
             };
             let why = removed.unwrap_or_else(|error| {
                 failed += 1;
-                Some(error.message().to_owned())
+                Some(error.to_string())
             });
             match why {
                 Some(why) => kept_runs.push((run, why)),
@@ -83,12 +90,12 @@ impl Gc {
         }
         context.out.answer(
             || {
-                let removed: Vec<Value> = removed.iter().map(Seen::to_json).collect();
+                let removed: Vec<Value> = removed.iter().map(to_json).collect();
                 let kept: Vec<Value> = left.iter().map(Left::to_json).collect();
-                let runs: Vec<Value> = old.iter().map(OldRun::to_json).collect();
+                let runs: Vec<Value> = old.iter().map(run_to_json).collect();
                 let failed_runs = kept_runs
                     .iter()
-                    .map(|(run, why)| json!({ "team": run.team(), "kept": why }));
+                    .map(|(run, why)| json!({ "team": run.team, "kept": why }));
                 let failed_runs: Vec<Value> = failed_runs.collect();
                 redacted(json!({
                     "removed": removed, "kept": kept, "runs": runs, "keptRuns": failed_runs,
@@ -117,14 +124,14 @@ impl Gc {
 
 impl Left {
     fn to_json(&self) -> Value {
-        let mut object = self.seen.to_json();
+        let mut object = to_json(&self.seen);
         object["kept"] = json!(self.why);
-        object["command"] = json!(self.seen.command());
+        object["command"] = json!(self.seen.removal_command());
         object
     }
 }
 
-fn words(removed: &[Seen], left: &[Left], dry_run: bool) -> String {
+fn words(removed: &[WorktreeStatus], left: &[Left], dry_run: bool) -> String {
     let mut text = String::new();
     let done = if dry_run { "would remove" } else { "removed" };
     for seen in removed {
@@ -135,7 +142,7 @@ fn words(removed: &[Seen], left: &[Left], dry_run: bool) -> String {
         let listed = &seen.listed;
         let name = viewed_line(&listed.name);
         let _ = writeln!(text, "kept {}/{name}: {}", listed.team, viewed_line(why));
-        let _ = writeln!(text, "  {}", viewed_line(&seen.command()));
+        let _ = writeln!(text, "  {}", viewed_line(&seen.removal_command()));
     }
     text
 }
@@ -144,7 +151,7 @@ fn run_words(text: &mut String, old: &[OldRun], failed: &[(OldRun, String)], dry
     let done = if dry_run { "would remove" } else { "removed" };
     for run in old {
         if run.goes() {
-            let _ = writeln!(text, "{done} {}", viewed_line(&run.words()));
+            let _ = writeln!(text, "{done} {}", viewed_line(&what_goes(run)));
         }
         if let Some((why, command)) = run.kept() {
             let _ = writeln!(
@@ -156,6 +163,38 @@ fn run_words(text: &mut String, old: &[OldRun], failed: &[(OldRun, String)], dry
         }
     }
     for (run, why) in failed {
-        let _ = writeln!(text, "kept the run of {}: {}", run.team(), viewed_line(why));
+        let _ = writeln!(text, "kept the run of {}: {}", run.team, viewed_line(why));
     }
+}
+
+/// What goes of an old run, in words.
+fn what_goes(run: &OldRun) -> String {
+    let mut parts = Vec::new();
+    match run.landed.len() {
+        0 => {}
+        1 => parts.push("1 reference".to_owned()),
+        count => parts.push(format!("{count} references")),
+    }
+    parts.extend(run.folders.iter().map(|folder| folder.join("/")));
+    let (team, age) = (&run.team, say_span(run.age));
+    format!(
+        "what the run of {team} left {age} ago: {}",
+        parts.join(", ")
+    )
+}
+
+fn run_to_json(run: &OldRun) -> Value {
+    let names =
+        |refs: &[KeptRef]| -> Vec<String> { refs.iter().map(|kept| kept.name.clone()).collect() };
+    let folders = run.folders.iter().map(|folder| folder.join("/"));
+    let kept = run.kept();
+    json!({
+        "team": run.team,
+        "ageSeconds": run.age.as_secs(),
+        "references": names(&run.landed),
+        "folders": folders.collect::<Vec<_>>(),
+        "keptReferences": names(&run.unlanded),
+        "kept": kept.as_ref().map(|(why, _)| why),
+        "command": kept.as_ref().map(|(_, command)| command),
+    })
 }

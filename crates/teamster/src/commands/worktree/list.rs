@@ -2,9 +2,10 @@
 
 use clap::Args;
 use serde_json::{Value, json};
+use teamster_gc::worktrees::WorktreeStatus;
 use teamster_isolate::git::State;
 
-use super::{Seen, kind, look, repo, state};
+use super::{kind, project_gc, state, to_json};
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{redacted, viewed_line};
@@ -30,10 +31,11 @@ pub struct List {
 
 impl List {
     pub fn run(self, context: &Context) -> Result {
-        let seen = look(context, &repo(context)?, self.team.as_deref())?;
+        let gc = project_gc(context);
+        let seen = gc.worktrees(&gc.repo()?, self.team.as_deref())?;
         context.out.answer(
             || {
-                let rows: Vec<Value> = seen.iter().map(Seen::to_json).collect();
+                let rows: Vec<Value> = seen.iter().map(to_json).collect();
                 redacted(json!({ "worktrees": rows }))
             },
             || match seen.as_slice() {
@@ -44,7 +46,7 @@ impl List {
     }
 }
 
-fn table(seen: &[Seen]) -> Table {
+fn table(seen: &[WorktreeStatus]) -> Table {
     let mut table = Table::new(["TEAM", "NAME", "KIND", "STATE", "UNMERGED", "KEPT BECAUSE"]);
     for one in seen {
         let listed = &one.listed;
@@ -59,7 +61,7 @@ fn table(seen: &[Seen]) -> Table {
             kind(&listed.listing).into(),
             Cell::new(state(&listed.state), tone),
             listed.unmerged.to_string().into(),
-            viewed_line(&one.stays().unwrap_or_default()).into(),
+            viewed_line(&one.kept_because().unwrap_or_default()).into(),
         ]);
     }
     table

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_isolate::git::{self, Listing, State, Worktree};
 
-use super::repo;
+use super::project_gc;
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -30,7 +30,7 @@ pub struct Salvage {
 impl Salvage {
     pub fn run(self, context: &Context) -> Result {
         context.identity.must_be_person("salvaging a worktree")?;
-        let repo = repo(context)?;
+        let repo = project_gc(context).repo()?;
         let team = context.team(self.team.team.as_deref())?;
         let all = git::list(&repo, &team)?;
         let hint = "`teamster worktree list` shows those there are";

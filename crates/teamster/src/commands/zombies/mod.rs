@@ -1,20 +1,20 @@
 //! `teamster zombies …`
 
-mod hands;
-mod panes;
 mod reap;
 mod restore;
 mod scan;
 mod words;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use teamster_claude::zombies::{Budget, Look};
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies::{Budget, Look, Panes, TmuxEnvironment};
 use teamster_store::{Clock, SystemClock};
 
 use crate::context::Context;
+use crate::env_vars;
 use crate::error::Result;
 pub use reap::remove;
 pub use scan::find;
@@ -55,7 +55,16 @@ fn look<'a>(context: &'a Context, machine: &'a Machine, ttl: Duration) -> Result
         machine,
         now: SystemClock.now(),
         ttl,
-        panes: panes::ask(&context.layout),
+        panes: Panes::ask(&context.layout, &tmux_environment()),
         budget: Budget::unlimited(),
     })
+}
+
+fn tmux_environment() -> TmuxEnvironment {
+    TmuxEnvironment {
+        path: env_vars::get(env_vars::PATH).unwrap_or_default(),
+        run_folder: env_vars::get(env_vars::RUN_FOLDER).map(PathBuf::from),
+        inside: env_vars::text(env_vars::TMUX),
+        sockets: env_vars::get(env_vars::TMUX_TMPDIR).map(PathBuf::from),
+    }
 }

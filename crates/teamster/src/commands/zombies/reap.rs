@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_claude::zombies::{self, Kind};
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies::{self, Kind, ReapOptions};
 
-use super::{hands, look, words};
+use super::{look, words};
 use crate::commands::{span, worktree};
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -44,39 +44,25 @@ pub struct Reap {
     kill: bool,
 }
 
-/// Removes what is over; with `dry_run` it is only looked.
-pub fn remove(
-    context: &Context,
-    ttl: Duration,
-    dry_run: bool,
-    kill: bool,
-) -> Result<zombies::Outcome> {
+/// Removes what is over.
+pub fn remove(context: &Context, ttl: Duration, options: ReapOptions) -> Result<zombies::Outcome> {
     let machine = Machine::read();
-    let hands = hands::Hands { machine: &machine };
-    let hands = kill.then_some(&hands as &dyn zombies::Hands);
-    let mut outcome = zombies::reap(&look(context, &machine, ttl)?, dry_run, hands)?;
-    remove_worktrees(context, dry_run, &mut outcome);
+    let mut outcome = zombies::reap(&look(context, &machine, ttl)?, options)?;
+    outcome.reap_worktrees(&worktree::project_gc(context), options.dry_run);
     Ok(outcome)
-}
-
-/// Worktrees of teams that are gone go too, if git says that they hold nothing.
-fn remove_worktrees(context: &Context, dry_run: bool, outcome: &mut zombies::Outcome) {
-    let trees = outcome.zombies.iter_mut();
-    for done in trees.filter(|done| done.zombie.kind == Kind::Worktree && !done.reaped) {
-        let (team, name) = (&done.zombie.team, &done.zombie.name);
-        match worktree::remove_one(context, team, name, dry_run) {
-            Ok(None) => done.reaped = true,
-            Ok(Some(why)) => done.zombie.evidence.push(why),
-            // Without git nobody can say what it holds; then it stays.
-            Err(error) => done.zombie.evidence.push(error.message().to_owned()),
-        }
-    }
 }
 
 impl Reap {
     pub fn run(self, context: &Context) -> Result {
         context.identity.must_be_person("removing what is over")?;
-        let outcome = remove(context, self.ttl, self.dry_run, self.kill)?;
+        let outcome = remove(
+            context,
+            self.ttl,
+            ReapOptions {
+                dry_run: self.dry_run,
+                kill: self.kill,
+            },
+        )?;
         let kept = |done: &zombies::Done| !done.reaped && done.zombie.kind == Kind::Worker;
         if self.kill && !self.dry_run && outcome.zombies.iter().any(kept) {
             context

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use serde_json::json;
-use teamster_claude::zombies;
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies;
 
 use super::{look, words};
 use crate::context::Context;

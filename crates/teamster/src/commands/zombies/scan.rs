@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_claude::zombies;
 use teamster_fs::proc::Machine;
+use teamster_gc::zombies;
 
 use super::{look, words};
 use crate::commands::span;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use teamster_claude::zombies::{Action, Outcome, Zombie};
-use teamster_types::redact::clean;
+use teamster_gc::zombies::{Action, Outcome, Zombie};
+use teamster_types::text::clean;
 use teamster_types::time::say_span;
 
 use crate::shown::viewed_line;

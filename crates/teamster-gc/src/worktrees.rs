@@ -1,0 +1,261 @@
+//! Worktrees of workers: which hold nothing any more, and whether somebody is at work in one.
+//!
+//! A worktree goes when it is clean, all its commits are elsewhere, and nobody uses it. Whether somebody does is never
+//! inferred from a missing file: a team that is not in this home's store may live in another one.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use teamster_fs::layout::Layout;
+use teamster_fs::{Dir, Lock, Waited, layout, proc, team_store};
+use teamster_isolate::git::{self, Git, GitError, Listed, Listing, Removal, Repo, State};
+use teamster_store::{FileStore, Read, Settings, SystemClock};
+use teamster_types::health::{Limits, Verdict};
+use teamster_types::{TeamName, WorkerName};
+use teamster_view::workers::{self, WorkerRow};
+
+use crate::Result;
+use crate::shell;
+
+/// Why everything that a run may need stays while one is going on.
+pub(crate) const RUN_GOES_ON: &str = "a run is going on in this project";
+
+/// The project that is cleaned up, and how its store is read.
+#[derive(Clone, Debug)]
+pub struct ProjectGc<'a> {
+    /// Where the project and the store are.
+    pub layout: &'a Layout,
+    /// Holds `PATH`, in which git is looked for.
+    pub path: OsString,
+    /// How the store is opened.
+    pub settings: Settings,
+    /// By which the health of workers is judged.
+    pub limits: Limits,
+}
+
+/// A worktree, and whether somebody is at work in it.
+#[derive(Debug)]
+pub struct WorktreeStatus {
+    /// What git knows about it.
+    pub listed: Listed,
+    /// Why it is said to be in use; `None` when nothing speaks for it.
+    pub in_use: Option<String>,
+}
+
+impl ProjectGc<'_> {
+    /// Opens the repository of the project.
+    pub fn repo(&self) -> Result<Repo, GitError> {
+        let git = Git::find(&self.path)?;
+        Ok(Repo::find(&git, &self.layout.project)?.repo)
+    }
+
+    /// Returns the worktrees of one team, or of all.
+    pub fn worktrees(&self, repo: &Repo, team: Option<&str>) -> Result<Vec<WorktreeStatus>> {
+        let teams: Vec<TeamName> = match team {
+            Some(name) => vec![name.parse()?],
+            None => git::teams(repo)?,
+        };
+        let mut found = Vec::new();
+        for team in teams {
+            let workers = TeamWorkers::read(self, &team)?;
+            for listed in git::list(repo, &team)? {
+                found.push(WorktreeStatus {
+                    in_use: workers.use_of(&listed),
+                    listed,
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes the worktree of this name if it holds nothing and nobody is at work in it, and returns why it stays
+    /// otherwise. With `dry_run` nothing is removed.
+    pub(crate) fn remove_worktree(
+        &self,
+        repo: &Repo,
+        team: &str,
+        name: &str,
+        dry_run: bool,
+    ) -> Result<Option<String>> {
+        let all = self.worktrees(repo, Some(team))?;
+        let Some(found) = all.into_iter().find(|found| found.listed.name == name) else {
+            return Ok(Some("git does not know it".to_owned()));
+        };
+        Ok(match found.kept_because() {
+            Some(why) => Some(why),
+            None if dry_run => None,
+            None => match found.remove(repo)? {
+                Removal::Removed => None,
+                Removal::Kept { why } => Some(why),
+            },
+        })
+    }
+
+    /// Opens the store of a home, for looking only.
+    pub(crate) fn store(&self, layout: &Layout) -> Result<FileStore> {
+        Ok(FileStore::open(
+            layout,
+            Arc::new(SystemClock),
+            self.settings,
+        )?)
+    }
+}
+
+impl WorktreeStatus {
+    /// Returns why it stays; `None` when it may go.
+    pub fn kept_because(&self) -> Option<String> {
+        self.in_use.clone().or_else(|| self.listed.holds())
+    }
+
+    /// Removes it, if it still holds nothing. No run begins in the project while a worktree of a run goes.
+    pub fn remove(&self, repo: &Repo) -> Result<Removal> {
+        let mut held = None;
+        if matches!(self.listed.listing, Listing::Integration | Listing::Checks) {
+            held = team_store::hold_off_runs(repo.project())?;
+            if held.is_none() {
+                let why = RUN_GOES_ON.to_owned();
+                return Ok(Removal::Kept { why });
+            }
+        }
+        let removal = self.listed.remove_if_safe(repo);
+        drop(held);
+        Ok(removal?)
+    }
+
+    /// Returns the command that removes it all the same, for a shell. What is in use is stopped first.
+    pub fn removal_command(&self) -> String {
+        let listed = &self.listed;
+        let path = shell::word(&listed.path.to_string_lossy());
+        let branch = listed.branch.as_deref().map(shell::word);
+        let branch = branch.map(|branch| format!("git branch -D {branch}"));
+        match (&listed.listing, &listed.state) {
+            (Listing::Foreign, _) => format!("rm -r -- {path}"),
+            (_, State::Gone) => branch.unwrap_or_else(|| "git worktree prune".to_owned()),
+            _ => {
+                let remove = format!("git worktree remove --force {path}");
+                branch.map_or(remove.clone(), |branch| format!("{remove} && {branch}"))
+            }
+        }
+    }
+}
+
+/// What is known about the workers of one team.
+struct TeamWorkers {
+    rows: Vec<WorkerRow>,
+    /// The team's folder, in whichever store it lives.
+    team: Option<Dir>,
+    /// The store that it lives in, where that is not ours.
+    store: Option<PathBuf>,
+    /// Whether a run is going on in the project that may be its.
+    is_run: bool,
+}
+
+impl TeamWorkers {
+    /// Looks at the registry and the heartbeats, in the store that the project names if the team is not in ours. A team
+    /// that is gone has no workers.
+    fn read(gc: &ProjectGc<'_>, team: &TeamName) -> Result<Self> {
+        let ours = gc.layout;
+        if let Some(folder) = team_folder(ours, team)? {
+            return Ok(Self {
+                rows: rows(&gc.store(ours)?, gc, team)?,
+                team: Some(folder),
+                store: None,
+                is_run: false,
+            });
+        }
+        let mut found = Self {
+            rows: Vec::new(),
+            team: None,
+            store: team_store::other_store(&ours.project, team, &ours.claude),
+            is_run: team_store::may_be_run(&ours.project, team, &ours.claude),
+        };
+        if let Some(store) = found.store.clone() {
+            let theirs = Layout {
+                claude: store,
+                ..ours.clone()
+            };
+            // A store of another user's cannot be read; then everything of the team stays.
+            found.team = team_folder(&theirs, team).ok().flatten();
+            if found.team.is_some() {
+                found.rows = rows(&gc.store(&theirs)?, gc, team)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns why a worktree is said to be in use; `None` when nothing speaks for it.
+    fn use_of(&self, listed: &Listed) -> Option<String> {
+        let why = match &listed.listing {
+            Listing::Worker(worker) => self.worker(worker),
+            Listing::Integration | Listing::Checks if self.team.is_some() => {
+                Some("its team is still there".to_owned())
+            }
+            _ => None,
+        };
+        match (why, &self.store) {
+            (None, Some(store)) if self.team.is_none() => Some(format!(
+                "its team lives in {}, which cannot be read",
+                store.display()
+            )),
+            (Some(why), Some(store)) => Some(format!("{why} (in {})", store.display())),
+            (Some(why), None) => Some(why),
+            (None, _) if self.is_run && is_of_a_run(listed) => Some(RUN_GOES_ON.to_owned()),
+            (None, _) => process_in(listed),
+        }
+    }
+
+    fn worker(&self, worker: &WorkerName) -> Option<String> {
+        let row = self.rows.iter().find(|row| row.name == worker.as_str());
+        if let Some(row) = row.filter(|row| {
+            row.status.is_some() && !row.has_stopped() && row.verdict != Verdict::Dead
+        }) {
+            let evidence = row.evidence.join(", ");
+            return Some(format!(
+                "its worker is {}: {evidence}",
+                row.verdict.as_str()
+            ));
+        }
+        let team = self.team.as_ref()?;
+        let lock = layout::bridge_lock(worker);
+        // Asking must not make the file.
+        team.stamp(&lock).ok()??;
+        match Lock::wait(team, &lock, Duration::ZERO, true) {
+            Ok(Waited::Held(_)) => None,
+            Ok(Waited::TimedOut) => Some("its bridge is running".to_owned()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+}
+
+/// Returns whether a run may need it.
+fn is_of_a_run(listed: &Listed) -> bool {
+    matches!(
+        listed.listing,
+        Listing::Worker(_) | Listing::Integration | Listing::Checks
+    )
+}
+
+/// Opens the folder of a team in a store.
+fn team_folder(layout: &Layout, team: &TeamName) -> Result<Option<Dir>> {
+    let Some(root) = Dir::open_root(&layout.claude)? else {
+        return Ok(None);
+    };
+    Ok(match root.child(layout::TEAMS)? {
+        Some(teams) => teams.child(team.as_str())?,
+        None => None,
+    })
+}
+
+fn rows(store: &FileStore, gc: &ProjectGc<'_>, team: &TeamName) -> Result<Vec<WorkerRow>> {
+    let config = store.team(team)?;
+    Ok(workers::list(store, team, &config, &gc.limits)?.rows)
+}
+
+/// Names a process whose current folder is in the worktree.
+fn process_in(listed: &Listed) -> Option<String> {
+    let pids = proc::at_work_in(&listed.path)?;
+    let pid = pids.first()?;
+    Some(format!("process {pid} is at work in it"))
+}

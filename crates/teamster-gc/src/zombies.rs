@@ -1,0 +1,140 @@
+//! What is over but still there.
+//!
+//! # How a team is judged
+//!
+//! A team is *old* when neither its registry (`createdAt`) nor any file in its two folders is younger than the
+//! time-to-live. It is *alive* when anything says so: a recorded process that runs, a session of Claude Code, an open
+//! pane, a fresh heartbeat, a claim, a message that nobody has read. What cannot be judged from here (a process on
+//! another machine, a pane that nobody was asked about) counts as alive.
+//!
+//! - Old and without a sign of life: it goes.
+//! - Claude Code's, its lead proven gone and every other member proven stopped, no task open: it goes at any age.
+//! - Ours with open tasks, or without `run.finished`: it stays, however old. It can be resumed.
+//! - Everything else stays. What is odd or old about it is listed, with the command that would remove it.
+//!
+//! # How it goes
+//!
+//! Both folders are renamed into `.teamster-trash/{time}-{team}/` and stay there for seven days. A note in that
+//! folder is written first, so that whoever comes next finishes what a killed process began: a team is whole in its
+//! place or whole in the trash. After the move the files are looked at once more, and if somebody changed them
+//! meanwhile the team is put back. Only then is it reported.
+//!
+//! # What it refuses
+//!
+//! Without [`ReapOptions::kill`] it sends no signal, and a hook never sets that. With it, processes are ended that a whole
+//! record proves to be workers of ours, without a run, and dead panes of our own tmux server are closed. It follows no
+//! link, never leaves `teams/{team}` and `tasks/{team}`, and touches nothing of another user.
+
+mod age;
+mod beats;
+mod folder;
+mod judge;
+mod leftovers;
+mod lock_files;
+mod look;
+mod members;
+mod odd_names;
+mod panes;
+mod processes;
+mod reap;
+mod restore;
+mod scan;
+mod signs;
+mod told;
+mod trash;
+mod worktrees;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use look::{Budget, Look};
+pub use odd_names::readable;
+pub use panes::{Pane, Panes, TmuxEnvironment, TmuxServer};
+pub use reap::{
+    Done, Outcome, ReapOptions, Swept, clean_up_at_session_end, reap, sweep_at_session_start,
+};
+pub use restore::{Restored, restore};
+pub use scan::scan;
+
+/// A team without a sign of life is old at this age.
+pub const TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What sort of thing is left over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A team's files.
+    Team,
+    /// A worker: its process, or the heartbeat that it left.
+    Worker,
+    /// A worker's work tree.
+    Worktree,
+    /// A lock or a temp file of a dead process.
+    Lock,
+    /// A pane of tmux.
+    Pane,
+}
+
+impl Kind {
+    /// The word in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Team => "team",
+            Self::Worker => "worker",
+            Self::Worktree => "worktree",
+            Self::Lock => "lock",
+            Self::Pane => "pane",
+        }
+    }
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// `zombies reap` removes it.
+    Reap,
+    /// It stays.
+    Keep,
+}
+
+impl Action {
+    /// The word in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reap => "reap",
+            Self::Keep => "keep",
+        }
+    }
+}
+
+/// Something that is over but still there, or might be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Zombie {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name. A foreign program may have chosen any.
+    pub name: String,
+    /// The team it belongs to.
+    pub team: String,
+    /// Its age in seconds.
+    #[serde(serialize_with = "as_seconds")]
+    pub age: Duration,
+    /// Why this is said.
+    pub evidence: Vec<String>,
+    /// What `zombies reap` does with it.
+    pub action: Action,
+    /// What removes it, for a shell.
+    pub command: String,
+}
+
+/// What removes whatever may be removed without asking a person.
+const REAP_COMMAND: &str = "teamster zombies reap";
+
+/// The same for processes and panes of ours, which only end when a person says so.
+const REAP_AND_KILL: &str = "teamster zombies reap --kill";
+
+fn as_seconds<S: serde::Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(age.as_secs())
+}

@@ -1,0 +1,394 @@
+//! What dead processes left in teams that stay: locks, temp files, heartbeats.
+
+use std::path::{Path, PathBuf};
+
+use teamster_fs::{Dir, FileKind, FsError, Lock, Stamp, Waited, layout, remove_tree};
+use teamster_types::TeamName;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::task::{Status, Task};
+use teamster_types::team::TeamConfig;
+use teamster_types::time::say_span;
+
+use super::beats::{self, Beat};
+use super::folder::TeamFolder;
+use super::judge::{self, Run};
+use super::lock_files::{self, ABANDONED, State};
+use super::look::Scene;
+use super::{Action, Kind, REAP_AND_KILL, REAP_COMMAND, Zombie};
+use crate::shell;
+
+/// Where something lies, to be opened again when it is removed.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    root: PathBuf,
+    folders: Vec<String>,
+    name: String,
+    stamp: Stamp,
+    /// The team whose lock must be held.
+    team: String,
+}
+
+/// Something left over, and where.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub(super) zombie: Zombie,
+    pub(super) place: Option<Place>,
+    /// A process that is proven to be a worker of ours.
+    pub(super) process: Option<ProcessId>,
+}
+
+/// Locks and temp files in a team's folders.
+pub(super) fn locks(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>, FsError> {
+    let mut found = Vec::new();
+    let inboxes = team.dir.child(layout::NATIVE_INBOXES)?;
+    let folders = [
+        (Some(&team.dir), vec![layout::TEAMS, &team.name]),
+        (team.tasks.as_ref(), vec![layout::TASKS, &team.name]),
+        (
+            inboxes.as_ref(),
+            vec![layout::TEAMS, &team.name, layout::NATIVE_INBOXES],
+        ),
+    ];
+    for (dir, folders) in folders {
+        let Some(dir) = dir else { continue };
+        let left = lock_files::in_folder(scene, dir)?;
+        for lock in left
+            .into_iter()
+            .filter(|lock| lock.state == State::Abandoned)
+        {
+            let zombie = Zombie {
+                kind: Kind::Lock,
+                name: lock.name.clone(),
+                team: team.name.clone(),
+                age: lock.age,
+                evidence: vec![lock.what],
+                action: Action::Reap,
+                command: REAP_COMMAND.to_owned(),
+            };
+            let place = Place {
+                root: scene.look.layout.claude.clone(),
+                folders: folders.iter().map(ToString::to_string).collect(),
+                name: lock.name,
+                stamp: lock.stamp,
+                team: team.name.clone(),
+            };
+            found.push(Left {
+                zombie,
+                place: Some(place),
+                process: None,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Folders that a killed `team create` left in `teams`.
+pub(super) fn unfinished_teams(scene: &Scene<'_>, names: &[String]) -> Vec<Left> {
+    let Some(teams) = &scene.teams else {
+        return Vec::new();
+    };
+    let made = names.iter().filter(|name| name.starts_with(".new-"));
+    made.filter_map(|name| {
+        let pid = layout::temp_owner(name)?;
+        let stamp = teams.stamp(name).ok()??;
+        let age = scene.age(stamp.modified);
+        let is_left = stamp.kind == FileKind::Folder
+            && age >= ABANDONED
+            && lock_files::is_gone(scene, pid)
+            && teams.child(name).ok()??.owner().ok()? == scene.user;
+        is_left.then(|| Left {
+            zombie: Zombie {
+                kind: Kind::Lock,
+                name: name.clone(),
+                team: String::new(),
+                age,
+                evidence: vec![format!("a team that pid {pid} did not finish making")],
+                action: Action::Reap,
+                command: REAP_COMMAND.to_owned(),
+            },
+            place: Some(Place {
+                root: scene.look.layout.claude.clone(),
+                folders: vec![layout::TEAMS.to_owned()],
+                name: name.clone(),
+                stamp,
+                team: String::new(),
+            }),
+            process: None,
+        })
+    })
+    .collect()
+}
+
+/// Heartbeats of workers that are gone, and workers that go on without their run. Where a run is alive they are its
+/// own business.
+pub(super) fn workers(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>, FsError> {
+    let config = team.config();
+    let host = config.and_then(TeamConfig::host);
+    if host.is_some_and(|host| scene.look.machine.life(&host) != Life::Gone) {
+        return Ok(Vec::new());
+    }
+    let project = config.and_then(TeamConfig::project);
+    let (Some(project), Ok(name)) = (project, team.name.parse::<TeamName>()) else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    let mut orphaned = None;
+    for (file, beat) in beats::of_team(Path::new(project), &name)? {
+        match beats::judge(scene, &beat) {
+            Beat::Dead => {
+                let task = held_task(team, &beat)?;
+                found.extend(dead_worker(scene, Path::new(project), &file, &beat, task)?);
+            }
+            Beat::Alive if is_running(scene, &beat) => {
+                if orphaned.is_none() {
+                    orphaned = Some(without_run(scene, team)?);
+                }
+                if let Some(Some(why)) = &orphaned {
+                    found.push(orphan(scene, &beat, why));
+                }
+            }
+            Beat::Alive | Beat::Unsure | Beat::Silent => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Why the workers of a team have no run any more. A team that was made by hand never had one, and its workers are
+/// somebody's.
+fn without_run(scene: &Scene<'_>, team: &TeamFolder) -> Result<Option<String>, FsError> {
+    if Lock::is_held(&team.dir, layout::HOST_LOCK)? {
+        return Ok(None);
+    }
+    Ok(match judge::run_of(scene, team) {
+        Run::None => None,
+        Run::Started => Some("the host of its run is gone".to_owned()),
+        Run::Finished => Some("its run has finished".to_owned()),
+        Run::Deleted => Some("its team was removed".to_owned()),
+    })
+}
+
+fn is_running(scene: &Scene<'_>, beat: &Heartbeat) -> bool {
+    let process = beat.process();
+    process.is_some_and(|process| scene.look.machine.life(&process) == Life::Alive)
+}
+
+/// Heartbeats in this project whose team is gone.
+pub(super) fn workers_without_team(scene: &Scene<'_>) -> Result<Vec<Left>, FsError> {
+    let project = &scene.look.layout.project;
+    let Some(mut dir) = Dir::open_root(project)? else {
+        return Ok(Vec::new());
+    };
+    for name in layout::BRIDGES {
+        match dir.child(name)? {
+            Some(child) => dir = child,
+            None => return Ok(Vec::new()),
+        }
+    }
+    let mut found = Vec::new();
+    for entry in dir.entries()? {
+        let Ok(team) = entry.name.parse::<TeamName>() else {
+            continue;
+        };
+        if scene.has_team(team.as_str()) || scene.may_be_elsewhere(&team) {
+            continue;
+        }
+        for (file, beat) in beats::of_team(project, &team)? {
+            match beats::judge(scene, &beat) {
+                Beat::Dead => found.extend(dead_worker(scene, project, &file, &beat, None)?),
+                Beat::Silent => {}
+                // A fresh one whose process is gone is as good as dead: nobody restarts a worker of no team.
+                Beat::Alive if is_gone(scene, &beat) => {
+                    found.extend(dead_worker(scene, project, &file, &beat, None)?);
+                }
+                Beat::Alive | Beat::Unsure => found.push(orphan(scene, &beat, "its team is gone")),
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_gone(scene: &Scene<'_>, beat: &Heartbeat) -> bool {
+    let process = beat.process();
+    process.is_some_and(|process| scene.look.machine.life(&process) == Life::Gone)
+}
+
+/// A worker that goes on although nobody waits for it. Only one with a whole record, which runs here, is proven ours.
+fn orphan(scene: &Scene<'_>, beat: &Heartbeat, why: &str) -> Left {
+    let age = scene.look.now.since(beat.last_poll_at);
+    let is_whole = |process: &ProcessId| {
+        let me = scene.look.machine.me();
+        let has_all = process.process_start_time != 0
+            && (&process.boot_id, &process.pid_ns) == (&me.boot_id, &me.pid_ns)
+            && !me.pid_ns.is_empty();
+        has_all && process.pid != me.pid && scene.look.machine.life(process) == Life::Alive
+    };
+    let process = beat.process().filter(is_whole);
+    let runs = match &process {
+        Some(_) => "runs",
+        None => "may run",
+    };
+    Left {
+        zombie: Zombie {
+            kind: Kind::Worker,
+            name: beat.worker_name.to_string(),
+            team: beat.team_name.to_string(),
+            age,
+            evidence: vec![
+                why.to_owned(),
+                format!("heartbeat {} old, pid {} {runs}", say_span(age), beat.pid),
+            ],
+            action: Action::Keep,
+            command: match &process {
+                Some(_) => REAP_AND_KILL.to_owned(),
+                None => format!("kill {}", beat.pid),
+            },
+        },
+        place: None,
+        process,
+    }
+}
+
+fn dead_worker(
+    scene: &Scene<'_>,
+    project: &Path,
+    file: &str,
+    beat: &Heartbeat,
+    task: Option<String>,
+) -> Result<Option<Left>, FsError> {
+    let place = Place {
+        root: project.to_owned(),
+        folders: layout::heartbeat_folders(&beat.team_name)
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        name: file.to_owned(),
+        stamp: Stamp {
+            kind: FileKind::File,
+            inode: 0,
+            size: 0,
+            modified: 0,
+        },
+        team: String::new(),
+    };
+    let Some(stamp) = place
+        .open()?
+        .map(|dir| dir.stamp(file))
+        .transpose()?
+        .flatten()
+    else {
+        return Ok(None);
+    };
+    let age = scene.look.now.since(beat.last_poll_at);
+    let mut evidence = vec![format!(
+        "heartbeat {} old, pid {} gone",
+        say_span(age),
+        beat.pid
+    )];
+    // As long as a task is in its name, the heartbeat is what proves its death to those who would take the task over.
+    let (action, command) = match task {
+        None => (Action::Reap, REAP_COMMAND.to_owned()),
+        Some(id) => {
+            evidence.push(format!("task {id} is still in its name"));
+            let team = &beat.team_name;
+            (
+                Action::Keep,
+                format!("teamster task release {id} --force --team {team}"),
+            )
+        }
+    };
+    Ok(Some(Left {
+        zombie: Zombie {
+            kind: Kind::Worker,
+            name: beat.worker_name.to_string(),
+            team: beat.team_name.to_string(),
+            age,
+            evidence,
+            action,
+            command,
+        },
+        place: (action == Action::Reap).then_some(Place { stamp, ..place }),
+        process: None,
+    }))
+}
+
+/// The task that a worker was working on.
+fn held_task(team: &TeamFolder, beat: &Heartbeat) -> Result<Option<String>, FsError> {
+    let Some(tasks) = &team.tasks else {
+        return Ok(None);
+    };
+    for entry in tasks.entries()? {
+        let Some(id) = layout::task_of_file(&entry.name) else {
+            continue;
+        };
+        let task = tasks.read(&entry.name)?;
+        let task = task.and_then(|(bytes, _)| Task::parse(&id, &bytes).ok());
+        let is_held = task.is_some_and(|task| {
+            task.status() == Status::InProgress && task.owner() == Some(beat.worker_name.as_str())
+        });
+        if is_held {
+            return Ok(Some(id.to_string()));
+        }
+    }
+    Ok(None)
+}
+
+impl Place {
+    fn open(&self) -> Result<Option<Dir>, FsError> {
+        let Some(mut dir) = Dir::open_root(&self.root)? else {
+            return Ok(None);
+        };
+        for folder in &self.folders {
+            match dir.child(folder)? {
+                Some(child) => dir = child,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(dir))
+    }
+
+    /// Removes it if it is still what was judged; false when it is not, or somebody is at work in its team.
+    pub(super) fn remove(&self, scene: &Scene<'_>) -> Result<bool, FsError> {
+        let Some(dir) = self.open()? else {
+            return Ok(false);
+        };
+        // Whoever takes over a stale claim lock holds the team's lock; two must not judge the same one at once.
+        let tasks = match &scene.tasks {
+            Some(tasks) if !self.team.is_empty() => tasks.child(&self.team)?,
+            _ => None,
+        };
+        let _lock = match tasks {
+            Some(tasks) if tasks.stamp(layout::TEAM_LOCK)?.is_some() => {
+                match Lock::wait(
+                    &tasks,
+                    layout::TEAM_LOCK,
+                    scene.look.budget.patience(),
+                    false,
+                )? {
+                    Waited::Held(lock) => Some(lock),
+                    Waited::TimedOut => return Ok(false),
+                }
+            }
+            _ => None,
+        };
+        if dir.stamp(&self.name)? != Some(self.stamp) {
+            return Ok(false);
+        }
+        match self.stamp.kind {
+            FileKind::Folder if self.folders == [layout::TEAMS] => {
+                remove_tree(&dir, &self.name).map(|()| true)
+            }
+            FileKind::Folder => dir.remove_dir(&self.name),
+            _ => dir.remove(&self.name),
+        }
+    }
+
+    /// Where it is, for a person.
+    pub(super) fn command(&self) -> String {
+        let folder = self
+            .folders
+            .iter()
+            .fold(self.root.clone(), |path, name| path.join(name));
+        shell::remove(&[&folder.join(&self.name)])
+    }
+}

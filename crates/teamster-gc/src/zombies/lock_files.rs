@@ -1,0 +1,163 @@
+//! Locks and temp files in a team's folders, and whether their makers are gone.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use teamster_fs::{Dir, FileKind, FsError, Stamp, layout};
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::{TaskId, Time};
+
+use super::look::Scene;
+
+/// Nobody holds a lock or writes a file for so long without a sign: Claude Code touches its lock folders every few
+/// seconds, a claim lock exists while a claim is made.
+pub(super) const ABANDONED: Duration = Duration::from_secs(30);
+
+/// What was found under a name.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    pub(super) name: String,
+    pub(super) stamp: Stamp,
+    pub(super) age: Duration,
+    pub(super) state: State,
+    /// What it is, in words.
+    pub(super) what: String,
+}
+
+/// Whether its maker is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Somebody uses it.
+    InUse,
+    /// Its maker cannot be judged from here.
+    Unsure,
+    /// Its maker is gone.
+    Abandoned,
+}
+
+/// Everything of this sort in a folder.
+pub(super) fn in_folder(scene: &Scene<'_>, dir: &Dir) -> Result<Vec<Leftover>, FsError> {
+    let mut found = Vec::new();
+    for entry in dir.entries()? {
+        let name = entry.name;
+        let is_lock = name
+            .strip_suffix(".lock")
+            .is_some_and(|rest| !rest.is_empty());
+        let temp = layout::temp_owner(&name);
+        if !is_lock && temp.is_none() {
+            continue;
+        }
+        let Some(stamp) = dir.stamp(&name)? else {
+            continue;
+        };
+        let age = scene.age(stamp.modified);
+        let judged = match (temp, stamp.kind) {
+            (Some(pid), FileKind::File) => Some(temp_file(scene, pid, age)),
+            (None, FileKind::Folder) => Some(lock_folder(age)),
+            (None, FileKind::File) if is_claim_lock(&name) => claim_lock(scene, dir, &name, age)?,
+            _ => None,
+        };
+        if let Some((state, what)) = judged {
+            found.push(Leftover {
+                name,
+                stamp,
+                age,
+                state,
+                what,
+            });
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn is_claim_lock(name: &str) -> bool {
+    let id = name.strip_suffix(".lock").unwrap_or_default();
+    id.parse::<TaskId>().is_ok()
+}
+
+/// Whether the process `pid` of this machine is gone; all that a name can tell.
+pub(super) fn is_gone(scene: &Scene<'_>, pid: u32) -> bool {
+    let process = ProcessId {
+        pid,
+        process_start_time: 0,
+        ..scene.look.machine.me().clone()
+    };
+    scene.look.machine.life(&process) == Life::Gone
+}
+
+fn temp_file(scene: &Scene<'_>, pid: u32, age: Duration) -> (State, String) {
+    let state = if age >= ABANDONED && is_gone(scene, pid) {
+        State::Abandoned
+    } else {
+        State::InUse
+    };
+    (state, format!("temp file, its writer (pid {pid}) is gone"))
+}
+
+fn lock_folder(age: Duration) -> (State, String) {
+    let state = if age >= ABANDONED {
+        State::Abandoned
+    } else {
+        State::InUse
+    };
+    (
+        state,
+        "lock folder of Claude Code that nobody keeps fresh".to_owned(),
+    )
+}
+
+fn claim_lock(
+    scene: &Scene<'_>,
+    dir: &Dir,
+    name: &str,
+    age: Duration,
+) -> Result<Option<(State, String)>, FsError> {
+    let Some((bytes, _)) = dir.read(name)? else {
+        return Ok(None);
+    };
+    let content: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let Some(process) = process_of(&content) else {
+        let state = if age >= ABANDONED {
+            State::Abandoned
+        } else {
+            State::InUse
+        };
+        return Ok(Some((state, "claim lock that names no process".to_owned())));
+    };
+    // A lock that was made in seconds instead of milliseconds is as old as its file.
+    let made = content.get("timestamp").and_then(Value::as_i64);
+    let made = made.filter(|made| *made > 100_000_000_000);
+    let age = made.map_or(age, |made| scene.look.now.since(Time::from_millis(made)));
+    let state = match scene.look.machine.life(&process) {
+        Life::Gone if age >= ABANDONED => State::Abandoned,
+        Life::Unknown => State::Unsure,
+        _ => State::InUse,
+    };
+    let what = format!("claim lock, its claimer (pid {}) is gone", process.pid);
+    Ok(Some((state, what)))
+}
+
+/// A number, also one that was written as text.
+fn number(value: Option<&Value>) -> Option<u64> {
+    match value? {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The claimer. Another program may write no more than its pid.
+fn process_of(content: &Value) -> Option<ProcessId> {
+    let text = |key: &str| {
+        let value = content.get(key).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
+    };
+    Some(ProcessId {
+        pid: number(content.get("pid"))?.try_into().ok()?,
+        process_start_time: number(content.get("processStartTime")).unwrap_or(0),
+        boot_id: text("bootId"),
+        pid_ns: text("pidNs"),
+        host: text("host"),
+    })
+}

@@ -1,0 +1,147 @@
+//! With what eyes is looked: where, at what time, for how long.
+
+use std::cell::OnceCell;
+use std::time::{Duration, Instant};
+
+use teamster_claude::native::PaneArguments;
+use teamster_fs::layout::Layout;
+use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, layout, team_store};
+use teamster_store::Result;
+use teamster_types::session::ClientSession;
+use teamster_types::{TeamName, Time};
+
+use super::panes::Panes;
+use super::processes;
+
+/// How long looking may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    until: Option<Instant>,
+}
+
+impl Budget {
+    /// As long as it takes.
+    pub fn unlimited() -> Self {
+        Self { until: None }
+    }
+
+    /// This long from now on.
+    pub fn of(span: Duration) -> Self {
+        Self {
+            until: Instant::now().checked_add(span),
+        }
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// How long to wait for somebody else's lock: a hook does not wait.
+    pub(super) fn patience(&self) -> Duration {
+        match self.until {
+            None => Duration::from_secs(5),
+            Some(_) => Duration::ZERO,
+        }
+    }
+}
+
+/// With what eyes is looked.
+#[derive(Debug)]
+pub struct Look<'a> {
+    /// Where things are.
+    pub layout: &'a Layout,
+    /// Who is alive.
+    pub machine: &'a Machine,
+    /// What time it is.
+    pub now: Time,
+    /// From which age on a team is old.
+    pub ttl: Duration,
+    /// What tmux says. Where it was not asked, every pane may be open.
+    pub panes: Panes,
+    /// How long it may take.
+    pub budget: Budget,
+}
+
+/// The folders that are looked at, and what is read of the surroundings at most once.
+pub(super) struct Scene<'a> {
+    pub(super) look: &'a Look<'a>,
+    pub(super) root: Dir,
+    pub(super) teams: Option<Dir>,
+    pub(super) tasks: Option<Dir>,
+    /// A session that ends at this moment: its process is still there, and proves nothing.
+    pub(super) ended: Option<&'a str>,
+    pub(super) user: u32,
+    sessions: OnceCell<Vec<ClientSession>>,
+    processes: OnceCell<Vec<(u32, PaneArguments)>>,
+}
+
+impl<'a> Scene<'a> {
+    /// Opens the folders; `None` when there is no Claude folder. A link in the place of `teams` is an error.
+    pub(super) fn open(look: &'a Look<'a>, ended: Option<&'a str>) -> Result<Option<Self>> {
+        let Some(root) = Dir::open_root(&look.layout.claude)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            look,
+            teams: root.child(layout::TEAMS)?,
+            tasks: root.child(layout::TASKS)?,
+            root,
+            ended,
+            user: teamster_fs::proc::user(),
+            sessions: OnceCell::new(),
+            processes: OnceCell::new(),
+        }))
+    }
+
+    /// Names of everything in `teams`, in order.
+    pub(super) fn team_names(&self) -> Result<Vec<String>> {
+        let Some(teams) = &self.teams else {
+            return Ok(Vec::new());
+        };
+        let mut names: Vec<String> = teams.entries()?.into_iter().map(|e| e.name).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Whether there is something under this name in `teams`.
+    pub(super) fn has_team(&self, name: &str) -> bool {
+        let teams = self.teams.as_ref();
+        teams.is_some_and(|teams| !matches!(teams.stamp(name), Ok(None)))
+    }
+
+    /// Returns whether a team that works in this project may live in the store of another home.
+    pub(super) fn may_be_elsewhere(&self, team: &TeamName) -> bool {
+        let layout = self.look.layout;
+        team_store::may_be_elsewhere(&layout.project, team, &layout.claude)
+    }
+
+    /// How long ago a moment in nanoseconds was.
+    pub(super) fn age(&self, nanoseconds: i64) -> Duration {
+        self.look
+            .now
+            .since(Time::from_millis(nanoseconds / 1_000_000))
+    }
+
+    /// Sessions of Claude Code that left a record.
+    pub(super) fn sessions(&self) -> &[ClientSession] {
+        self.sessions
+            .get_or_init(|| teamster_store::client_sessions(&self.root))
+    }
+
+    /// Processes that say of themselves that they belong to a team. Not looked for in a hook, which has no time.
+    pub(super) fn processes(&self) -> &[(u32, PaneArguments)] {
+        self.processes.get_or_init(|| {
+            if self.is_thorough() {
+                processes::of_teams()
+            } else {
+                Vec::new()
+            }
+        })
+    }
+
+    /// Whether a person asked, who has the time for everything.
+    pub(super) fn is_thorough(&self) -> bool {
+        !matches!(self.look.panes, Panes::NotAsked)
+    }
+}

@@ -1,0 +1,240 @@
+//! Panes of tmux: which there are, which of our own server have ended, and how such a pane is closed.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use teamster_fs::layout::{self, Layout};
+use teamster_fs::{Dir, FileKind, proc};
+
+use super::look::Scene;
+use super::reap::Done;
+use super::{Action, Kind, REAP_AND_KILL, Zombie};
+
+/// A server that does not answer within this time hangs.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// An answer of this length was cut, so a pane may be missing from it.
+const LONGEST_ANSWER: usize = 16 * 1024;
+/// What a server is asked to print of each pane.
+const FORMAT: &str = "#{pane_id} #{pane_dead}";
+
+/// The variables that say where tmux and its servers are.
+#[derive(Clone, Debug, Default)]
+pub struct TmuxEnvironment {
+    /// Holds `PATH`, in which tmux is looked for.
+    pub path: OsString,
+    /// Holds `XDG_RUNTIME_DIR`, where the socket of our own server may be.
+    pub run_folder: Option<PathBuf>,
+    /// Holds `TMUX`, which a program inside a pane has: `socket,pid,session`.
+    pub inside: Option<String>,
+    /// Holds `TMUX_TMPDIR`, the folder of the sockets instead of `/tmp`.
+    pub sockets: Option<PathBuf>,
+}
+
+/// One server of tmux, and the program that talks to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TmuxServer {
+    /// The program.
+    pub program: PathBuf,
+    /// The server's socket.
+    pub socket: PathBuf,
+}
+
+/// A pane of tmux.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pane {
+    /// Its server.
+    pub server: TmuxServer,
+    /// Its name there, such as `%1`.
+    pub id: String,
+    /// Whether its program has ended.
+    pub dead: bool,
+}
+
+/// What is known about panes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Panes {
+    /// Nobody asked.
+    NotAsked,
+    /// A server did not answer, and this is why.
+    Silent(String),
+    /// Every server answered, and these are all panes.
+    Listed(Vec<Pane>),
+}
+
+impl Panes {
+    /// Asks every server of this user that can be found: those in tmux's own folder, the one that this process runs in,
+    /// and the project's.
+    pub fn ask(layout: &Layout, environment: &TmuxEnvironment) -> Self {
+        let sockets = sockets(layout, environment);
+        if sockets.is_empty() {
+            return Self::Listed(Vec::new());
+        }
+        let Some(program) = teamster_isolate::find_program("tmux", &environment.path) else {
+            return Self::Silent("tmux is not on PATH".to_owned());
+        };
+        let mut panes = Vec::new();
+        for socket in sockets {
+            let program = program.clone();
+            let server = TmuxServer { program, socket };
+            match server.ask(&["list-panes", "-a", "-F", FORMAT]) {
+                Ok(text) if text.len() >= LONGEST_ANSWER => {
+                    return Self::Silent("tmux has too many panes to list".to_owned());
+                }
+                // One that has ended answers with an error, and has no panes.
+                Ok(text) => panes.extend(server.parse(&text)),
+                Err(silence) => {
+                    let socket = server.socket.display();
+                    return Self::Silent(format!("tmux at {socket}: {silence}"));
+                }
+            }
+        }
+        Self::Listed(panes)
+    }
+}
+
+impl TmuxServer {
+    /// Returns what the server answers to a command; one that has ended answers with nothing.
+    fn ask(&self, words: &[&str]) -> Result<String, teamster_isolate::Silence> {
+        let socket = [OsStr::new("-S"), self.socket.as_os_str()];
+        let words = words.iter().map(OsStr::new);
+        let answer =
+            teamster_isolate::ask(&self.program, socket.into_iter().chain(words), PATIENCE)?;
+        Ok(answer.text)
+    }
+
+    /// Reads the panes in an answer to `list-panes -a -F` with [`FORMAT`].
+    fn parse(&self, answer: &str) -> Vec<Pane> {
+        answer
+            .lines()
+            .filter_map(|line| {
+                let (id, dead) = line.split_once(' ')?;
+                id.starts_with('%').then(|| Pane {
+                    server: self.clone(),
+                    id: id.to_owned(),
+                    dead: dead.trim() == "1",
+                })
+            })
+            .collect()
+    }
+
+    /// Closes a pane if it is still dead, and returns whether it is gone now.
+    fn close_if_dead(&self, id: &str) -> Result<bool, teamster_isolate::Silence> {
+        // The server itself looks once more: a pane whose program was started anew stays.
+        let kill = format!("kill-pane -t {id}");
+        self.ask(&["if-shell", "-F", "-t", id, "#{pane_dead}", &kill])?;
+        let left = self.ask(&["list-panes", "-a", "-F", FORMAT])?;
+        Ok(self.parse(&left).iter().all(|other| other.id != id))
+    }
+}
+
+fn sockets(layout: &Layout, environment: &TmuxEnvironment) -> Vec<PathBuf> {
+    let run_folder = environment.run_folder.as_deref();
+    let mut found = vec![layout::tmux_socket(&layout.project, run_folder)];
+    let inside = environment.inside.as_deref();
+    found.extend(inside.and_then(|inside| Some(PathBuf::from(inside.split(',').next()?))));
+    let parent = environment.sockets.as_deref().unwrap_or(Path::new("/tmp"));
+    found.extend(in_folder(&parent.join(format!("tmux-{}", proc::user()))));
+    found.sort();
+    found.dedup();
+    found.retain(|socket| socket.exists());
+    found
+}
+
+/// Returns the sockets in a folder that nobody else can have put there.
+fn in_folder(folder: &Path) -> Vec<PathBuf> {
+    let Ok(Some(dir)) = Dir::open_root(folder) else {
+        return Vec::new();
+    };
+    if !dir.owner().is_ok_and(|owner| owner == proc::user()) {
+        return Vec::new();
+    }
+    let entries = dir.entries().unwrap_or_default();
+    entries.iter().map(|entry| dir.join(&entry.name)).collect()
+}
+
+/// Returns every dead pane of the project's own server.
+pub(super) fn dead_of_ours(scene: &Scene<'_>) -> Vec<(Zombie, Pane)> {
+    let Panes::Listed(panes) = &scene.look.panes else {
+        return Vec::new();
+    };
+    let project = scene.look.layout.project.clone();
+    let state = layout::OUR_STATE.iter();
+    let socket = state
+        .fold(project, |path, name| path.join(name))
+        .join(layout::TMUX_SOCKET);
+    let of_ours = panes
+        .iter()
+        .filter(|pane| pane.dead && pane.server.socket == socket);
+    if of_ours.clone().next().is_none() || !is_our_socket(scene) {
+        return Vec::new();
+    }
+    of_ours
+        .map(|pane| {
+            let zombie = Zombie {
+                kind: Kind::Pane,
+                name: pane.id.clone(),
+                team: String::new(),
+                age: Duration::ZERO,
+                evidence: vec!["its program has ended, in our own tmux server".to_owned()],
+                action: Action::Keep,
+                command: REAP_AND_KILL.to_owned(),
+            };
+            (zombie, pane.clone())
+        })
+        .collect()
+}
+
+/// Closes a dead pane of our own server.
+pub(super) fn close(scene: &Scene<'_>, pane: &Pane, zombie: Zombie) -> Done {
+    // What was our socket a moment ago may be a link to another server now.
+    if !is_our_socket(scene) {
+        return Done::untouched(zombie);
+    }
+    match pane.server.close_if_dead(&pane.id) {
+        Ok(reaped) => Done {
+            reaped,
+            ..Done::untouched(zombie)
+        },
+        Err(silence) => Done {
+            problem: Some(format!("tmux: {silence}")),
+            ..Done::untouched(zombie)
+        },
+    }
+}
+
+/// Returns whether the socket of the project's server is one. A project may come with a link in this place, and then the
+/// panes behind it are somebody else's.
+fn is_our_socket(scene: &Scene<'_>) -> bool {
+    let Ok(Some(mut dir)) = Dir::open_root(&scene.look.layout.project) else {
+        return false;
+    };
+    for folder in layout::OUR_STATE {
+        match dir.child(folder) {
+            Ok(Some(child)) => dir = child,
+            _ => return false,
+        }
+    }
+    let stamp = dir.stamp(layout::TMUX_SOCKET);
+    let is_socket = matches!(stamp, Ok(Some(stamp)) if stamp.kind == FileKind::Other);
+    is_socket && dir.owner().is_ok_and(|owner| owner == scene.user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_line_by_line() {
+        let server = TmuxServer {
+            program: "/usr/bin/tmux".into(),
+            socket: "/tmp/tmux-0/default".into(),
+        };
+        let panes = server.parse("%0 0\n%12 1\nno server running\n%3\n");
+        let seen: Vec<_> = panes
+            .iter()
+            .map(|pane| (pane.id.as_str(), pane.dead))
+            .collect();
+        assert_eq!(seen, [("%0", false), ("%12", true)]);
+    }
+}

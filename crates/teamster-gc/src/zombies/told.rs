@@ -1,0 +1,124 @@
+//! What was found and removed, in the journal of the team that it belongs to. Only teams of ours have one; a team of
+//! Claude Code is never written to.
+//!
+//! Looking tells nothing: an event would make an old team look young, and `zombies scan` changes nothing.
+
+use std::sync::Arc;
+
+use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_journal::payload::ZombieSeen;
+use teamster_journal::{Event, EventKind, LINE_LIMIT, NewEvent};
+use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
+use teamster_types::json;
+use teamster_types::{TeamName, Time};
+
+use teamster_claude::state::LONGEST_TEXT;
+use teamster_types::text::shown_line;
+
+use super::Zombie;
+use super::folder::{self, Found};
+use super::look::Scene;
+
+/// How far back the same finding is looked for.
+const LAST_EVENTS: usize = 200;
+
+/// Something of a team that stays was removed.
+pub(super) fn reaped(scene: &Scene<'_>, zombie: &Zombie) {
+    if let Some((store, team)) = journal_of(scene, zombie) {
+        // What was removed is gone either way; a journal that cannot be written is for `doctor` to tell.
+        let _ = store.record(&team, event(scene, EventKind::ZombieReaped, zombie));
+    }
+}
+
+/// Something of a team is there, and a person has to decide. Told once, not at every look.
+pub(super) fn found(scene: &Scene<'_>, zombie: &Zombie) {
+    let Some((store, team)) = journal_of(scene, zombie) else {
+        return;
+    };
+    let last = store.last_events(&team, LAST_EVENTS);
+    let events = last.map(|page| page.events).unwrap_or_default();
+    let name = shown_line(&zombie.name, LONGEST_TEXT);
+    let is_same = |seen: &ZombieSeen| seen.kind == zombie.kind.as_str() && seen.name == name;
+    let told = events.iter().rev().find_map(|event| match event.payload() {
+        EventKind::ZombieFound(seen) if is_same(&seen) => Some(true),
+        EventKind::ZombieReaped(seen) if is_same(&seen) => Some(false),
+        _ => None,
+    });
+    if told != Some(true) {
+        let _ = store.record(&team, event(scene, EventKind::ZombieFound, zombie));
+    }
+}
+
+/// A whole team is in the trash: its journal there ends with why.
+pub(super) fn reaped_team(scene: &Scene<'_>, registry: &Dir, zombie: &Zombie) {
+    let event = event(scene, EventKind::ZombieReaped, zombie);
+    let _ = append(registry, scene.look.now, event, |_| true);
+}
+
+fn journal_of(scene: &Scene<'_>, zombie: &Zombie) -> Option<(FileStore, TeamName)> {
+    let team: TeamName = zombie.team.parse().ok()?;
+    match folder::open(scene, &zombie.team) {
+        Found::Team(folder) if folder.is_ours() => {}
+        _ => return None,
+    }
+    let settings = Settings {
+        sync: Sync::Fast,
+        patience: scene.look.budget.patience(),
+        ..Settings::default()
+    };
+    let store = FileStore::open(scene.look.layout, Arc::new(SystemClock), settings).ok()?;
+    Some((store, team))
+}
+
+fn event(scene: &Scene<'_>, what: fn(ZombieSeen) -> EventKind, zombie: &Zombie) -> NewEvent {
+    let evidence: Vec<String> = zombie
+        .evidence
+        .iter()
+        .map(|why| shown_line(why, LONGEST_TEXT))
+        .collect();
+    let actor = if scene.is_thorough() {
+        "user"
+    } else {
+        "system"
+    };
+    let seen = ZombieSeen {
+        kind: zombie.kind.as_str().to_owned(),
+        name: shown_line(&zombie.name, LONGEST_TEXT),
+        evidence,
+    };
+    NewEvent::new(actor, what(seen))
+}
+
+/// Appends an event to the journal in a folder that nobody else can reach, if its last event `fits`. A line that was
+/// cut off by a crash is cut away first.
+pub(super) fn append(
+    registry: &Dir,
+    now: Time,
+    new: NewEvent,
+    fits: impl Fn(&Event) -> bool,
+) -> Result<(), FsError> {
+    let Some(stamp) = registry.stamp(layout::JOURNAL)? else {
+        return Ok(());
+    };
+    let from = stamp.size.saturating_sub(4 * LINE_LIMIT as u64);
+    let Some((bytes, _)) = registry.read_from(layout::JOURNAL, from)? else {
+        return Ok(());
+    };
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
+    let last = bytes[..end]
+        .split(|byte| *byte == b'\n')
+        .rfind(|line| !line.is_empty());
+    let last: Option<Event> = last.and_then(|line| serde_json::from_slice(line).ok());
+    let Some(last) = last.filter(fits) else {
+        return Ok(());
+    };
+    if end < bytes.len() {
+        registry.truncate(layout::JOURNAL, from + end as u64)?;
+    }
+    let event = new.placed(last.seq + 1, teamster_fs::random_hex(), now, last.team);
+    registry.append(layout::JOURNAL, &json::to_line(&event), Sync::Durable)?;
+    Ok(())
+}
