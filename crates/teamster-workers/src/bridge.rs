@@ -29,38 +29,29 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use teamster_agents::{
-    AgentEvent, AgentOutcome, Driver, PermissionDecision, PermissionReply, Permissions,
-};
+use teamster_agents::{AgentEvent, Driver, PermissionDecision, Permissions};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::child::Said;
 use teamster_isolate::tree::{self, Tree};
 use teamster_journal::EventKind;
-use teamster_journal::payload::{
-    WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerResumed, WorkerSpawned,
-    WorkerStarted, WorkerStopped,
-};
+use teamster_journal::payload::{WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped};
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
-use teamster_types::health::Verdict;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
-use teamster_types::redact::{clean, redact};
-use teamster_types::time::say_span;
+use teamster_types::redact::redact;
 
-use crate::ask::usage_event;
 use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
 use crate::process::LAST_WORDS;
-use crate::reclaim;
 use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
 use crate::workplace::{Workplace, WorkplaceError};
-use completion::{AgentPart, Completion, TaskResolution, lost_claim, short};
+use completion::{AgentPart, Completion, TaskResolution, lost_claim};
 use heartbeat::HeartbeatThread;
-use lifecycle::{Consequence, IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
-use mailbox::{MailRequest, Mailbox, PersonReply, PersonRequest};
+use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
+use mailbox::{MailRequest, Mailbox, PersonRequest};
 use reporter::{Reporter, TaskLog, WorkerIdentity};
 use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
 
@@ -72,13 +63,6 @@ const REAP_ORPHANS: Duration = Duration::from_secs(30);
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
 /// A result that the store could not take is offered this often once somebody wants the worker to stop.
 const LAST_WRITES: u32 = 3;
-/// Each group of so many workers has one that looks for tasks that no event tells of.
-const WORKERS_PER_LOOK: usize = 4;
-/// The most turns that the workers of a large team take in looking.
-const MOST_TURNS: usize = 24;
-/// The longest reason of a failed launch in the journal, in characters.
-const LAUNCH_REASON: usize = 4_000;
-
 /// Everything that reaches a bridge.
 #[derive(Debug)]
 enum BridgeEvent {
@@ -323,7 +307,7 @@ impl Bridge {
         let news = self.mailbox.read_journal(&mut self.reporter, held.as_ref());
         self.obey(news.requests);
         if let Some(run) = run {
-            self.pass_replies_on(run);
+            self.mailbox.pass_replies_on(run, &mut self.reporter);
             let now = self.reporter.store().now();
             if self.lifecycle.is_stopping_now() {
                 run.stop(StopCause::Requested, now);
@@ -420,7 +404,7 @@ impl Bridge {
                 }
                 Wake::Timeout => {
                     let outlook = if self.lifecycle.may_work(Instant::now()) {
-                        self.work_outlook()
+                        WorkOutlook::look(&mut self.reporter, &self.launcher.machine)
                     } else {
                         WorkOutlook::Later
                     };
@@ -436,43 +420,6 @@ impl Bridge {
                 }
             }
         }
-    }
-
-    /// Returns whether tasks wait for a time that no event tells of. Tasks of a dead colleague are put back.
-    fn work_outlook(&mut self) -> WorkOutlook {
-        let (store, team) = (self.reporter.store(), self.reporter.team());
-        let Ok((progress, _)) = store.progress(team) else {
-            return WorkOutlook::Later;
-        };
-        if progress.in_progress_tasks > 0 {
-            let name = self.reporter.name().as_str();
-            match reclaim::reclaim_all(store, &self.launcher.machine, team, name) {
-                Ok(reclaimed) if !reclaimed.is_empty() => return WorkOutlook::Now,
-                Ok(_) => {}
-                Err(error) => {
-                    let text = format!("cannot look after the others: {error}");
-                    self.reporter.say(&text);
-                }
-            }
-        }
-        match (progress.pending_tasks, progress.in_progress_tasks) {
-            (0, 0) => {
-                let turns = self.turns();
-                WorkOutlook::AllDone {
-                    turn: self.launcher.machine.me().pid % turns + 1,
-                    turns,
-                }
-            }
-            (0, _) => WorkOutlook::Later,
-            _ => WorkOutlook::Now,
-        }
-    }
-
-    /// Returns the number of turns that the workers of this team take in looking for what no event tells of.
-    fn turns(&self) -> u32 {
-        let team = self.reporter.store().team(self.reporter.team());
-        let members = team.map_or(0, |team| team.members().len());
-        u32::try_from((members / WORKERS_PER_LOOK).clamp(1, MOST_TURNS)).unwrap_or(1)
     }
 
     /// Does a task, from its claim to its end.
@@ -499,20 +446,14 @@ impl Bridge {
             }
             why = match self.attempt(claimed, log) {
                 Ok(end) if end.cause == Some(StopCause::NoStart) => end.describe_failed_launch(),
-                Ok(end) => return AgentPart::Ran(end),
+                Ok(end) => return AgentPart::Ran(Box::new(end)),
                 Err(why) => why,
             };
             let reason = redact(&why).into_owned();
-            self.reporter
-                .say(&format!("the agent did not start: {reason}"));
             let text = format!("launch {launch} failed: {reason}");
             log.note(self.reporter.store().now(), &text);
-            let failed = EventKind::WorkerLaunchFailed(WorkerLaunchFailed {
-                launch,
-                reason: clean(&reason, LAUNCH_REASON).into_owned(),
-            });
-            let event = self.reporter.event(failed).task(claimed.task.id());
-            self.reporter.record(event);
+            self.reporter
+                .record_failed_launch(claimed.task.id(), launch, &reason);
         }
         AgentPart::NoLaunch(why)
     }
@@ -561,7 +502,8 @@ impl Bridge {
             }
             // A talkative agent must not keep us from looking at the clock.
             if !run.is_stopping() {
-                self.deny_expired_requests(run);
+                let limit = self.launcher.limits.idle;
+                self.mailbox.deny_expired(run, &mut self.reporter, limit);
             }
             if let Some(command) = run.tick() {
                 self.apply(run, vec![command]);
@@ -637,60 +579,13 @@ impl Bridge {
         }
     }
 
-    /// Tells the agent what people decided.
-    fn pass_replies_on(&mut self, run: &mut TaskAttempt<'_>) {
-        for PersonReply { request, by, reply } in self.mailbox.take_replies() {
-            let words = match &reply {
-                PermissionReply::Allow => format!("{by} allows it"),
-                PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
-            };
-            if !self.reply(run, &request, reply, &words) {
-                self.reporter
-                    .say(&format!("{by} answers {request}, which does not wait"));
-            }
-        }
-    }
-
-    /// Denies requests that nobody answered in time. The agent is not to blame for that silence.
-    fn deny_expired_requests(&mut self, run: &mut TaskAttempt<'_>) {
-        let limit = self.launcher.limits.idle;
-        while let Some(request) = self.mailbox.expired_request(limit) {
-            let reason = format!("nobody answered within {}", say_span(limit));
-            let words = format!("denied: {reason}");
-            if !self.reply(run, &request, PermissionReply::Deny(reason), &words) {
-                // The client took it back meanwhile.
-                self.mailbox.close_request(&request);
-            }
-        }
-    }
-
-    /// Tells the agent what was decided about a request; returns whether the agent waited for it.
-    fn reply(
-        &mut self,
-        run: &mut TaskAttempt<'_>,
-        request: &str,
-        reply: PermissionReply,
-        words: &str,
-    ) -> bool {
-        let is_allowed = reply == PermissionReply::Allow;
-        if !run.reply(request, reply) {
-            return false;
-        }
-        let what = self.mailbox.close_request(request);
-        let text = format!("{what}: {words}");
-        self.reporter.say(&text);
-        let now = self.reporter.store().now();
-        run.note(now, &format!("request {request}: {words}"));
-        self.reporter
-            .record_reply(run.task(), request, is_allowed, &text);
-        true
-    }
-
     /// Keeps the work of a task and has the store take its result.
     fn complete(&mut self, claimed: &Claimed, part: &AgentPart, log: &mut TaskLog) {
         let resolution = TaskResolution::of(part);
         if let AgentPart::Ran(end) = part {
-            self.record_usage(claimed.task.id(), &end.outcome);
+            let model = self.launcher.model.as_deref();
+            let spent = &end.outcome.spent;
+            self.reporter.record_usage(claimed.task.id(), model, spent);
             if end.leftover > 0 {
                 let text = format!(
                     "ended {} processes that the agent left behind",
@@ -714,7 +609,7 @@ impl Bridge {
         }
         let resolution = completion.resolution();
         if let Some(consequence) = self.lifecycle.account_for(resolution, Instant::now()) {
-            self.tell_consequence(consequence);
+            consequence.report(&mut self.reporter);
         }
     }
 
@@ -736,45 +631,6 @@ impl Bridge {
         true
     }
 
-    fn tell_consequence(&mut self, consequence: Consequence) {
-        let kind = match consequence {
-            Consequence::Paused { pause, why } => {
-                let seconds = pause.as_secs();
-                self.reporter.say(&format!("waits {seconds} s: {why}"));
-                EventKind::WorkerPaused(WorkerPaused {
-                    seconds,
-                    reason: short(&why),
-                })
-            }
-            Consequence::Quarantined { errors, why } => {
-                let name = self.reporter.name().to_string();
-                self.reporter.say(&format!(
-                    "takes no more tasks after {errors} errors in a row; `teamster worker resume {name}` lets it go on"
-                ));
-                EventKind::WorkerQuarantined(WorkerQuarantined {
-                    worker: Some(name),
-                    verdict: Verdict::Quarantined.as_str().to_owned(),
-                    evidence: vec![format!("{errors} errors in a row")],
-                    errors,
-                    reason: short(&why),
-                })
-            }
-        };
-        let event = self.reporter.event(kind);
-        self.reporter.record(event);
-    }
-
-    fn record_usage(&mut self, task: &TaskId, outcome: &AgentOutcome) {
-        let spent = &outcome.spent;
-        if spent.usage.is_none() && spent.cost_usd.is_none() {
-            return;
-        }
-        let WorkerIdentity { name, provider, .. } = self.reporter.identity();
-        let model = self.launcher.model.as_deref();
-        let event = usage_event(name.as_str(), provider, model, spent).task(task);
-        self.reporter.record(event);
-    }
-
     /// Leaves in order: whoever asked gets an answer, nothing is left running, and the heartbeat goes.
     fn leave(mut self) -> Result<(), BridgeError> {
         self.lifecycle.show(WorkerStatus::Shutdown);
@@ -787,16 +643,7 @@ impl Bridge {
         let stop = self.lifecycle.take_stop();
         if !is_team_gone {
             if let Some(stop) = &stop {
-                let kind = if stop.drain {
-                    "drain_ack"
-                } else {
-                    "shutdown_ack"
-                };
-                let mut extra = Object::new();
-                extra.insert("requestId".into(), stop.request_id.clone().into());
-                extra.insert("approve".into(), true.into());
-                extra.insert("reason".into(), stop.reason.clone().into());
-                self.reporter.send_to_lead(kind, "", extra);
+                self.reporter.answer_stop(stop);
             }
             let stopped = EventKind::WorkerStopped(WorkerStopped {
                 reason: stop.map(|stop| stop.reason).unwrap_or_default(),

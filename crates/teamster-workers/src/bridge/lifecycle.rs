@@ -11,20 +11,30 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use teamster_fs::proc::Machine;
+use teamster_journal::EventKind;
+use teamster_journal::payload::{WorkerPaused, WorkerQuarantined};
 use teamster_store::{Signal, Store};
 use teamster_types::TaskId;
+use teamster_types::health::Verdict;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::task::Token;
 
 use super::BridgeEvent;
-use super::completion::{ReleaseCause, TaskResolution};
+use super::completion::{ReleaseCause, TaskResolution, short};
 use super::heartbeat::HeartbeatThread;
+use super::reporter::Reporter;
 use crate::limits::WorkerLimits;
+use crate::reclaim;
 
 /// A claim that found nothing is not tried again before this time, however much happens in the team.
 const CLAIM_PAUSE: Duration = Duration::from_millis(300);
 /// Tasks that wait for a time and not for an event (a back-off, a better worker's turn) are asked for this often.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// Each group of so many workers has one that looks for tasks that no event tells of.
+const WORKERS_PER_LOOK: usize = 4;
+/// The most turns that the workers of a large team take in looking.
+const MOST_TURNS: usize = 24;
 
 /// What the end of a task means for its worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +43,37 @@ pub(super) enum Consequence {
     Paused { pause: Duration, why: String },
     /// The worker claims nothing until a person resumes it, after so many errors in a row.
     Quarantined { errors: u32, why: String },
+}
+
+impl Consequence {
+    /// Tells of the consequence.
+    pub(super) fn report(self, reporter: &mut Reporter) {
+        let kind = match self {
+            Self::Paused { pause, why } => {
+                let seconds = pause.as_secs();
+                reporter.say(&format!("waits {seconds} s: {why}"));
+                EventKind::WorkerPaused(WorkerPaused {
+                    seconds,
+                    reason: short(&why),
+                })
+            }
+            Self::Quarantined { errors, why } => {
+                let name = reporter.name().to_string();
+                reporter.say(&format!(
+                    "takes no more tasks after {errors} errors in a row; `teamster worker resume {name}` lets it go on"
+                ));
+                EventKind::WorkerQuarantined(WorkerQuarantined {
+                    worker: Some(name),
+                    verdict: Verdict::Quarantined.as_str().to_owned(),
+                    evidence: vec![format!("{errors} errors in a row")],
+                    errors,
+                    reason: short(&why),
+                })
+            }
+        };
+        let event = reporter.event(kind);
+        reporter.record(event);
+    }
 }
 
 /// The state of a worker between its start and its end.
@@ -242,6 +283,41 @@ pub(super) enum WorkOutlook {
     /// Every task is done. Only a foreign program that writes to a file in place brings work without a sign, so the
     /// workers of a large team take turns in looking for that: this one has this turn of so many.
     AllDone { turn: u32, turns: u32 },
+}
+
+impl WorkOutlook {
+    /// Looks whether tasks wait for a time that no event tells of. Tasks of a dead colleague are put back.
+    pub(super) fn look(reporter: &mut Reporter, machine: &Machine) -> Self {
+        let (store, team) = (reporter.store(), reporter.team());
+        let Ok((progress, _)) = store.progress(team) else {
+            return Self::Later;
+        };
+        if progress.in_progress_tasks > 0 {
+            match reclaim::reclaim_all(store, machine, team, reporter.name().as_str()) {
+                Ok(reclaimed) if !reclaimed.is_empty() => return Self::Now,
+                Ok(_) => {}
+                Err(error) => reporter.say(&format!("cannot look after the others: {error}")),
+            }
+        }
+        match (progress.pending_tasks, progress.in_progress_tasks) {
+            (0, 0) => {
+                let turns = turns(reporter);
+                Self::AllDone {
+                    turn: machine.me().pid % turns + 1,
+                    turns,
+                }
+            }
+            (0, _) => Self::Later,
+            _ => Self::Now,
+        }
+    }
+}
+
+/// Returns the number of turns that the workers of a team take in looking for what no event tells of.
+fn turns(reporter: &Reporter) -> u32 {
+    let team = reporter.store().team(reporter.team());
+    let members = team.map_or(0, |team| team.members().len());
+    u32::try_from((members / WORKERS_PER_LOOK).clamp(1, MOST_TURNS)).unwrap_or(1)
 }
 
 /// The wait of a worker that has nothing to do.

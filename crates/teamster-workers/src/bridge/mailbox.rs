@@ -14,9 +14,11 @@ use teamster_store::{Reader, Signal};
 use teamster_types::json::Object;
 use teamster_types::message::Message;
 use teamster_types::redact::{clean, redact};
+use teamster_types::time::say_span;
 use teamster_types::{TaskId, Time};
 
 use super::reporter::Reporter;
+use super::task_attempt::TaskAttempt;
 use crate::prompt::mail_that_fits;
 
 /// The most events or messages that are read at once.
@@ -50,13 +52,13 @@ pub(super) struct JournalNews {
 
 /// A person's decision about a request of the agent.
 #[derive(Debug)]
-pub(super) struct PersonReply {
+struct PersonReply {
     /// The id of the request.
-    pub(super) request: String,
+    request: String,
     /// Who decided.
-    pub(super) by: String,
+    by: String,
     /// The decision.
-    pub(super) reply: PermissionReply,
+    reply: PermissionReply,
 }
 
 /// A request of the agent that waits for a person.
@@ -318,15 +320,61 @@ impl Mailbox {
         );
     }
 
-    /// Takes the decisions that came since the last time.
-    pub(super) fn take_replies(&mut self) -> Vec<PersonReply> {
-        std::mem::take(&mut self.replies)
+    /// Tells the agent what people decided since the last time.
+    pub(super) fn pass_replies_on(&mut self, run: &mut TaskAttempt<'_>, reporter: &mut Reporter) {
+        for PersonReply { request, by, reply } in std::mem::take(&mut self.replies) {
+            let words = match &reply {
+                PermissionReply::Allow => format!("{by} allows it"),
+                PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
+            };
+            if !self.reply(run, reporter, &request, reply, &words) {
+                reporter.say(&format!("{by} answers {request}, which does not wait"));
+            }
+        }
     }
 
-    /// Returns the oldest request if it has waited for longer than `limit`.
-    pub(super) fn expired_request(&self, limit: Duration) -> Option<String> {
-        let oldest = self.pending.first()?;
-        (oldest.since.elapsed() >= limit).then(|| oldest.request.clone())
+    /// Denies requests that nobody answered within `limit`. The agent is not to blame for that silence.
+    pub(super) fn deny_expired(
+        &mut self,
+        run: &mut TaskAttempt<'_>,
+        reporter: &mut Reporter,
+        limit: Duration,
+    ) {
+        while let Some(oldest) = self.pending.first()
+            && oldest.since.elapsed() >= limit
+        {
+            let request = oldest.request.clone();
+            let reason = format!("nobody answered within {}", say_span(limit));
+            let words = format!("denied: {reason}");
+            let reply = PermissionReply::Deny(reason);
+            if !self.reply(run, reporter, &request, reply, &words) {
+                // The client took it back meanwhile.
+                self.close_request(&request);
+            }
+        }
+    }
+
+    /// Tells the agent what was decided about a request; returns whether the agent waited for it.
+    fn reply(
+        &mut self,
+        run: &mut TaskAttempt<'_>,
+        reporter: &mut Reporter,
+        request: &str,
+        reply: PermissionReply,
+        words: &str,
+    ) -> bool {
+        let is_allowed = reply == PermissionReply::Allow;
+        if !run.reply(request, reply) {
+            return false;
+        }
+        let text = format!("{}: {words}", self.close_request(request));
+        reporter.say(&text);
+        run.note(
+            reporter.store().now(),
+            &format!("request {request}: {words}"),
+        );
+        reporter.record_reply(run.task(), request, is_allowed, &text);
+        true
     }
 
     /// Returns when the oldest request will have waited for longer than `limit`.
@@ -335,7 +383,7 @@ impl Mailbox {
     }
 
     /// Forgets a request, and returns what it asked for.
-    pub(super) fn close_request(&mut self, request: &str) -> String {
+    fn close_request(&mut self, request: &str) -> String {
         let what = self
             .pending
             .iter()
