@@ -3,7 +3,7 @@
 //! ```text
 //!                    ┌──────────────── Bridge: one loop, one channel ────────────────┐
 //!  agent ──lines──▶  │  TaskAttempt   one run of the agent: process, log, deadlines  │
-//!  journal, mail ─▶  │  Mailbox       mail, requests of the agent, people's replies  │ ──▶ Reporter: journal, lead,
+//!  journal, mail ─▶  │  WorkerMailbox mail, requests of the agent, people's replies  │ ──▶ Reporter: journal, lead,
 //!  signals, lease ▶  │  Lifecycle     heartbeat, stop requests, pauses, quarantine   │     own output, task logs
 //!                    └───────────────────────────────────────────────────────────────┘
 //!  signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or released → …
@@ -51,9 +51,9 @@ use crate::workplace::{Workplace, WorkplaceError};
 use completion::{AgentPart, Completion, TaskResolution, lost_claim};
 use heartbeat::HeartbeatThread;
 use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
-use mailbox::{MailRequest, Mailbox, PersonRequest};
+use mailbox::{MailRequest, PersonRequest, WorkerMailbox};
 use reporter::{Reporter, TaskLog, WorkerIdentity};
-use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
+use task_attempt::{AgentLauncher, AgentSetup, AttemptInput, TaskAttempt};
 
 /// An agent whose launch failed is launched once more.
 const LAUNCHES: u32 = 2;
@@ -149,7 +149,7 @@ pub enum BridgeError {
 /// A worker's own process.
 pub struct Bridge {
     reporter: Reporter,
-    mailbox: Mailbox,
+    mailbox: WorkerMailbox,
     lifecycle: Lifecycle,
     launcher: AgentLauncher,
     workplace: Box<dyn Workplace>,
@@ -196,23 +196,24 @@ impl Bridge {
         forward_system_signals(Arc::clone(&store), sender.clone());
         let mut bridge = Self {
             reporter: Reporter::new(store, identity.clone(), config.output),
-            mailbox: Mailbox::new(record.started_at, position),
+            mailbox: WorkerMailbox::new(record.started_at, position),
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
-            launcher: AgentLauncher {
-                identity: identity.clone(),
-                driver: Arc::from(config.driver),
-                model: record.spec.model,
-                permissions: config.permissions,
-                exported: config.exported,
-                teamster: config.teamster,
-                path: std::env::var_os("PATH").unwrap_or_default(),
-                instructions: config.instructions,
-                limits: config.limits,
+            launcher: AgentLauncher::new(
+                identity.clone(),
+                AgentSetup {
+                    driver: Arc::from(config.driver),
+                    model: record.spec.model,
+                    permissions: config.permissions,
+                    exported: config.exported,
+                    teamster: config.teamster,
+                    path: std::env::var_os("PATH").unwrap_or_default(),
+                    instructions: config.instructions,
+                },
+                config.limits,
                 project,
                 machine,
-                events: sender,
-                attempts: 0,
-            },
+                sender,
+            ),
             workplace,
             may_begin: config.may_begin,
             events,
@@ -404,7 +405,7 @@ impl Bridge {
                 }
                 Wake::Timeout => {
                     let outlook = if self.lifecycle.may_work(Instant::now()) {
-                        WorkOutlook::look(&mut self.reporter, &self.launcher.machine)
+                        WorkOutlook::look(&mut self.reporter, self.launcher.machine())
                     } else {
                         WorkOutlook::Later
                     };
@@ -466,7 +467,7 @@ impl Bridge {
         let failure = store.failure(self.reporter.team(), id).ok().flatten();
         let input = AttemptInput {
             folder: self.workplace.folder(),
-            mail: self.mailbox.mail_for_prompt(self.launcher.limits.prompt),
+            mail: self.mailbox.mail_for_prompt(self.launcher.limits().prompt),
             last_error: failure.as_ref().map(|failure| failure.last_error.as_str()),
             failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
         };
@@ -502,7 +503,7 @@ impl Bridge {
             }
             // A talkative agent must not keep us from looking at the clock.
             if !run.is_stopping() {
-                let limit = self.launcher.limits.idle;
+                let limit = self.launcher.limits().idle;
                 self.mailbox.deny_expired(run, &mut self.reporter, limit);
             }
             if let Some(command) = run.tick() {
@@ -517,7 +518,7 @@ impl Bridge {
 
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
         let deadline = run.deadline();
-        match self.mailbox.next_expiry(self.launcher.limits.idle) {
+        match self.mailbox.next_expiry(self.launcher.limits().idle) {
             Some(expiry) if !run.is_stopping() => deadline.min(expiry),
             _ => deadline,
         }
@@ -583,7 +584,7 @@ impl Bridge {
     fn complete(&mut self, claimed: &Claimed, part: &AgentPart, log: &mut TaskLog) {
         let resolution = TaskResolution::of(part);
         if let AgentPart::Ran(end) = part {
-            let model = self.launcher.model.as_deref();
+            let model = self.launcher.model();
             let spent = &end.outcome.spent;
             self.reporter.record_usage(claimed.task.id(), model, spent);
             if end.leftover > 0 {
@@ -625,7 +626,7 @@ impl Bridge {
             self.reporter
                 .say(&format!("the result cannot be written yet: {error}"));
         }
-        let pause = self.launcher.limits.pause_after(tries).min(WRITE_AGAIN);
+        let pause = self.launcher.limits().pause_after(tries).min(WRITE_AGAIN);
         let until = Instant::now() + pause;
         while let Wake::Event { .. } = self.step(None, until) {}
         true
@@ -635,8 +636,8 @@ impl Bridge {
     fn leave(mut self) -> Result<(), BridgeError> {
         self.lifecycle.show(WorkerStatus::Shutdown);
         let identity = self.reporter.identity().clone();
-        let tree = Tree::below_me(&self.launcher.machine, &identity.launch);
-        if let Err(error) = tree.end(self.launcher.limits.grace) {
+        let tree = Tree::below_me(self.launcher.machine(), &identity.launch);
+        if let Err(error) = tree.end(self.launcher.limits().grace) {
             self.reporter.say(&error.to_string());
         }
         let is_team_gone = self.lifecycle.is_team_gone();
@@ -653,7 +654,7 @@ impl Bridge {
             self.reporter.store().record(&identity.team, event)?;
         }
         record::remove(
-            &self.launcher.project,
+            self.launcher.project(),
             &identity.team,
             &identity.name,
             &identity.launch,

@@ -71,7 +71,7 @@ struct PendingRequest {
 
 /// A worker's mail and the requests of its agent.
 #[derive(Debug)]
-pub(super) struct Mailbox {
+pub(super) struct WorkerMailbox {
     /// When this bridge began, and the last event before it.
     began: (Time, u64),
     /// The last event that was looked at.
@@ -88,7 +88,7 @@ pub(super) struct Mailbox {
     pending: Vec<PendingRequest>,
 }
 
-impl Mailbox {
+impl WorkerMailbox {
     /// Creates the mailbox of a bridge that began at this time, after the event with this number.
     pub(super) fn new(began: Time, began_after: u64) -> Self {
         Self {
@@ -417,5 +417,86 @@ fn makes_work(event: &Event) -> bool {
         ) => true,
         Some(EventType::TaskClaimed) => false,
         _ => event.kind.starts_with(family::TASK),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGAN: u64 = 10;
+
+    fn mailbox() -> WorkerMailbox {
+        WorkerMailbox::new(Time::from_millis(1_000), BEGAN)
+    }
+
+    fn message(id: &str, kind: &str, from: &str, seq: u64) -> Message {
+        Message::new(id, kind, from, "ann", "text", Time::from_millis(2_000))
+            .with("seq", json!(seq))
+            .with("requestId", json!("r1"))
+    }
+
+    fn sort(mailbox: &mut WorkerMailbox, messages: &[Message]) -> (Vec<MailRequest>, bool) {
+        mailbox.sort(messages, Time::from_millis(3_000))
+    }
+
+    #[test]
+    fn stop_request_is_obeyed_once_and_not_if_it_is_older_than_the_bridge() {
+        let mut mailbox = mailbox();
+        let old = message("m1", "shutdown_request", "lead", BEGAN);
+        let new = message("m2", "shutdown_request", "lead", BEGAN + 1).with("drain", json!(true));
+        let mail = [old, new];
+        let (requests, has_mail) = sort(&mut mailbox, &mail);
+        assert!(!has_mail);
+        let [MailRequest::Stop(signal)] = &requests[..] else {
+            panic!("{requests:?}");
+        };
+        assert!(signal.drain && signal.request_id == "r1");
+        assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), false));
+    }
+
+    #[test]
+    fn decision_counts_from_people_only_and_once() {
+        let mut mailbox = mailbox();
+        let answer = |id: &str, from: &str, seq| {
+            message(id, PERMISSION_ANSWER, from, seq).with("allow", json!(true))
+        };
+        let mail = [
+            answer("m1", "ben", BEGAN + 1),
+            answer("m2", "user", BEGAN),
+            answer("m3", "user", BEGAN + 1),
+        ];
+        for _ in 0..2 {
+            assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), false));
+        }
+        let replies = &mailbox.replies;
+        assert_eq!(replies.len(), 1, "{replies:?}");
+        assert_eq!(
+            (replies[0].by.as_str(), &replies[0].reply),
+            ("user", &PermissionReply::Allow)
+        );
+    }
+
+    #[test]
+    fn mail_for_the_agent_is_kept_once_and_goes_into_the_next_prompt() {
+        let mut mailbox = mailbox();
+        let mail = [message("m1", "message", "ben", BEGAN + 1)];
+        for _ in 0..2 {
+            assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), true));
+        }
+        assert_eq!(mailbox.mail_for_prompt(10_000), &mail[..]);
+    }
+
+    #[test]
+    fn requests_and_decisions_of_an_earlier_attempt_are_forgotten() {
+        let mut mailbox = mailbox();
+        mailbox.pending.push(PendingRequest {
+            request: "r1".to_owned(),
+            what: "Write a".to_owned(),
+            since: Instant::now(),
+        });
+        assert!(mailbox.next_expiry(Duration::from_secs(1)).is_some());
+        mailbox.begin_attempt();
+        assert_eq!(mailbox.next_expiry(Duration::from_secs(1)), None);
     }
 }
