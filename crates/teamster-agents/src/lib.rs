@@ -63,5 +63,5 @@ pub use event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 pub use gemini::GeminiDriver;
 pub use outcome::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};
 pub use permission::{Permissions, Rule};
-pub use provider::{Configured, Provider, ProviderError, ProviderKind, Providers};
+pub use provider::{Provider, ProviderConfig, ProviderError, ProviderKind, Providers};
 pub use scripted::ScriptedDriver;

@@ -97,7 +97,7 @@ impl Provider {
 /// A section `[providers.NAME]` of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Configured {
+pub struct ProviderConfig {
     /// The driver's word; the name itself when it is one.
     pub kind: Option<String>,
     /// The shell command, for `kind = "command"`.
@@ -116,7 +116,7 @@ pub struct Configured {
 #[derive(Clone, Debug, Default)]
 pub struct Providers {
     base: PathBuf,
-    configured: BTreeMap<String, Configured>,
+    configured: BTreeMap<String, ProviderConfig>,
 }
 
 impl Providers {
@@ -129,7 +129,7 @@ impl Providers {
     }
 
     /// Adds a provider of the configuration. A later one of the same name replaces an earlier one.
-    pub fn configure(&mut self, name: &str, section: Configured) -> Result<(), ProviderError> {
+    pub fn configure(&mut self, name: &str, section: ProviderConfig) -> Result<(), ProviderError> {
         is_name(name)?;
         let before = self.configured.insert(name.to_owned(), section);
         // A section that makes no sense is found now and not when the first worker is started.
@@ -146,7 +146,7 @@ impl Providers {
         let (name, word) = definition
             .split_once('=')
             .ok_or_else(|| ProviderError::Definition(definition.to_owned()))?;
-        let mut section = Configured::default();
+        let mut section = ProviderConfig::default();
         match ProviderKind::parse(word, &self.base)? {
             Some(ProviderKind::Command(command)) => section.command = Some(command),
             Some(ProviderKind::Scripted(file)) => section.file = Some(file),
@@ -200,7 +200,7 @@ impl Providers {
         names
     }
 
-    fn of_section(&self, name: &str, section: &Configured) -> Result<Provider, ProviderError> {
+    fn of_section(&self, name: &str, section: &ProviderConfig) -> Result<Provider, ProviderError> {
         let wrong = |what: &str| ProviderError::Section(name.to_owned(), what.to_owned());
         let word = section.kind.as_deref().unwrap_or(name);
         let built_in = matches!(
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     fn providers(toml: &str) -> Result<Providers, ProviderError> {
-        let sections: BTreeMap<String, Configured> = toml::from_str(toml).unwrap();
+        let sections: BTreeMap<String, ProviderConfig> = toml::from_str(toml).unwrap();
         let mut providers = Providers::new(Path::new("/base"));
         for (name, section) in sections {
             providers.configure(&name, section)?;

@@ -35,7 +35,7 @@ pub struct ScriptContext<'a> {
     /// What the plan calls the task, if it came from one.
     pub label: Option<&'a str>,
     /// What a play does to its own process and the machine.
-    pub world: &'a dyn ScriptHost,
+    pub host: &'a dyn ScriptHost,
 }
 
 /// What a play does to its own process and the machine.
@@ -57,24 +57,24 @@ pub enum ScriptEnd {
     Crash,
 }
 
-/// Plays the section that fits the scene. An error means that nobody listens any more.
+/// Plays the section that fits the context. An error means that nobody listens any more.
 pub fn play(
     script: &Script,
-    scene: &ScriptContext<'_>,
+    context: &ScriptContext<'_>,
     out: &mut dyn Write,
 ) -> io::Result<ScriptEnd> {
     let mut player = Player {
-        scene,
+        context,
         out,
         said: String::new(),
         calls: 0,
         fills: true,
     };
-    let Some(part) = script.part(scene) else {
+    let Some(part) = script.part(context) else {
         player.start()?;
         let reason = format!(
             "the script has no steps for task {} ({})",
-            scene.id, scene.subject
+            context.id, context.subject
         );
         return player.fail(&reason, Trouble::Task);
     };
@@ -82,7 +82,7 @@ pub fn play(
 }
 
 struct Player<'a, 'o> {
-    scene: &'a ScriptContext<'a>,
+    context: &'a ScriptContext<'a>,
     out: &'o mut dyn Write,
     said: String,
     calls: u32,
@@ -131,7 +131,7 @@ impl Player<'_, '_> {
                 let message = self.filled(message);
                 self.print(&json!({ "type": "commit", "message": message }))?;
             }
-            ScriptStep::Sleep(span) => self.scene.world.pause(*span),
+            ScriptStep::Sleep(span) => self.context.host.pause(*span),
             ScriptStep::Used { usage, cost_usd } => {
                 self.print(&json!({ "type": "used", "usage": usage, "costUsd": cost_usd }))?;
             }
@@ -145,7 +145,7 @@ impl Player<'_, '_> {
                 return self.fail(&reason, *trouble).map(Then::End);
             }
             ScriptStep::Hang => loop {
-                self.scene.world.pause(LONG);
+                self.context.host.pause(LONG);
             },
             ScriptStep::Crash(None) => return Ok(Then::End(ScriptEnd::Crash)),
             ScriptStep::Crash(Some(code)) => return Ok(Then::End(ScriptEnd::Exit(*code))),
@@ -154,7 +154,7 @@ impl Player<'_, '_> {
                 return self.finish(&summary).map(Then::End);
             }
             ScriptStep::IgnoreSignals => {
-                if let Err(reason) = self.scene.world.ignore_signals() {
+                if let Err(reason) = self.context.host.ignore_signals() {
                     return self.fail(&reason, Trouble::Task).map(Then::End);
                 }
                 self.print(
@@ -164,7 +164,7 @@ impl Player<'_, '_> {
             ScriptStep::SpawnOrphan(span) => {
                 let asked = format!("spawn-orphan for {} s", span.as_secs_f64());
                 let call = self.call(&asked)?;
-                let spawned = self.scene.world.spawn_orphan(*span);
+                let spawned = self.context.host.spawn_orphan(*span);
                 self.answer(&call, &spawned)?;
                 if let Err(reason) = spawned {
                     return self.fail(&reason, Trouble::Task).map(Then::End);
@@ -207,14 +207,14 @@ impl Player<'_, '_> {
             }
             ScriptStep::WaitForFile { path, within } => {
                 let path = self.filled(path);
-                let file = self.scene.worktree.join(&path);
+                let file = self.context.worktree.join(&path);
                 let mut waited = Duration::ZERO;
                 while !file.exists() {
                     if waited >= *within {
                         let reason = format!("{path} did not come within {} s", within.as_secs());
                         return self.fail(&reason, Trouble::Task).map(Then::End);
                     }
-                    self.scene.world.pause(LOOK_AGAIN);
+                    self.context.host.pause(LOOK_AGAIN);
                     waited += LOOK_AGAIN;
                 }
             }
@@ -250,7 +250,7 @@ impl Player<'_, '_> {
     /// Changes a file; gives its path, or why it could not be changed.
     fn touched(&self, step: &ScriptStep) -> Result<String, String> {
         let words = |error: teamster_fs::FsError| error.to_string();
-        let tree = Beneath::open(self.scene.worktree)
+        let tree = Beneath::open(self.context.worktree)
             .map_err(words)?
             .ok_or("its worktree is gone")?;
         let old = |path: &str| {
@@ -306,15 +306,15 @@ impl Player<'_, '_> {
         if !self.fills {
             return text.to_owned();
         }
-        let scene = self.scene;
-        let attempt = scene.attempt.to_string();
+        let context = self.context;
+        let attempt = context.attempt.to_string();
         let known = [
-            ("{id}", scene.id),
+            ("{id}", context.id),
             ("{attempt}", attempt.as_str()),
-            ("{team}", scene.team),
-            ("{worker}", scene.worker),
+            ("{team}", context.team),
+            ("{worker}", context.worker),
             // Last: a subject that looks like one of the others is not filled in again.
-            ("{subject}", scene.subject),
+            ("{subject}", context.subject),
         ];
         known.iter().fold(text.to_owned(), |text, (word, value)| {
             text.replace(word, value)
@@ -363,7 +363,7 @@ pub(super) mod tests {
     use crate::outcome::{AgentEnd, AgentOutcome, AgentVerdict};
     use crate::scripted::ScriptedReader;
 
-    /// A world in which nothing takes time.
+    /// A host on which nothing takes time.
     pub(in crate::scripted) struct Nowhere;
 
     impl ScriptHost for Nowhere {
@@ -388,7 +388,7 @@ pub(super) mod tests {
             std::env::temp_dir().join(format!("teamster-play-{}", teamster_fs::random_hex()));
         std::fs::create_dir(&worktree).unwrap();
         let script = Script::parse(Path::new("x.toml"), script).unwrap();
-        let scene = ScriptContext {
+        let context = ScriptContext {
             worktree: &worktree,
             id: "7",
             subject: "Add {id}",
@@ -396,10 +396,10 @@ pub(super) mod tests {
             team: "t",
             worker: "w",
             label: None,
-            world: &Nowhere,
+            host: &Nowhere,
         };
         let mut out = Vec::new();
-        let played = play(&script, &scene, &mut out).unwrap();
+        let played = play(&script, &context, &mut out).unwrap();
         check(&worktree);
         std::fs::remove_dir_all(&worktree).unwrap();
         let mut reader = Box::<ScriptedReader>::default();

@@ -170,15 +170,15 @@ impl Script {
         form.map(|form| Self { form }).map_err(fail)
     }
 
-    /// What is played for a scene. `None`: the script does not know what to do.
+    /// What is played for a context. `None`: the script does not know what to do.
     ///
     /// A list of steps always knows: one that has nothing for a task asks nothing of it. Sections are cases, and a task
     /// that is none of them was forgotten.
-    pub(super) fn part(&self, scene: &ScriptContext<'_>) -> Option<ScriptPart<'_>> {
+    pub(super) fn part(&self, context: &ScriptContext<'_>) -> Option<ScriptPart<'_>> {
         match &self.form {
             ScriptForm::Sections(sections) => {
                 // The default stands behind all others.
-                let section = sections.iter().find(|section| section.fits(scene))?;
+                let section = sections.iter().find(|section| section.fits(context))?;
                 Some(ScriptPart {
                     starts: section.starts,
                     fills: true,
@@ -190,7 +190,7 @@ impl Script {
                 fills: false,
                 steps: steps
                     .iter()
-                    .filter(|single| single.fits(scene))
+                    .filter(|single| single.fits(context))
                     .map(|single| &single.step)
                     .collect(),
             }),
@@ -259,17 +259,19 @@ impl ScriptSection {
         Ok(section)
     }
 
-    fn fits(&self, scene: &ScriptContext<'_>) -> bool {
-        self.id.as_deref().is_none_or(|id| id == scene.id)
+    fn fits(&self, context: &ScriptContext<'_>) -> bool {
+        self.id.as_deref().is_none_or(|id| id == context.id)
             && self
                 .subject
                 .as_deref()
-                .is_none_or(|pattern| matches(pattern, scene.subject))
+                .is_none_or(|pattern| matches(pattern, context.subject))
             && self
                 .worker
                 .as_deref()
-                .is_none_or(|pattern| matches(pattern, scene.worker))
-            && self.attempt.is_none_or(|attempt| attempt == scene.attempt)
+                .is_none_or(|pattern| matches(pattern, context.worker))
+            && self
+                .attempt
+                .is_none_or(|attempt| attempt == context.attempt)
     }
 }
 
@@ -305,7 +307,7 @@ mod tests {
         Script::parse(Path::new("demo.toml"), text).map_err(|error| error.to_string())
     }
 
-    fn scene<'a>(id: &'a str, subject: &'a str, attempt: u32) -> ScriptContext<'a> {
+    fn context<'a>(id: &'a str, subject: &'a str, attempt: u32) -> ScriptContext<'a> {
         ScriptContext {
             worktree: Path::new("/nowhere"),
             id,
@@ -314,7 +316,7 @@ mod tests {
             team: "t",
             worker: "worker-1",
             label: None,
-            world: &Nowhere,
+            host: &Nowhere,
         }
     }
 
@@ -328,22 +330,22 @@ mod tests {
          [[task]]\nworker = 'other-*'\nsteps = [{ say = 'other' }]",
         )
         .unwrap();
-        let first = |scene: ScriptContext<'_>| script.part(&scene).unwrap().steps[0].clone();
+        let first = |context: ScriptContext<'_>| script.part(&context).unwrap().steps[0].clone();
         let not_yet = ScriptStep::Fail {
             reason: "not yet".into(),
             code: 1,
         };
         assert_eq!(
-            first(scene("3", "Fix it", 1)),
+            first(context("3", "Fix it", 1)),
             ScriptStep::Say("three".into())
         );
-        assert_eq!(first(scene("4", "Fix it", 1)), not_yet);
+        assert_eq!(first(context("4", "Fix it", 1)), not_yet);
         assert_eq!(
-            first(scene("4", "Fix it", 2)),
+            first(context("4", "Fix it", 2)),
             ScriptStep::Say("fixed".into())
         );
         assert_eq!(
-            first(scene("4", "Build", 1)),
+            first(context("4", "Build", 1)),
             ScriptStep::Say("default".into())
         );
     }

@@ -31,13 +31,15 @@ pub(super) struct ConditionalStep {
 }
 
 impl ConditionalStep {
-    pub(super) fn fits(&self, scene: &ScriptContext<'_>) -> bool {
+    pub(super) fn fits(&self, context: &ScriptContext<'_>) -> bool {
         // A task that no plan has named is known by its number.
-        let name = scene.label.unwrap_or(scene.id);
+        let name = context.label.unwrap_or(context.id);
         self.task
             .as_deref()
-            .is_none_or(|task| task == name || scene.subject.starts_with(task))
-            && self.attempt.is_none_or(|attempt| attempt == scene.attempt)
+            .is_none_or(|task| task == name || context.subject.starts_with(task))
+            && self
+                .attempt
+                .is_none_or(|attempt| attempt == context.attempt)
     }
 
     fn parse(table: &DeTable<'_>, at: usize) -> Result<Self, Wrong> {
@@ -191,7 +193,7 @@ mod tests {
 
     /// What is played for a task.
     fn part(script: &str, label: Option<&str>, subject: &str, attempt: u32) -> Vec<ScriptStep> {
-        let scene = ScriptContext {
+        let context = ScriptContext {
             worktree: Path::new("/nowhere"),
             id: "7",
             subject,
@@ -199,10 +201,10 @@ mod tests {
             team: "t",
             worker: "w",
             label,
-            world: &Nowhere,
+            host: &Nowhere,
         };
         let script = parsed(script).unwrap();
-        let part = script.part(&scene).unwrap();
+        let part = script.part(&context).unwrap();
         assert!(part.starts && !part.fills);
         part.steps.into_iter().cloned().collect()
     }
