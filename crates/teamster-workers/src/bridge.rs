@@ -23,13 +23,12 @@ mod mailbox;
 mod reporter;
 mod task_attempt;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use teamster_agents::{AgentEvent, Driver, PermissionDecision, Permissions};
+use teamster_agents::{AgentEvent, PermissionDecision};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::child::Said;
@@ -53,7 +52,8 @@ use heartbeat::HeartbeatThread;
 use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
 use mailbox::{MailRequest, PersonRequest, WorkerMailbox};
 use reporter::{Reporter, TaskLog, WorkerIdentity};
-use task_attempt::{AgentLauncher, AgentSetup, AttemptInput, TaskAttempt};
+pub use task_attempt::AgentSetup;
+use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
 
 /// An agent whose launch failed is launched once more.
 const LAUNCHES: u32 = 2;
@@ -110,22 +110,14 @@ pub struct BridgeConfig {
     pub restarts: u32,
     /// The agent's provider, as the user calls it.
     pub provider: String,
-    /// The agent's driver.
-    pub driver: Box<dyn Driver>,
-    /// What the agent may do.
-    pub permissions: Permissions,
+    /// What the agent is started with each time.
+    pub agent: AgentSetup,
     /// Makes the worker's workplace.
     pub workplace: OpenWorkplace,
     /// How long things may take.
     pub limits: WorkerLimits,
     /// The id of this launch.
     pub launch: String,
-    /// Variables that the agent gets besides its own.
-    pub exported: Vec<(OsString, OsString)>,
-    /// Our own program.
-    pub teamster: PathBuf,
-    /// What the agent is told before each task.
-    pub instructions: String,
     /// Decides whether another task may be begun: a run may have used up its budget.
     pub may_begin: MayBegin,
     /// Prints a line to the worker's pane or log.
@@ -200,15 +192,7 @@ impl Bridge {
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
             launcher: AgentLauncher::new(
                 identity.clone(),
-                AgentSetup {
-                    driver: Arc::from(config.driver),
-                    model: record.spec.model,
-                    permissions: config.permissions,
-                    exported: config.exported,
-                    teamster: config.teamster,
-                    path: std::env::var_os("PATH").unwrap_or_default(),
-                    instructions: config.instructions,
-                },
+                config.agent,
                 config.limits,
                 project,
                 machine,

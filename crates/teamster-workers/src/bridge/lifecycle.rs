@@ -76,18 +76,90 @@ impl Consequence {
     }
 }
 
-/// The state of a worker between its start and its end.
-pub(super) struct Lifecycle {
-    heartbeat: HeartbeatThread,
+/// Counts what went wrong in a row, and decides when a worker pauses and when it takes no more tasks.
+#[derive(Debug)]
+struct FailureCounter {
     limits: WorkerLimits,
-    stop: Option<Signal>,
-    team_is_gone: bool,
     /// Failures in a row.
     errors: u32,
     /// Troubles of the service in a row.
     troubles: u32,
     /// The end of the pause after the last trouble.
     paused_until: Option<Instant>,
+}
+
+impl FailureCounter {
+    fn new(limits: WorkerLimits) -> Self {
+        Self {
+            limits,
+            errors: 0,
+            troubles: 0,
+            paused_until: None,
+        }
+    }
+
+    fn is_quarantined(&self) -> bool {
+        self.errors >= self.limits.quarantine_errors
+    }
+
+    fn may_work(&self, now: Instant) -> bool {
+        !self.is_quarantined() && self.paused_until.is_none_or(|until| now >= until)
+    }
+
+    fn end_pause(&mut self, now: Instant) -> bool {
+        let is_due = self.paused_until.is_some_and(|until| now >= until);
+        if is_due {
+            self.paused_until = None;
+        }
+        is_due
+    }
+
+    /// Counts the end of a task, and returns what follows from it.
+    fn count(&mut self, resolution: &TaskResolution, now: Instant) -> Option<Consequence> {
+        match resolution {
+            TaskResolution::Completed(_) => {
+                self.errors = 0;
+                self.troubles = 0;
+                None
+            }
+            TaskResolution::Failed(why)
+            | TaskResolution::Released {
+                cause: ReleaseCause::Worker,
+                why,
+            } => {
+                self.errors += 1;
+                self.is_quarantined().then(|| Consequence::Quarantined {
+                    errors: self.errors,
+                    why: why.clone(),
+                })
+            }
+            TaskResolution::Released {
+                cause: ReleaseCause::Service,
+                why,
+            } => {
+                self.troubles += 1;
+                let pause = self.limits.pause_after(self.troubles);
+                self.paused_until = Some(now + pause);
+                Some(Consequence::Paused {
+                    pause,
+                    why: why.clone(),
+                })
+            }
+            TaskResolution::Released {
+                cause: ReleaseCause::Stopping,
+                ..
+            }
+            | TaskResolution::Lost(_) => None,
+        }
+    }
+}
+
+/// The state of a worker between its start and its end.
+pub(super) struct Lifecycle {
+    heartbeat: HeartbeatThread,
+    stop: Option<Signal>,
+    team_is_gone: bool,
+    failures: FailureCounter,
     /// Whether the lead knows that the worker has nothing to do.
     reported_idle: bool,
 }
@@ -97,12 +169,9 @@ impl Lifecycle {
     pub(super) fn new(heartbeat: HeartbeatThread, limits: WorkerLimits) -> Self {
         Self {
             heartbeat,
-            limits,
             stop: None,
             team_is_gone: false,
-            errors: 0,
-            troubles: 0,
-            paused_until: None,
+            failures: FailureCounter::new(limits),
             reported_idle: false,
         }
     }
@@ -158,20 +227,12 @@ impl Lifecycle {
 
     /// Returns whether the worker may claim a task now.
     pub(super) fn may_work(&self, now: Instant) -> bool {
-        !self.is_quarantined() && self.paused_until.is_none_or(|until| now >= until)
-    }
-
-    fn is_quarantined(&self) -> bool {
-        self.errors >= self.limits.quarantine_errors
+        self.failures.may_work(now)
     }
 
     /// Ends a pause whose time has come; returns whether there was one.
     pub(super) fn end_pause(&mut self, now: Instant) -> bool {
-        let is_due = self.paused_until.is_some_and(|until| now >= until);
-        if is_due {
-            self.paused_until = None;
-        }
-        is_due
+        self.failures.end_pause(now)
     }
 
     /// Notes that the worker holds a task, whose lease is kept from now on.
@@ -182,8 +243,8 @@ impl Lifecycle {
 
     /// Notes that the worker holds no task any more.
     pub(super) fn end_task(&self) {
-        self.heartbeat.end_task(self.errors);
-        self.show(if self.is_quarantined() {
+        self.heartbeat.end_task(self.failures.errors);
+        self.show(if self.failures.is_quarantined() {
             WorkerStatus::Quarantined
         } else {
             WorkerStatus::Polling
@@ -201,48 +262,14 @@ impl Lifecycle {
         resolution: &TaskResolution,
         now: Instant,
     ) -> Option<Consequence> {
-        match resolution {
-            TaskResolution::Completed(_) => {
-                self.errors = 0;
-                self.troubles = 0;
-                None
-            }
-            TaskResolution::Failed(why)
-            | TaskResolution::Released {
-                cause: ReleaseCause::Worker,
-                why,
-            } => {
-                self.errors += 1;
-                self.is_quarantined().then(|| Consequence::Quarantined {
-                    errors: self.errors,
-                    why: why.clone(),
-                })
-            }
-            TaskResolution::Released {
-                cause: ReleaseCause::Service,
-                why,
-            } => {
-                self.troubles += 1;
-                let pause = self.limits.pause_after(self.troubles);
-                self.paused_until = Some(now + pause);
-                Some(Consequence::Paused {
-                    pause,
-                    why: why.clone(),
-                })
-            }
-            TaskResolution::Released {
-                cause: ReleaseCause::Stopping,
-                ..
-            }
-            | TaskResolution::Lost(_) => None,
-        }
+        self.failures.count(resolution, now)
     }
 
     /// Ends a quarantine; returns whether there was one.
     pub(super) fn resume(&mut self) -> bool {
-        let was_quarantined = self.is_quarantined();
+        let was_quarantined = self.failures.is_quarantined();
         if was_quarantined {
-            self.errors = 0;
+            self.failures.errors = 0;
             self.heartbeat.end_task(0);
             self.show(WorkerStatus::Polling);
         }
@@ -256,7 +283,7 @@ impl Lifecycle {
 
     /// Returns when an idle worker looks for work again: at the end of its pause, or when its wait is over.
     pub(super) fn wake_at(&self, wait: &IdleWait) -> Instant {
-        match self.paused_until {
+        match self.failures.paused_until {
             Some(paused) if paused < wait.look_at => paused,
             _ => wait.look_at,
         }
@@ -413,5 +440,64 @@ mod tests {
             IdleWait::new(None, start).before_claim(start),
             Duration::ZERO
         );
+    }
+
+    fn failed() -> TaskResolution {
+        TaskResolution::Failed("exit code 1".to_owned())
+    }
+
+    fn released(cause: ReleaseCause) -> TaskResolution {
+        TaskResolution::Released {
+            why: "rate limit".to_owned(),
+            cause,
+        }
+    }
+
+    #[test]
+    fn failures_in_a_row_quarantine_a_worker_and_a_completed_task_ends_the_row() {
+        let now = Instant::now();
+        let mut failures = FailureCounter::new(WorkerLimits::default());
+        let done = TaskResolution::Completed(String::new());
+        for resolution in [failed(), failed(), done, failed()] {
+            assert_eq!(failures.count(&resolution, now), None);
+        }
+        assert_eq!(failures.count(&released(ReleaseCause::Worker), now), None);
+        assert!(failures.may_work(now));
+        let Some(Consequence::Quarantined { errors: 3, .. }) = failures.count(&failed(), now)
+        else {
+            panic!("{failures:?}");
+        };
+        assert!(!failures.may_work(now));
+    }
+
+    #[test]
+    fn trouble_of_the_service_pauses_twice_as_long_each_time_and_is_no_failure() {
+        let start = Instant::now();
+        let mut failures = FailureCounter::new(WorkerLimits::default());
+        for seconds in [5, 10, 20] {
+            let consequence = failures.count(&released(ReleaseCause::Service), start);
+            let Some(Consequence::Paused { pause, .. }) = consequence else {
+                panic!("{consequence:?}");
+            };
+            assert_eq!(pause, seconds * SECOND);
+            assert!(!failures.may_work(start));
+            assert!(!failures.end_pause(start));
+            assert!(failures.may_work(start + pause));
+        }
+        assert!(failures.end_pause(start + 20 * SECOND));
+        assert_eq!(failures.errors, 0);
+    }
+
+    #[test]
+    fn task_that_goes_back_because_the_worker_stops_counts_for_nothing() {
+        let now = Instant::now();
+        let mut failures = FailureCounter::new(WorkerLimits::default());
+        for resolution in [
+            released(ReleaseCause::Stopping),
+            TaskResolution::Lost(String::new()),
+        ] {
+            assert_eq!(failures.count(&resolution, now), None);
+        }
+        assert!(failures.may_work(now) && failures.errors == 0 && failures.troubles == 0);
     }
 }

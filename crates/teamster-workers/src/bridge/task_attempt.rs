@@ -29,21 +29,21 @@ use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
 use crate::prompt::prompt;
 
 /// What the agent of a worker is started with each time.
-pub(super) struct AgentSetup {
+pub struct AgentSetup {
     /// The driver of the agent's client.
-    pub(super) driver: Arc<dyn Driver>,
+    pub driver: Arc<dyn Driver>,
     /// The model, or `None` for the client's own choice.
-    pub(super) model: Option<String>,
+    pub model: Option<String>,
     /// What the agent may do.
-    pub(super) permissions: Permissions,
+    pub permissions: Permissions,
     /// Variables that the agent gets besides its own.
-    pub(super) exported: Vec<(OsString, OsString)>,
+    pub exported: Vec<(OsString, OsString)>,
     /// Our own program.
-    pub(super) teamster: PathBuf,
+    pub teamster: PathBuf,
     /// Where programs are looked for, as in `PATH`.
-    pub(super) path: OsString,
+    pub path: OsString,
     /// What the agent is told before each task.
-    pub(super) instructions: String,
+    pub instructions: String,
 }
 
 /// Starts the agent of one worker.
