@@ -8,7 +8,7 @@ use teamster_journal::payload::{
     Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd,
 };
 use teamster_journal::{EventKind, Gate, GateDecision, NewEvent};
-use teamster_party::{Decision, NewApproval, Party, Via};
+use teamster_party::{ApprovalDecision as Decision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;

@@ -6,7 +6,7 @@ mod state;
 mod ticket;
 
 use teamster_fs::Dir;
-use teamster_party::{Kind, Party, PartyError};
+use teamster_party::{Party, PartyError, PartyErrorKind as Kind};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::Time;
 
@@ -29,7 +29,7 @@ fn find(context: &Context) -> Result<Option<Party>> {
 }
 
 /// The project's session, if there is one.
-fn session(context: &Context) -> Result<Option<(Party, teamster_party::Session)>> {
+fn session(context: &Context) -> Result<Option<(Party, teamster_party::PartySession)>> {
     let Some(party) = find(context)? else {
         return Ok(None);
     };

@@ -12,7 +12,7 @@ use teamster_fs::{Dir, layout};
 use teamster_isolate::detached;
 use teamster_store::{Clock as _, FileStore, Store, SystemClock};
 use teamster_types::{TeamName, WorkerName};
-use teamster_workers::bridge::{self as worker, BridgeConfig, BridgeError};
+use teamster_workers::bridge::{self as worker, AgentSetup, BridgeConfig, BridgeError};
 use teamster_workers::record::{WorkerBackend, WorkerLock, WorkerSpec};
 
 use teamster_workers::{launch, reclaim};
@@ -139,18 +139,22 @@ pub fn be(context: &Context, wanted: WorkerSpec, launch: String, restarts: u32) 
         store,
         lock: seat,
         project,
-        spec: wanted,
         restarts,
         provider: provider.name.clone(),
-        driver,
-        instructions: told,
+        agent: AgentSetup {
+            driver: Arc::from(driver),
+            model: wanted.model.clone(),
+            permissions: config.permissions(),
+            exported,
+            teamster: launch::own_program(),
+            path: env_vars::get(env_vars::PATH).unwrap_or_default(),
+            instructions: told,
+        },
+        spec: wanted,
         may_begin,
-        permissions: config.permissions(),
         workplace,
         limits: config.rules(),
         launch,
-        exported,
-        teamster: launch::own_program(),
         output: Box::new(|text| {
             let now = SystemClock.now();
             let text = crate::shown::viewed(text);
