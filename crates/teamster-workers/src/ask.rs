@@ -18,7 +18,7 @@ use teamster_isolate::tree::Tree;
 use teamster_journal::payload::UsageReported;
 use teamster_journal::{EventKind, NewEvent};
 
-use crate::attempt::{Attempt, AttemptCommand, StopCause};
+use crate::attempt::{AgentAttempt, AttemptCommand, StopCause};
 use crate::limits::WorkerLimits;
 use crate::process::{self, AgentProcess, LAST_WORDS, LaunchSite, TempFolder};
 
@@ -128,7 +128,7 @@ pub fn ask(
     let process = AgentProcess::start(&machine, &launch, &site, &sender, |said| said)
         .map_err(|error| not_started(launch.command_line(), error.to_string()))?;
     drop(sender);
-    let attempt = Attempt::new(
+    let attempt = AgentAttempt::new(
         ask.driver.reader(&job),
         ask.limits.clone(),
         ask.driver.provider() == "command",
@@ -159,7 +159,7 @@ struct Conversation<'a> {
     machine: &'a Machine,
     events: &'a Receiver<Said>,
     process: AgentProcess,
-    attempt: Attempt,
+    attempt: AgentAttempt,
     hear: &'a mut dyn FnMut(&AgentEvent),
     said: String,
 }

@@ -7,7 +7,7 @@ use teamster_journal::payload::{
     Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
 };
 use teamster_journal::{EventKind, Gate, GateDecision, NewEvent, RunState};
-use teamster_party::{Decision, NewApproval, Party, Via};
+use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
@@ -361,15 +361,15 @@ fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
     } = answered;
     let decided = GateDecided::new(gate, commit, via, Some(by(via)), answer);
     let (what, decision, text) = match answer {
-        GateAnswer::Approve => (EventKind::ApprovalGiven(decided), Decision::Approved, ""),
+        GateAnswer::Approve => (EventKind::ApprovalGiven(decided), ApprovalDecision::Approved, ""),
         GateAnswer::Reject { text, .. } => (
             EventKind::ApprovalRefused(decided),
-            Decision::Rejected,
+            ApprovalDecision::Rejected,
             text.as_str(),
         ),
         GateAnswer::Revise { text } => (
             EventKind::ApprovalRevised(decided),
-            Decision::Revision,
+            ApprovalDecision::Revision,
             text.as_str(),
         ),
     };
@@ -409,9 +409,9 @@ fn publish_decision(
         run.say(&format!("the decision has no record: {error}"));
     }
     let word = match decision {
-        Decision::Approved => "approved",
-        Decision::Rejected => "rejected",
-        Decision::Revision => "to be revised",
+        ApprovalDecision::Approved => "approved",
+        ApprovalDecision::Rejected => "rejected",
+        ApprovalDecision::Revision => "to be revised",
     };
     let mut extra = Object::new();
     extra.insert("commit".into(), json!(answered.commit));
