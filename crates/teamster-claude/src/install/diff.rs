@@ -175,4 +175,112 @@ mod tests {
         ");
         assert_eq!(diff("f", Some(old), Some(old)), "");
     }
+
+    /// The answers of the table of common lines that stood here before, for what settings are made of.
+    #[test]
+    fn changes_among_equal_lines_stay_where_they_were_made() {
+        let lines = "{\n}\n{\n}\n{\n}\n";
+        insta::assert_snapshot!(diff("f", Some(lines), Some("{\n}\n{\n}\n{\n}\n{\n}\n")), @r"
+        --- f
+        +++ f
+        @@ -4,3 +4,5 @@
+         }
+         {
+         }
+        +{
+        +}
+        ");
+        insta::assert_snapshot!(diff("f", Some(lines), Some("}\n{\n{\n}\n}\n")), @r"
+        --- f
+        +++ f
+        @@ -1,6 +1,5 @@
+        -{
+         }
+         {
+        -}
+         {
+        +}
+         }
+        ");
+        insta::assert_snapshot!(diff("f", Some("a\nb\nc\n"), Some("c\na\nb")), @r"
+        --- f
+        +++ f
+        @@ -1,3 +1,3 @@
+        -a
+        -b
+         c
+        +a
+        +b
+        \ No newline at end of file
+        ");
+        insta::assert_snapshot!(diff("f", Some("{\r\n}\r\n"), Some("{\n}\n")), @r"
+        --- f
+        +++ f
+        @@ -1,2 +1,2 @@
+        -{
+        -}
+        +{
+        +}
+        ");
+        assert_eq!(
+            diff("f", Some("a\rb\n"), Some("a\rc\n")),
+            "--- f\n+++ f\n@@ -1 +1 @@\n-a\rb\n+a\rc\n"
+        );
+        insta::assert_snapshot!(diff("f", Some("{}\n"), None), @r"
+        --- f
+        +++ /dev/null
+        @@ -1 +0,0 @@
+        -{}
+        ");
+        insta::assert_snapshot!(diff("f", Some(""), Some("\n")), @r"
+        --- f
+        +++ f
+        @@ -0,0 +1 @@
+        +
+        ");
+        let far: String = (0..20).map(|n| format!("{n}\n")).collect();
+        let two = far.replacen("2\n", "two\n", 1).replace("\n9\n", "\nnine\n");
+        insta::assert_snapshot!(diff("f", Some(&far), Some(&two)), @r"
+        --- f
+        +++ f
+        @@ -1,13 +1,13 @@
+         0
+         1
+        -2
+        +two
+         3
+         4
+         5
+         6
+         7
+         8
+        -9
+        +nine
+         10
+         11
+         12
+        ");
+        let apart = far.replacen("2\n", "two\n", 1).replace("\n10\n", "\nten\n");
+        insta::assert_snapshot!(diff("f", Some(&far), Some(&apart)), @r"
+        --- f
+        +++ f
+        @@ -1,6 +1,6 @@
+         0
+         1
+        -2
+        +two
+         3
+         4
+         5
+        @@ -8,7 +8,7 @@
+         7
+         8
+         9
+        -10
+        +ten
+         11
+         12
+         13
+        ");
+    }
 }
