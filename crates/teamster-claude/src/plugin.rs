@@ -145,7 +145,7 @@ fn single_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Whether a folder is empty or holds an earlier export.
+/// Returns whether a folder is empty or holds an earlier export.
 fn is_ours_to_write(dir: &Dir) -> Result<bool, StoreError> {
     if dir.entries()?.is_empty() {
         return Ok(true);

@@ -163,7 +163,7 @@ pub struct Step {
 }
 
 impl Flow {
-    /// The flow of this name that teamster comes with: `staged`, `party` or `pdca`.
+    /// Returns the flow of this name that teamster comes with: `staged`, `party` or `pdca`.
     pub fn builtin(name: &str) -> Option<Flow> {
         builtin::FLOWS
             .iter()
@@ -171,12 +171,12 @@ impl Flow {
             .map(builtin::Table::to_flow)
     }
 
-    /// The names of the flows that teamster comes with.
+    /// Returns the names of the flows that teamster comes with.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
         builtin::FLOWS.iter().map(|table| table.name)
     }
 
-    /// What being in this state means; nothing for a state that the flow does not have.
+    /// Returns what being in this state means; nothing for a state that the flow does not have.
     pub fn kind(&self, state: &str) -> Option<Kind> {
         self.states
             .iter()
@@ -184,12 +184,12 @@ impl Flow {
             .map(|known| known.kind)
     }
 
-    /// Whether a run in this state is under way: active, or waiting for a person.
+    /// Returns whether a run in this state is under way: active, or waiting for a person.
     pub fn is_active(&self, state: &str) -> bool {
         matches!(self.kind(state), Some(Kind::Active | Kind::Waiting))
     }
 
-    /// The states that can be asked for in this one, in the order of the flow's edges.
+    /// Returns the states that can be asked for in this one, in the order of the flow's edges.
     pub fn next_states(&self, from: &str) -> Vec<&str> {
         let mut next: Vec<&str> = Vec::new();
         for edge in self.edges.iter().filter(|edge| self.leaves(edge, from)) {
@@ -239,7 +239,7 @@ impl Flow {
         edge.from == from || (edge.from == ANY && edge.to != from && self.is_active(from))
     }
 
-    /// The states that some sequence of steps leads to.
+    /// Returns the states that some sequence of steps leads to.
     fn reachable(&self) -> BTreeSet<&str> {
         let mut seen = BTreeSet::from([self.initial.as_str()]);
         let mut open = VecDeque::from([self.initial.as_str()]);
@@ -257,7 +257,7 @@ impl Flow {
 }
 
 impl Edge {
-    /// The step along this edge, its guards being met.
+    /// Returns the step along this edge, its guards being met.
     fn take(&self, from: &str, facts: &Facts) -> Step {
         let mut step = Step {
             from: from.to_owned(),
@@ -288,7 +288,7 @@ impl Edge {
 }
 
 impl Guard {
-    /// What is missing, if anything, for `from` to be left.
+    /// Returns what is missing, if anything, for `from` to be left.
     fn look(self, from: &str, facts: &Facts) -> Option<Unmet> {
         match self {
             Self::Plan => (!facts.has_plan).then_some(Unmet::Plan),

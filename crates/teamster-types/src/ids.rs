@@ -75,7 +75,7 @@ macro_rules! checked_name {
         pub struct $name(String);
 
         impl $name {
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -191,25 +191,25 @@ impl FromStr for TaskId {
 }
 
 impl TaskId {
-    /// The id with this number.
+    /// Returns the id with this number.
     pub fn from_number(number: u64) -> Self {
         Self(number.to_string())
     }
 
-    /// The id as a number; 20 digits always fit.
+    /// Returns the id as a number; 20 digits always fit.
     pub fn number(&self) -> u128 {
         self.0
             .bytes()
             .fold(0, |sum, digit| sum * 10 + u128::from(digit - b'0'))
     }
 
-    /// Whether it counts when the next id is handed out. An id of more than 15 digits is some other program's idea; it
-    /// must not use up all the others.
+    /// Returns whether it counts when the next id is handed out. An id of more than 15 digits is some other program's
+    /// idea; it must not use up all the others.
     pub fn is_ordinary(&self) -> bool {
         self.number() < 1_000_000_000_000_000
     }
 
-    /// The id that is handed out after this one, unless 20 digits are used up.
+    /// Returns the id that is handed out after this one, unless 20 digits are used up.
     pub fn next(&self) -> Option<Self> {
         (self.number() + 1).to_string().parse().ok()
     }

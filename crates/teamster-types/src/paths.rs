@@ -24,7 +24,7 @@ pub enum Reservations {
 }
 
 impl Reservations {
-    /// The word in settings.
+    /// Returns the word in settings.
     pub fn word(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -33,7 +33,7 @@ impl Reservations {
         }
     }
 
-    /// What a word of the settings means.
+    /// Returns what a word of the settings means.
     pub fn of(word: &str) -> Option<Self> {
         [Self::Enforce, Self::Warn, Self::Off]
             .into_iter()
@@ -88,7 +88,7 @@ impl Set {
         listed != self.negated
     }
 
-    /// Whether a character could be in both. Where that is hard to say the answer is yes.
+    /// Returns whether a character could be in both. Where that is hard to say the answer is yes.
     fn meets(&self, other: &Self) -> bool {
         let inside = |(from, to): &(char, char), set: &Self| {
             let mut ranges = set.ranges.iter();
@@ -115,7 +115,7 @@ impl Piece {
         }
     }
 
-    /// Whether both could take one and the same character.
+    /// Returns whether both could take one and the same character.
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Character(character), piece) | (piece, Self::Character(character)) => {
@@ -144,7 +144,7 @@ impl Glob {
         Ok(Self { alternatives })
     }
 
-    /// Whether it matches a path, or a folder that the path lies in.
+    /// Returns whether it matches a path, or a folder that the path lies in.
     pub fn matches(&self, path: &str) -> bool {
         let names: Vec<&str> = path
             .split('/')
@@ -154,7 +154,7 @@ impl Glob {
         alternatives.any(|parts| matches_names(parts, &names))
     }
 
-    /// Whether a path could be matched by both. When in doubt, it could.
+    /// Returns whether a path could be matched by both. When in doubt, it could.
     pub fn overlaps(&self, other: &Self) -> bool {
         let mut pairs = self
             .alternatives
@@ -164,12 +164,13 @@ impl Glob {
     }
 }
 
-/// Whether any of `globs` matches the path.
+/// Returns whether any of `globs` matches the path.
 pub fn any_matches(globs: &[Glob], path: &str) -> bool {
     globs.iter().any(|glob| glob.matches(path))
 }
 
-/// Whether one of the paths that a task names could be one of another task's. A text that is no glob could be anything.
+/// Returns whether one of the paths that a task names could be one of another task's. A text that is no glob could be
+/// anything.
 pub fn may_overlap(one: &[String], other: &[String]) -> bool {
     let read = |texts: &[String]| -> Vec<Option<Glob>> {
         texts.iter().map(|text| Glob::new(text).ok()).collect()
@@ -286,7 +287,7 @@ fn pieces(name: &str) -> Result<Vec<Piece>, &'static str> {
     Ok(pieces)
 }
 
-/// The set behind a `[`.
+/// Returns the set behind a `[`.
 fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
     const OPEN: &str = "a `[` is not closed within one name";
     let mut ranges = Vec::new();
@@ -371,7 +372,7 @@ fn matches_name(pieces: &[Piece], name: &str) -> bool {
     states[pieces.len()]
 }
 
-/// A star may also take nothing.
+/// Adds the places behind stars, which may also take nothing.
 fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
     states.resize(pieces.len() + 1, false);
     for (at, piece) in pieces.iter().enumerate() {
@@ -382,7 +383,7 @@ fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
     states
 }
 
-/// Whether a path could be matched by both lists of parts.
+/// Returns whether a path could be matched by both lists of parts.
 fn parts_meet(one: &[Part], other: &[Part]) -> bool {
     let width = other.len() + 1;
     let mut reached = vec![false; (one.len() + 1) * width];
@@ -417,7 +418,7 @@ fn parts_meet(one: &[Part], other: &[Part]) -> bool {
     false
 }
 
-/// Whether a name could be matched by both: every pair of places is looked at once.
+/// Returns whether a name could be matched by both: every pair of places is looked at once.
 fn names_meet(one: &[Piece], other: &[Piece]) -> bool {
     let width = other.len() + 1;
     let mut reached = vec![false; (one.len() + 1) * width];

@@ -48,7 +48,7 @@ pub enum Refusal {
     NotClaimable {
         /// The task.
         id: TaskId,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
     /// The token is not the one of the present claim.
@@ -116,7 +116,7 @@ pub enum Takeover {
     Restarted,
 }
 
-/// Why a task in progress is free again: its lease ran out and its worker is dead.
+/// Returns why a task in progress is free again: its lease ran out and its worker is dead.
 pub fn abandoned(task: &Task, process: Life, heartbeat_fresh: bool, now: Time) -> Option<String> {
     let claim = task
         .claim()
@@ -207,7 +207,7 @@ pub fn claim(
     claim
 }
 
-/// The claim that `token` proves, if it is still the present one.
+/// Returns the claim that `token` proves, if it is still the present one.
 fn proven(task: &Task, token: &Token) -> Result<Claim, Refusal> {
     let stale = |reason: String| Refusal::StaleToken {
         id: task.id().clone(),
@@ -259,7 +259,7 @@ pub fn renew(task: &mut Task, token: &Token, now: Time, lease: Duration) -> Resu
     Ok(claim)
 }
 
-/// The claim's object with a new lease; keys that a later version may have added stay.
+/// Returns the claim's object with a new lease; keys that a later version may have added stay.
 fn merged_claim(task: &Task, claim: &Claim) -> Value {
     match task.ours("claim") {
         Some(Value::Object(old)) => {

@@ -17,7 +17,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Whose end a payload tells; `None` when it is nobody of a team.
+    /// Finds out whose end a payload tells; `None` when it is nobody of a team.
     pub(super) fn find(payload: &Payload, actor: &Actor, registry: &Registry) -> Option<Self> {
         let exit_code = payload.integer("exit_code").unwrap_or(0);
         let of = |team: &Team, name: &str| Self {
@@ -61,7 +61,7 @@ impl Ended {
         }
     }
 
-    /// What is said aloud: only that somebody crashed.
+    /// Returns the line for the error stream when the teammate crashed; a normal end is only recorded.
     pub(super) fn alarm(&self) -> Option<String> {
         let Self {
             team,

@@ -20,54 +20,54 @@ use crate::state::LONGEST_TEXT;
 use crate::state::Model;
 use teamster_types::text::shown_line;
 
-/// A payload: a JSON object.
+/// Holds the JSON object that the client sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Payload {
     fields: Object,
 }
 
 impl Payload {
-    /// Reads it. The error says what is wrong.
+    /// Reads a payload. The error says what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         json::parse_object(bytes).map(|fields| Self { fields })
     }
 
-    /// A text that says something; anything else counts as missing.
+    /// Returns the text of a field; an empty text or another type counts as missing.
     pub fn text(&self, key: &str) -> Option<&str> {
         text_of(self.fields.get(key))
     }
 
-    /// The same of a field in `tool_input`, `tool_response`, …
+    /// Returns the text of a field inside an object such as `tool_input` or `tool_response`.
     pub fn inner(&self, object: &str, key: &str) -> Option<&str> {
         text_of(self.fields.get(object)?.get(key))
     }
 
-    /// Any value in `tool_input`, `tool_response`, …
+    /// Returns any value inside an object such as `tool_input` or `tool_response`.
     pub fn value(&self, object: &str, key: &str) -> Option<&Value> {
         self.fields.get(object)?.get(key)
     }
 
-    /// An id, which some write as a number.
+    /// Returns the id in a field, which some clients write as a number.
     pub fn id(&self, key: &str) -> Option<Cow<'_, str>> {
         id_of(self.fields.get(key)?)
     }
 
-    /// The same of a field in `tool_input`, `tool_response`, …
+    /// Returns the id in a field inside an object such as `tool_input` or `tool_response`.
     pub fn inner_id(&self, object: &str, key: &str) -> Option<Cow<'_, str>> {
         id_of(self.value(object, key)?)
     }
 
-    /// Whether the field is there and is an empty text.
+    /// Returns whether the field is there and is an empty text.
     pub fn is_blank(&self, key: &str) -> bool {
         self.fields.get(key).and_then(Value::as_str) == Some("")
     }
 
-    /// A whole number.
+    /// Returns the whole number in a field.
     pub fn integer(&self, key: &str) -> Option<i64> {
         self.fields.get(key)?.as_i64()
     }
 
-    /// Whether anything goes on in the background of the session.
+    /// Returns whether anything goes on in the background of the session.
     pub fn has_background_tasks(&self) -> bool {
         let tasks = self.fields.get("background_tasks");
         let tasks = tasks.and_then(Value::as_array).into_iter().flatten();
@@ -94,7 +94,7 @@ fn id_of(value: &Value) -> Option<Cow<'_, str>> {
     }
 }
 
-/// What sort of agent.
+/// Tells what sort of agent acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ActorKind {
     Lead,
@@ -106,7 +106,7 @@ pub(super) enum ActorKind {
     Subagent,
 }
 
-/// Somebody who does something.
+/// Describes the agent that a payload is about.
 #[derive(Clone, Debug)]
 pub(super) struct Actor {
     pub(super) kind: ActorKind,
@@ -194,12 +194,12 @@ impl Actor {
         }
     }
 
-    /// Whether it is one of the agents that have a row.
+    /// Returns whether it is one of the agents that have a row.
     pub(super) fn has_row(&self) -> bool {
         self.kind != ActorKind::Lead
     }
 
-    /// The lead's name in messages.
+    /// Returns the lead's name in messages.
     pub(super) fn lead_name(&self) -> &str {
         let lead = self.team.as_ref().and_then(Team::lead_name);
         lead.unwrap_or("team-lead")
@@ -215,7 +215,7 @@ fn shown(text: &str, default: &str) -> String {
     }
 }
 
-/// The name that a payload itself tells. A real agent id is an opaque text, so it comes last.
+/// Returns the name that a payload itself tells. A real agent id is an opaque text, so it comes last.
 fn name_of(payload: &Payload) -> Option<&str> {
     // Other tools may have an input of that name too.
     let spawns = matches!(payload.text("tool_name"), None | Some("Agent" | "Task"));
@@ -236,7 +236,7 @@ pub(super) fn name_in_id(payload: &Payload) -> Option<&str> {
     is_hex.then_some(name)
 }
 
-/// What can be told without the registry.
+/// Returns the kind of agent as far as the payload tells it without the registry.
 fn bare_kind(payload: &Payload) -> ActorKind {
     let is_named = payload.text("agent_name").is_some() || payload.text("teammate_name").is_some();
     if is_named || name_in_id(payload).is_some() {
@@ -248,7 +248,7 @@ fn bare_kind(payload: &Payload) -> ActorKind {
     }
 }
 
-/// The teammate of a team that runs in the lead's process and that the payload is about.
+/// Returns the teammate of a team that runs in the lead's process and that the payload is about.
 fn in_process<'a>(payload: &Payload, team: &'a Team) -> Option<&'a Member> {
     let by_id = |id: &str| team.teammates().find(|member| member.agent_id == id);
     let id = payload.text("agent_id");
@@ -266,7 +266,7 @@ fn in_process<'a>(payload: &Payload, team: &'a Team) -> Option<&'a Member> {
     })
 }
 
-/// The team and the name of the teammate in whose pane the hook runs.
+/// Returns the team and the name of the teammate in whose pane the hook runs.
 fn pane(payload: &Payload, registry: &Registry, context: &HookContext) -> Option<(Team, String)> {
     let session = payload.text("session_id");
     if let (Some(name), Some(team)) = (payload.text("teammate_name"), payload.text("team_name"))

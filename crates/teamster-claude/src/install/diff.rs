@@ -146,7 +146,12 @@ mod tests {
         @@ -0,0 +1 @@
         +
         ");
-        let far: String = (0..20).map(|n| format!("{n}\n")).collect();
+    }
+
+    #[test]
+    fn changes_that_are_near_share_a_hunk() {
+        let lines: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+        let far = lines.join("\n") + "\n";
         let two = far.replacen("2\n", "two\n", 1).replace("\n9\n", "\nnine\n");
         insta::assert_snapshot!(diff("f", Some(&far), Some(&two)), @r"
         --- f

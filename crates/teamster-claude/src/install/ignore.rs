@@ -17,8 +17,8 @@ pub(super) enum Change {
     Remove,
 }
 
-/// The text with those of `lines` that it does not have yet, in its own line ends; a last line without an end stays
-/// without one. `None` is a missing file.
+/// Returns the text with those of `lines` that it does not have yet, in its own line ends; a last line without an end
+/// stays without one. `None` is a missing file.
 pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> Change {
     let old = text.unwrap_or_default();
     if old.lines().any(|line| line.trim_end() == HEADING) {
@@ -48,7 +48,7 @@ pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> Change {
     Change::Write(new)
 }
 
-/// The text without our lines: the heading and those of `lines` right below it.
+/// Returns the text without our lines: the heading and those of `lines` right below it.
 pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> Change {
     let text = text.unwrap_or_default();
     let all: Vec<&str> = text.split_inclusive('\n').collect();
@@ -76,7 +76,7 @@ pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> Change {
     }
 }
 
-/// Whether the text has an opinion on a pattern already, with or without a slash, for or against.
+/// Returns whether the text has an opinion on a pattern already, with or without a slash, for or against.
 fn has(text: &str, pattern: &str) -> bool {
     let bare = pattern.trim_matches('/');
     text.lines().any(|line| {

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::edit::{Item, Style, append, put, remove};
 use super::hooks::{self, TOOL_EVENTS};
-use super::json::edit::{Item, append, put, remove};
-use super::json::scan::{Fault, Node, scan};
-use super::json::style::Style;
+use super::json::{Fault, Node, Shape, scan};
 
 const HOOKS: &str = "hooks";
 
@@ -35,13 +34,13 @@ struct Entry {
 /// Settings without anything but our hooks.
 const EMPTY: &str = "{}\n";
 
-/// Whether a text holds no settings at all.
+/// Returns whether a text holds no settings at all.
 pub(super) fn is_blank(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim().is_empty()
 }
 
-/// The text with our hooks for `events`, each behind whatever stands there. An entry of ours that is there already
-/// only gets the right program; with tool events left out of `events`, ours of these are taken out.
+/// Returns the text with our hooks for `events`, each behind whatever stands there. An entry of ours that is there
+/// already only gets the right program; with tool events left out of `events`, ours of these are taken out.
 pub(super) fn put_in(text: &str, program: &str, events: &[&str]) -> Result<String, Unfit> {
     let mut text = if is_blank(text) { EMPTY } else { text }.to_owned();
     check(&text)?;
@@ -59,7 +58,7 @@ pub(super) fn put_in(text: &str, program: &str, events: &[&str]) -> Result<Strin
     Ok(text)
 }
 
-/// The text without any entry of ours, and the events they stood for. `None` when nothing else is left.
+/// Returns the text without any entry of ours, and the events they stood for. `None` when nothing else is left.
 pub(super) fn take_out(text: &str) -> Result<(Option<String>, Vec<String>), Unfit> {
     if is_blank(text) {
         return Ok((Some(text.to_owned()), Vec::new()));
@@ -74,7 +73,7 @@ pub(super) fn take_out(text: &str) -> Result<(Option<String>, Vec<String>), Unfi
     Ok(((!emptied).then_some(left), events))
 }
 
-/// The program that our entries run and the events they stand for.
+/// Returns the program that our entries run and the events they stand for.
 pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, Unfit> {
     if is_blank(text) {
         return Ok(None);
@@ -84,15 +83,14 @@ pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, Unf
     Ok(entries.first().map(|entry| (entry.program.clone(), events)))
 }
 
-/// Whether the client is told to run no hooks at all.
+/// Returns whether the client is told to run no hooks at all.
 pub(super) fn are_hooks_off(text: &str) -> bool {
-    use super::json::scan::Shape;
     let root = scan(text).ok();
     let off = root.as_ref().and_then(|root| root.get("disableAllHooks"));
     off.is_some_and(|off| off.shape == Shape::True)
 }
 
-/// What a person pastes where we do not edit: the whole member, one line for each event.
+/// Returns what a person pastes where we do not edit: the whole member, one line for each event.
 pub(super) fn snippet(program: &str, events: &[&str]) -> String {
     let style = Style {
         newline: "\n",
@@ -239,7 +237,7 @@ fn is_repeated(object: &Node, at: usize) -> bool {
         .any(|before| Some(&before.key) == key)
 }
 
-/// Every entry of ours, in the order of the text.
+/// Returns every entry of ours, in the order of the text.
 fn entries(root: &Node) -> Vec<Entry> {
     let mut found = Vec::new();
     let hooks = root.get(HOOKS).and_then(Node::members).unwrap_or_default();

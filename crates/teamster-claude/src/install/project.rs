@@ -22,7 +22,7 @@ pub(super) fn ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut Outco
     }
 }
 
-/// Takes them out again.
+/// Takes the folders of our state out of `.gitignore` again.
 pub(super) fn no_longer_ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
     let path = layout.project.join(GITIGNORE);
     edit(&path, dry_run, outcome, |text| {
@@ -39,7 +39,7 @@ pub(super) fn exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut Outc
     }
 }
 
-/// The same taken back when there is no backup left.
+/// Takes the exclusion of backups back, when there is no backup left.
 pub(super) fn no_longer_exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
     if let Some(path) = git_exclude(&layout.project) {
         edit(&path, dry_run, outcome, |text| {
@@ -48,7 +48,7 @@ pub(super) fn no_longer_exclude_backups(layout: &Layout, dry_run: bool, outcome:
     }
 }
 
-/// A change of a file that nobody's work depends on: what cannot be done is said, and is no failure.
+/// Edits a file that nobody's work depends on: what cannot be done becomes a remark, and is no failure.
 fn edit(
     path: &Path,
     dry_run: bool,

@@ -118,7 +118,7 @@ pub fn uninstall(request: &Request<'_>) -> Result<Outcome> {
     Err(restless(&path))
 }
 
-/// Whether our hooks are in the settings of a scope, as far as these can be read.
+/// Returns whether our hooks are in the settings of a scope, as far as these can be read.
 pub fn is_installed(layout: &teamster_fs::layout::Layout, scope: Scope) -> bool {
     let file = UserFile::find(&scope.settings(layout));
     let was = file.ok().flatten().and_then(|file| file.read().ok()?);
@@ -126,7 +126,7 @@ pub fn is_installed(layout: &teamster_fs::layout::Layout, scope: Scope) -> bool 
     text.is_some_and(|text| merge::installed(&text).is_ok_and(|ours| ours.is_some()))
 }
 
-/// The settings file, with its folder made if that is wanted.
+/// Returns the settings file, with its folder made if that is wanted.
 fn find(request: &Request<'_>, path: &Path, make: bool) -> Result<Option<UserFile>> {
     if make {
         match request.scope {
@@ -242,13 +242,13 @@ fn may_write(
     Ok(())
 }
 
-/// What to do where the settings are made.
+/// Returns what a person can do when the settings are generated and cannot be edited here.
 fn add_by_hand(request: &Request<'_>) -> String {
     let snippet = merge::snippet(request.program, &hooks::events(request.light));
     format!("add this by hand where it is made:\n\n{snippet}")
 }
 
-/// The last look before a write: the new text can be read, and has what it should have, once.
+/// Checks the new text before it is written: it can be read, and has each of our entries once.
 fn proved(path: &Path, new: &str, request: &Request<'_>, events: &[&str]) -> Result<()> {
     let again = merge::put_in(new, request.program, events);
     if again.as_deref() == Ok(new) {
@@ -264,7 +264,8 @@ fn proved(path: &Path, new: &str, request: &Request<'_>, events: &[&str]) -> Res
     .hint("this is a fault of teamster; please report it with the file"))
 }
 
-/// A file in a project is for everybody who works on it; the user's own may hold secrets.
+/// Returns the mode of a new settings file. One in a project is for everybody who works on it; the user's own may hold
+/// secrets.
 fn mode(scope: Scope) -> u32 {
     match scope {
         Scope::Project => 0o666,
@@ -272,7 +273,7 @@ fn mode(scope: Scope) -> u32 {
     }
 }
 
-/// What a person should know besides.
+/// Adds what a person should know to the remarks of the outcome.
 fn note(request: &Request<'_>, file: Option<&UserFile>, new: &str, outcome: &mut Outcome) {
     outcome.remarks.clear();
     if let Some(file) = file.filter(|file| file.is_link()) {

@@ -22,7 +22,7 @@ pub struct Note {
 }
 
 impl Registry {
-    /// What lies in the inboxes of a team, oldest first.
+    /// Returns what lies in the inboxes of a team, oldest first.
     pub fn notes(&self, team: &Team) -> Vec<Note> {
         let Some(inboxes) = self
             .folder(team)
@@ -61,7 +61,8 @@ fn note(owner: &str, letter: &Value) -> Option<Note> {
     })
 }
 
-/// A message in words and, where a program wrote it, its sort; `None` for those that say what the roster already shows.
+/// Returns a message in words and, where a program wrote it, its sort; `None` for those that say what the roster
+/// already shows.
 fn in_words(text: &str) -> Option<(String, Option<String>)> {
     if text.trim_start().starts_with('{')
         && let Ok(message) = serde_json::from_str::<Value>(text)
@@ -72,7 +73,7 @@ fn in_words(text: &str) -> Option<(String, Option<String>)> {
     Some((text.to_owned(), None))
 }
 
-/// The words of a message that a program wrote.
+/// Returns the words of a message that a program wrote.
 pub(crate) fn structured(message: &Value) -> Option<String> {
     let field = |key: &str| message.get(key).and_then(Value::as_str);
     let with = |words: &str, more: Option<&str>| match more {

@@ -45,7 +45,7 @@ pub struct Team {
 /// One member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// `name@team`
+    /// The id of the agent, `name@team`.
     pub agent_id: String,
     /// Its name.
     pub name: String,
@@ -96,13 +96,13 @@ impl Team {
         self.members.iter().filter(|member| !member.is_lead)
     }
 
-    /// A teammate by its name.
+    /// Returns a teammate by its name.
     pub fn teammate(&self, name: &str) -> Option<&Member> {
         self.teammates()
             .find(|member| !name.is_empty() && member.name == name)
     }
 
-    /// The lead's name.
+    /// Returns the lead's name.
     pub fn lead_name(&self) -> Option<&str> {
         let lead = self.members.iter().find(|member| member.is_lead)?;
         Some(&lead.name)
@@ -124,22 +124,22 @@ impl Registry {
         Some(Self { claude, teams })
     }
 
-    /// The Claude folder.
+    /// Returns the Claude folder.
     pub fn claude(&self) -> &Dir {
         &self.claude
     }
 
-    /// A team's own folder.
+    /// Opens a team's own folder.
     fn folder(&self, team: &Team) -> Option<Dir> {
         self.teams.as_ref()?.child(&team.folder).ok()?
     }
 
-    /// The team in a folder.
+    /// Returns the team in a folder.
     pub fn team(&self, folder: &str) -> Option<Team> {
         self.read(folder, "")
     }
 
-    /// The team in a folder, if its file speaks of `needle`, which is looked for before anything is understood.
+    /// Returns the team in a folder, if its file speaks of `needle`, which is looked for before anything is understood.
     fn read(&self, folder: &str, needle: &str) -> Option<Team> {
         let dir = self.teams.as_ref()?.child(folder).ok()??;
         for turn in 0..TRIES {
@@ -158,7 +158,7 @@ impl Registry {
         None
     }
 
-    /// Every team whose file speaks of `needle`.
+    /// Returns every team whose file speaks of `needle`.
     fn speaking_of(&self, needle: &str) -> impl Iterator<Item = Team> {
         let entries = self.teams.as_ref().and_then(|teams| teams.entries().ok());
         let mut folders: Vec<String> = entries
@@ -174,7 +174,7 @@ impl Registry {
             .filter_map(move |folder| self.read(&folder, needle))
     }
 
-    /// The team that a session leads. The whole id must agree.
+    /// Returns the team that a session leads. The whole id must agree.
     pub fn led_by(&self, session: &str) -> Option<Team> {
         self.teams.as_ref()?;
         if session.is_empty() {
@@ -190,7 +190,7 @@ impl Registry {
             .find(|team| team.lead_session == session)
     }
 
-    /// The team with a name.
+    /// Returns the team with a name.
     pub fn named(&self, name: &str) -> Option<Team> {
         if name.is_empty() || self.teams.is_none() {
             return None;
@@ -203,7 +203,7 @@ impl Registry {
         self.speaking_of(name).find(|team| team.name == name)
     }
 
-    /// The team that has a teammate with this agent id, and that teammate.
+    /// Returns the team that has a teammate with this agent id, and that teammate.
     pub fn with_agent(&self, id: &str) -> Option<(Team, Member)> {
         if id.is_empty() {
             return None;
@@ -215,7 +215,7 @@ impl Registry {
         })
     }
 
-    /// The team of ours that works on a project: the only one, or the only one whose host runs.
+    /// Returns the team of ours that works on a project: the only one, or the only one whose host runs.
     pub fn working_on(&self, project: &Path, machine: &Machine) -> Option<String> {
         let project = project.to_str()?;
         let here: Vec<(String, Option<ProcessId>)> = self
@@ -237,7 +237,8 @@ impl Registry {
         }
     }
 
-    /// The teammate in a pane. Another terminal server may have a pane with the same number, so its role must agree too.
+    /// Returns the teammate in a pane. Another terminal server may have a pane with the same number, so its role must
+    /// agree too.
     pub fn in_pane(&self, pane: &str, role: &str) -> Option<(Team, Member)> {
         if !pane.starts_with('%') {
             return None;
@@ -248,7 +249,7 @@ impl Registry {
             Some((team, member))
         })
     }
-    /// Whether a session is proven dead: the client recorded its process, and nothing runs there any more.
+    /// Returns whether a session is proven dead: the client recorded its process, and nothing runs there any more.
     ///
     /// A session without a record proves nothing. The `.key` files beside the records are secrets and not opened.
     pub fn is_dead(&self, session: &str) -> bool {
@@ -299,9 +300,9 @@ fn namespace(record: &Value) -> String {
 /// What a teammate in a pane of its own was started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaneArguments {
-    /// `--agent-name`
+    /// The value of `--agent-name`.
     pub name: String,
-    /// `--team-name`
+    /// The value of `--team-name`.
     pub team: String,
     /// `--parent-session-id`: the lead's session.
     pub lead_session: String,
@@ -345,7 +346,7 @@ impl PaneArguments {
 /// The feature and its phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pdca {
-    /// `primaryFeature`
+    /// The value of `primaryFeature`.
     pub feature: String,
     /// Its phase; `None` when the file says none.
     pub phase: Option<Phase>,
@@ -375,7 +376,7 @@ pub fn pdca(layout: &Layout) -> Option<Pdca> {
     Some(Pdca { feature, phase })
 }
 
-/// Whether `bkit.config.json` lets states be written. A project without one does.
+/// Returns whether `bkit.config.json` lets states be written. A project without one does.
 pub fn team_is_enabled(layout: &Layout) -> bool {
     let says = || -> Option<bool> {
         let project = Dir::open_root(&layout.project).ok()??;

@@ -117,7 +117,7 @@ impl States {
         }
     }
 
-    /// The file that viewers poll.
+    /// Returns the file that viewers poll.
     pub fn path(&self) -> PathBuf {
         self.project.join(layout::BKIT).join(layout::AGENT_STATE)
     }
@@ -147,7 +147,7 @@ impl States {
         }
     }
 
-    /// The state that viewers poll; `None` when there is none.
+    /// Returns the state that viewers poll; `None` when there is none.
     pub fn read(&self) -> Result<Option<AgentState>, StateError> {
         let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {
             return Ok(None);
@@ -155,7 +155,7 @@ impl States {
         read_file(&bkit, layout::AGENT_STATE)
     }
 
-    /// Every session's state, the one that viewers poll first. A file that cannot be understood hides no other.
+    /// Returns every session's state, the one that viewers poll first. A file that cannot be understood hides no other.
     pub fn all(&self) -> Result<Vec<Shown>, StateError> {
         let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {
             return Ok(Vec::new());
@@ -305,7 +305,7 @@ fn ends_with_a_line(bkit: &Dir) -> Result<bool, StateError> {
     Ok(byte == *b"\n")
 }
 
-/// Whether somebody left something.
+/// Returns whether somebody left something.
 fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
     if is_there(bkit, layout::PENDING)? {
         return Ok(true);
@@ -319,7 +319,7 @@ fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
     Ok(entries.iter().any(|entry| is_whole(&entry.name)))
 }
 
-/// Whether nobody is appending at this moment.
+/// Returns whether nobody is appending at this moment.
 fn is_free(bkit: &Dir) -> bool {
     let waited = Lock::wait(bkit, layout::PENDING, Duration::ZERO, false);
     matches!(waited, Ok(Waited::Held(_)))

@@ -14,7 +14,7 @@ const WAITING: &str = "waiting for permission: ";
 /// Operations of one session at one moment. As a line of JSON it can wait for its turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// When.
+    /// When it was made.
     pub at: Time,
     /// By whom; empty for a script that means whatever is shown.
     pub session: String,
@@ -70,7 +70,7 @@ pub enum Op {
     Status {
         /// Which one.
         name: String,
-        /// Now.
+        /// Its new status.
         status: Status,
         /// What it works on.
         task: Option<String>,
@@ -104,7 +104,7 @@ pub enum Op {
         from: String,
         /// To whom; `all` when empty.
         to: String,
-        /// What.
+        /// The text of the message.
         content: String,
         /// When, if not now. Such a message comes from the client's own inbox and may be known already.
         timestamp: Option<Time>,
@@ -142,24 +142,24 @@ pub enum Effect {
     Full(String),
     /// A step that no teammate can make.
     Refused {
-        /// Who.
+        /// The teammate.
         name: String,
-        /// From.
+        /// Its status.
         from: Status,
-        /// To.
+        /// The status that was refused.
         to: Status,
     },
     /// The phase has changed.
     Phase {
-        /// From.
+        /// The phase before.
         from: Phase,
-        /// To.
+        /// The phase now.
         to: Phase,
     },
 }
 
 impl Effect {
-    /// Whether the state must be written.
+    /// Returns whether the state must be written.
     pub fn is_change(&self) -> bool {
         matches!(self, Self::Changed | Self::Phase { .. })
     }
@@ -175,14 +175,14 @@ impl Change {
         }
     }
 
-    /// Whether it makes a state where there is none.
+    /// Returns whether the change makes a state where there is none.
     pub(super) fn creates(&self) -> bool {
         self.ops
             .iter()
             .any(|op| matches!(op, Op::Init(_) | Op::Ensure(_)))
     }
 
-    /// Every text redacted, cleaned and cut.
+    /// Returns the change with every text redacted, cleaned and cut.
     pub(super) fn cleaned(mut self) -> Self {
         self.session = shown_line(&self.session, LONGEST_TEXT);
         self.ops.iter_mut().for_each(Op::clean);
@@ -347,7 +347,7 @@ impl Begin {
         state.cto_agent = self.cto.unwrap_or(state.cto_agent);
     }
 
-    /// An active session keeps what it has and learns what it did not know.
+    /// Adds what an active session did not know; what it has stays.
     fn complete(&self, state: &mut AgentState) -> Effect {
         if state.team_name.is_empty() && !self.team.is_empty() {
             state.team_name.clone_from(&self.team);
@@ -426,7 +426,8 @@ fn set_status(
     Effect::Changed
 }
 
-/// The five words have none for waiting, so the task says it; the next thing the teammate does takes it back.
+/// Marks a teammate that waits for a permission. No status means waiting, so its task says it; the next thing that the
+/// teammate does takes the mark away.
 fn wait(state: &mut AgentState, notice: &str, now: &str) -> Effect {
     let waits = |row: &&Teammate| {
         let rest = notice.strip_prefix(row.name.as_str());

@@ -16,7 +16,7 @@ const MOST_ARCHIVED: usize = 50;
 
 /// A session's place while the lock is held.
 enum Place {
-    /// `agent-state.json`
+    /// The file that viewers poll, `agent-state.json`.
     Main,
     /// A file in the folder of sessions.
     Own(String),
@@ -32,7 +32,7 @@ struct Side {
     dirty: bool,
 }
 
-/// The files that a holder of the lock works on.
+/// A transaction on the state files: read under the lock, changed in memory, written back by [`StateTxn::commit`].
 pub(super) struct StateTxn<'a> {
     bkit: &'a Dir,
     main: Option<AgentState>,
@@ -51,7 +51,7 @@ pub(super) struct Output {
 }
 
 impl<'a> StateTxn<'a> {
-    /// Nothing is read before it is needed.
+    /// Begins a transaction. No file is read before it is needed.
     pub(super) fn new(bkit: &'a Dir) -> Self {
         Self {
             bkit,
@@ -133,7 +133,7 @@ impl<'a> StateTxn<'a> {
         })
     }
 
-    /// Where the session of a change has its state. May archive the shown one, or move the session up.
+    /// Returns where the session of a change has its state. May archive the shown one, or move the session up.
     fn place(&mut self, change: &Change) -> Result<Place, StateError> {
         let session = change.session.as_str();
         let creates = change.creates();
@@ -285,7 +285,7 @@ impl<'a> StateTxn<'a> {
         Ok(())
     }
 
-    /// A file in the folder of sessions, read once. One that cannot be understood is left as it is.
+    /// Returns a file in the folder of sessions, read once. One that cannot be understood is left as it is.
     fn side(&mut self, name: &str) -> Result<Option<&Side>, StateError> {
         if !self.sides.iter().any(|side| side.name == name) {
             let state = match self.bkit.child(layout::STATE_SESSIONS)? {
@@ -305,7 +305,7 @@ impl<'a> StateTxn<'a> {
         Ok(self.sides.iter().find(|side| side.name == name))
     }
 
-    /// Every file that is another one now, in the order in which it is safe to write them.
+    /// Returns every file that is another one now, in the order in which it is safe to write them.
     pub(super) fn outputs(&self) -> Vec<Output> {
         let dirty = || self.sides.iter().filter(|side| side.dirty);
         let mut outputs: Vec<Output> = dirty()
@@ -333,7 +333,7 @@ impl<'a> StateTxn<'a> {
         outputs
     }
 
-    /// Writes what was changed.
+    /// Writes every file that was changed.
     pub(super) fn commit(self) -> Result<(), StateError> {
         for output in self.outputs() {
             output.write(self.bkit)?;

@@ -26,7 +26,7 @@ pub enum Stage {
     Revise,
     /// Waiting for a person at the gate.
     Approval,
-    /// Over.
+    /// The run is over.
     End(Outcome),
 }
 
@@ -88,7 +88,7 @@ const VIEWS: &[Row; 12] = &[
 ];
 
 impl Stage {
-    /// Every stage, in the order of the table.
+    /// Returns every stage, in the order of the table.
     pub fn all() -> impl Iterator<Item = Stage> {
         VIEWS.iter().map(|row| row.stage)
     }
@@ -98,17 +98,17 @@ impl Stage {
         self.row().word
     }
 
-    /// What `team-state.json` calls it.
+    /// Returns what `team-state.json` calls it.
     pub fn staged(self) -> &'static str {
         self.row().staged
     }
 
-    /// What `session.json` calls it: the states that are passed through in this order, the last of which stays.
+    /// Returns what `session.json` calls it: the states that are passed through in this order, the last of which stays.
     pub fn party(self) -> &'static [&'static str] {
         self.row().party
     }
 
-    /// What `pdcaPhase` in `agent-state.json` calls it.
+    /// Returns what `pdcaPhase` in `agent-state.json` calls it.
     pub fn pdca(self) -> &'static str {
         self.row().pdca
     }

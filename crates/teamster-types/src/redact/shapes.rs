@@ -162,7 +162,8 @@ const BEGINNINGS: [u32; 256] = {
     beginnings
 };
 
-/// The end of the token that begins at `at`, if one does; `whole_word` when nothing of the word stands before it.
+/// Returns the end of the token that begins at `at`, if one does; `whole_word` when nothing of the word stands before
+/// it.
 pub(super) fn find(stretch: &Stretch<'_>, at: usize, whole_word: bool) -> Option<usize> {
     let (first, second) = (stretch.at(at)?, stretch.at(at + 1)?);
     let is_likely = BEGINNINGS[usize::from(first)] & 1 << (second & 31) != 0;

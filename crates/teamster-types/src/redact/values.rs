@@ -14,7 +14,7 @@ pub(super) enum Hint {
 /// How a value stands behind its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// `NAME=value`.
+    /// Directly behind the sign, as in `NAME=value`.
     Tight,
     /// `name: value`, `name = value`, `--name value`: it may as well be a sentence or code.
     Loose,
@@ -31,7 +31,7 @@ const ORDINARY: [&str; 33] = [
     "true", "undefined", "unknown",
 ];
 
-/// Whether a value with a name that hints at a secret looks like one.
+/// Returns whether a value with a name that hints at a secret looks like one.
 pub(super) fn looks_secret(value: &str, hint: Hint, how: How) -> bool {
     let value = value.trim();
     if value.contains(char::is_whitespace) {
@@ -75,18 +75,19 @@ pub(super) fn looks_secret(value: &str, hint: Hint, how: How) -> bool {
     }
 }
 
-/// Whether a text mixes letters and digits as words and numbers do not; `10k`, `12:30Z` and `v2` are numbers.
+/// Returns whether a text mixes letters and digits as words and numbers do not; `10k`, `12:30Z` and `v2` are numbers.
 pub(super) fn is_mixed(text: &str) -> bool {
     let letters = text.chars().filter(|c| c.is_alphabetic()).count();
     letters >= 3 && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a text cannot be a name or a word: long, and mixed without a break.
+/// Returns whether a text cannot be a name or a word: long, and mixed without a break.
 pub(super) fn is_opaque(text: &str) -> bool {
     parts(text).any(|part| part.len() >= 16 && is_mixed(part))
 }
 
-/// Whether a value stands for a secret that is somewhere else: `$TOKEN`, `${{ secrets.X }}`, `<token>`, `%TOKEN%`.
+/// Returns whether a value stands for a secret that is somewhere else: `$TOKEN`, `${{ secrets.X }}`, `<token>`,
+/// `%TOKEN%`.
 pub(super) fn is_reference(value: &str) -> bool {
     let mut chars = value.chars();
     match chars.next() {
@@ -117,7 +118,7 @@ pub(super) fn is_ordinary(word: &str) -> bool {
             .any(|ordinary| word.eq_ignore_ascii_case(ordinary))
 }
 
-/// Whether a value is a path or a URL. A URL's credentials are looked for on their own.
+/// Returns whether a value is a path or a URL. A URL's credentials are looked for on their own.
 fn is_place(value: &str) -> bool {
     let is_rooted = ["/", "./", "../", "~"]
         .iter()
@@ -139,20 +140,20 @@ fn is_place(value: &str) -> bool {
     value.contains("://") || (is_rooted || is_drive || has_ending) && !is_cloud_key
 }
 
-/// Whether somebody has already made the value unreadable.
+/// Returns whether somebody has already made the value unreadable.
 fn is_blotted(value: &str) -> bool {
     value
         .chars()
         .all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '…' | '-' | '_' | '#' | '?'))
 }
 
-/// Whether a value is found through others in code: `self.secret`, `config.db2.password`, `crate::Token`.
+/// Returns whether a value is found through others in code: `self.secret`, `config.db2.password`, `crate::Token`.
 fn is_path_in_code(value: &str) -> bool {
     let is_path = |divider| value.contains(divider) && value.split(divider).all(is_name);
     is_path(".") || is_path("::")
 }
 
-/// Whether a value is a name in code; one with many digits is none that a person gave.
+/// Returns whether a value is a name in code; one with many digits is none that a person gave.
 fn is_name(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && value
@@ -161,12 +162,12 @@ fn is_name(value: &str) -> bool {
         && value.bytes().filter(u8::is_ascii_digit).count() <= 2
 }
 
-/// Whether a value is a number, a version or a time with a unit.
+/// Returns whether a value is a number, a version or a time with a unit.
 fn is_counted(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_digit()) && !is_mixed(value)
 }
 
-/// Whether a value is the name of a secret: `db_password`, `my-app-secret`.
+/// Returns whether a value is the name of a secret: `db_password`, `my-app-secret`.
 fn names_another(value: &str) -> bool {
     let (_, last) = value.rsplit_once(['_', '-']).unwrap_or_default();
     [
