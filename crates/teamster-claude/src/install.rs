@@ -67,7 +67,7 @@ impl Scope {
 
 /// Holds what to install or remove, and where.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct InstallRequest<'a> {
     /// The folders of the client and of the project.
     pub layout: &'a Layout,
     /// The settings that are changed.
@@ -84,7 +84,7 @@ pub struct Request<'a> {
 
 /// Tells what was done, or with `dry_run` would be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct InstallOutcome {
     /// The settings, as they are named.
     pub settings: PathBuf,
     /// The real file, when a link led to it.

@@ -24,7 +24,7 @@ const RUNNABLE: u32 = 0o777;
 
 /// What to export, where to.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct ExportRequest<'a> {
     /// The plugin's folder.
     pub folder: &'a Path,
     /// The binary that exports it.
@@ -52,7 +52,7 @@ struct File {
 
 /// Writes the plugin. A folder that is new appears whole or not at all; in one that is there each file is replaced at
 /// once, and the manifest, without which it is no plugin, comes last.
-pub fn export(request: &Request<'_>) -> Result<Exported, StoreError> {
+pub fn export(request: &ExportRequest<'_>) -> Result<Exported, StoreError> {
     let files = files(request)?;
     match Dir::open_root(request.folder)? {
         Some(dir) => {
@@ -75,7 +75,7 @@ pub fn export(request: &Request<'_>) -> Result<Exported, StoreError> {
     })
 }
 
-fn files(request: &Request<'_>) -> Result<Vec<File>, StoreError> {
+fn files(request: &ExportRequest<'_>) -> Result<Vec<File>, StoreError> {
     let text = |path, content: &str| File {
         path,
         content: content.to_owned(),

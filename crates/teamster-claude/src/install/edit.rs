@@ -11,11 +11,11 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::json::Node;
+use super::json::JsonNode;
 
 /// Holds what is appended: a member of an object, or an element of an array.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item<'a> {
+pub(super) struct NewItem<'a> {
     pub(super) key: Option<&'a String>,
     pub(super) value: &'a Value,
 }
@@ -26,14 +26,14 @@ pub(super) struct Item<'a> {
 pub(super) fn append(
     text: &str,
     style: &Style,
-    node: &Node,
-    parent: Option<&Node>,
-    item: Item<'_>,
+    node: &JsonNode,
+    parent: Option<&JsonNode>,
+    item: NewItem<'_>,
 ) -> String {
     let mut new = String::new();
     let items = node.items();
     let Some(last) = items.last() else {
-        let opens = parent.is_none_or(|parent| layout(text, parent) != Layout::Inline);
+        let opens = parent.is_none_or(|parent| layout(text, parent) != Arrangement::Inline);
         if opens {
             let outer = line_indent(text, node.span.start);
             let indent = format!("{outer}{}", style.unit);
@@ -48,17 +48,17 @@ pub(super) fn append(
         return put(text, node.span.start + 1..node.span.end - 1, &new);
     };
     match layout(text, node) {
-        Layout::Lines(indent) => {
+        Arrangement::Lines(indent) => {
             new.push(',');
             new.push_str(style.newline);
             new.push_str(&indent);
             write(style, item, Some(&indent), &mut new);
         }
-        Layout::Hugging(indent) => {
+        Arrangement::Hugging(indent) => {
             new.push_str(", ");
             write(style, item, Some(&indent), &mut new);
         }
-        Layout::Inline => {
+        Arrangement::Inline => {
             match items.len().checked_sub(2).map(|before| items[before].end) {
                 Some(before) => new.push_str(&text[before..last.start]),
                 None => new.push_str(style.comma()),
@@ -69,7 +69,7 @@ pub(super) fn append(
     put(text, last.end..last.end, &new)
 }
 
-fn write(style: &Style, item: Item<'_>, indent: Option<&str>, text: &mut String) {
+fn write(style: &Style, item: NewItem<'_>, indent: Option<&str>, text: &mut String) {
     style.key(item.key, text);
     match indent {
         Some(indent) => style.over_lines(item.value, indent, text),
@@ -78,7 +78,7 @@ fn write(style: &Style, item: Item<'_>, indent: Option<&str>, text: &mut String)
 }
 
 /// Returns the text without the item `at` of `node`, which must have others: exactly what [`append`] added goes.
-pub(super) fn remove(text: &str, node: &Node, at: usize) -> String {
+pub(super) fn remove(text: &str, node: &JsonNode, at: usize) -> String {
     let items = node.items();
     let range = match (at.checked_sub(1), items.get(at + 1)) {
         (Some(before), _) => items[before].end..items[at].end,
@@ -107,7 +107,7 @@ pub(super) struct Style {
 
 /// Describes how the items of one object or array are arranged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum Arrangement {
     /// Each on a line of its own, with this indentation.
     Lines(String),
     /// The first behind the bracket, and each over several lines, as in `[{ … }, { … }]`.
@@ -118,7 +118,7 @@ pub(super) enum Layout {
 
 impl Style {
     /// Reads the style of the whole text from its first member.
-    pub(super) fn of(text: &str, root: &Node) -> Self {
+    pub(super) fn of(text: &str, root: &JsonNode) -> Self {
         let newline = match text.find('\n') {
             Some(at) if text[..at].ends_with('\r') => "\r\n",
             _ => "\n",
@@ -128,12 +128,12 @@ impl Style {
             .map(|member| &text[member.key_span.end..member.value.span.start])
             .filter(|colon| !colon.contains('\n'));
         let unit = match layout(text, root) {
-            Layout::Lines(indent) => {
+            Arrangement::Lines(indent) => {
                 let outer = line_indent(text, root.span.start);
                 let unit = indent.strip_prefix(outer.as_str()).unwrap_or(&indent);
                 Some(unit.to_owned()).filter(|unit| !unit.is_empty())
             }
-            Layout::Hugging(_) | Layout::Inline => None,
+            Arrangement::Hugging(_) | Arrangement::Inline => None,
         };
         Self {
             newline,
@@ -214,7 +214,7 @@ fn brackets(value: &Value) -> (char, char) {
 }
 
 /// Returns how the items of an object or array are arranged. An empty one counts as being on one line.
-pub(super) fn layout(text: &str, node: &Node) -> Layout {
+pub(super) fn layout(text: &str, node: &JsonNode) -> Arrangement {
     let items = node.items();
     let mut gap_start = node.span.start + 1;
     let mut lines = None;
@@ -228,11 +228,11 @@ pub(super) fn layout(text: &str, node: &Node) -> Layout {
         gap_start = item.end;
     }
     match (lines, items.last()) {
-        (Some(indent), _) => Layout::Lines(indent),
+        (Some(indent), _) => Arrangement::Lines(indent),
         (None, Some(last)) if text[node.span.clone()].contains('\n') => {
-            Layout::Hugging(line_indent(text, last.start))
+            Arrangement::Hugging(line_indent(text, last.start))
         }
-        _ => Layout::Inline,
+        _ => Arrangement::Inline,
     }
 }
 

@@ -9,16 +9,16 @@ const DEEPEST: usize = 256;
 
 /// Holds a value and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Node {
+pub(super) struct JsonNode {
     pub(super) span: Range<usize>,
-    pub(super) shape: Shape,
+    pub(super) shape: JsonShape,
 }
 
 /// Tells what a value is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    Object(Vec<Member>),
-    Array(Vec<Node>),
+pub(super) enum JsonShape {
+    Object(Vec<JsonMember>),
+    Array(Vec<JsonNode>),
     Text(String),
     True,
     Other,
@@ -26,38 +26,38 @@ pub(super) enum Shape {
 
 /// Holds a key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct JsonMember {
     pub(super) key: String,
     pub(super) key_span: Range<usize>,
-    pub(super) value: Node,
+    pub(super) value: JsonNode,
 }
 
 /// Tells where and why a text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct JsonFault {
     pub(super) at: usize,
     pub(super) what: &'static str,
 }
 
-impl Node {
+impl JsonNode {
     /// Returns the members of an object, or `None` for any other value.
-    pub(super) fn members(&self) -> Option<&[Member]> {
+    pub(super) fn members(&self) -> Option<&[JsonMember]> {
         match &self.shape {
-            Shape::Object(members) => Some(members),
+            JsonShape::Object(members) => Some(members),
             _ => None,
         }
     }
 
     /// Returns the elements of an array, or `None` for any other value.
-    pub(super) fn elements(&self) -> Option<&[Node]> {
+    pub(super) fn elements(&self) -> Option<&[JsonNode]> {
         match &self.shape {
-            Shape::Array(elements) => Some(elements),
+            JsonShape::Array(elements) => Some(elements),
             _ => None,
         }
     }
 
     /// Returns the value of a key. Of several with the same key the client sees the last.
-    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+    pub(super) fn get(&self, key: &str) -> Option<&JsonNode> {
         let members = self.members()?.iter().rev();
         members
             .into_iter()
@@ -68,7 +68,7 @@ impl Node {
     /// Returns the text of a string, or `None` for any other value.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.shape {
-            Shape::Text(text) => Some(text),
+            JsonShape::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -76,11 +76,11 @@ impl Node {
     /// Returns one range for each member or element.
     pub(super) fn items(&self) -> Vec<Range<usize>> {
         match &self.shape {
-            Shape::Object(members) => members
+            JsonShape::Object(members) => members
                 .iter()
                 .map(|member| member.key_span.start..member.value.span.end)
                 .collect(),
-            Shape::Array(elements) => elements.iter().map(|one| one.span.clone()).collect(),
+            JsonShape::Array(elements) => elements.iter().map(|one| one.span.clone()).collect(),
             _ => Vec::new(),
         }
     }
@@ -88,9 +88,9 @@ impl Node {
     /// Names the type of the value.
     pub(super) fn kind(&self, text: &str) -> &'static str {
         match (&self.shape, text.as_bytes().get(self.span.start)) {
-            (Shape::Object(_), _) => "an object",
-            (Shape::Array(_), _) => "an array",
-            (Shape::Text(_), _) => "a string",
+            (JsonShape::Object(_), _) => "an object",
+            (JsonShape::Array(_), _) => "an array",
+            (JsonShape::Text(_), _) => "a string",
             (_, Some(b'n')) => "null",
             (_, Some(b't' | b'f')) => "a boolean",
             _ => "a number",
@@ -98,7 +98,7 @@ impl Node {
     }
 }
 
-impl Fault {
+impl JsonFault {
     /// Returns line and column, counted from 1.
     pub(super) fn place(self, text: &str) -> (usize, usize) {
         let before = text.get(..self.at).unwrap_or(text);
@@ -110,7 +110,7 @@ impl Fault {
 }
 
 /// Reads the whole text as one value.
-pub(super) fn scan(text: &str) -> Result<Node, Fault> {
+pub(super) fn scan(text: &str) -> Result<JsonNode, JsonFault> {
     let mut scanner = Scanner {
         bytes: text.as_bytes(),
         text,
@@ -153,35 +153,35 @@ impl Scanner<'_> {
     }
 
     /// Returns the fault at this place; the usual ones have a name of their own.
-    fn wrong(&self, what: &'static str) -> Fault {
+    fn wrong(&self, what: &'static str) -> JsonFault {
         let what = match (self.peek(), self.bytes.get(self.at + 1)) {
             (None, _) => "the end, where more should come",
             (Some(b'/'), Some(b'/' | b'*')) | (Some(b'#'), _) => "a comment",
             (Some(b'\''), _) => "a single quote",
             _ => what,
         };
-        Fault { at: self.at, what }
+        JsonFault { at: self.at, what }
     }
 
-    fn value(&mut self) -> Result<Node, Fault> {
+    fn value(&mut self) -> Result<JsonNode, JsonFault> {
         let start = self.at;
         let shape = match self.peek() {
             Some(b'{') => self.object()?,
             Some(b'[') => self.array()?,
-            Some(b'"') => Shape::Text(self.string()?),
-            Some(b't') => self.word("true", Shape::True)?,
-            Some(b'f') => self.word("false", Shape::Other)?,
-            Some(b'n') => self.word("null", Shape::Other)?,
+            Some(b'"') => JsonShape::Text(self.string()?),
+            Some(b't') => self.word("true", JsonShape::True)?,
+            Some(b'f') => self.word("false", JsonShape::Other)?,
+            Some(b'n') => self.word("null", JsonShape::Other)?,
             Some(b'-' | b'0'..=b'9') => self.number()?,
             _ => return Err(self.wrong("something that is no value")),
         };
-        Ok(Node {
+        Ok(JsonNode {
             span: start..self.at,
             shape,
         })
     }
 
-    fn deeper(&mut self) -> Result<(), Fault> {
+    fn deeper(&mut self) -> Result<(), JsonFault> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err(self.wrong("more nesting than any settings need"));
@@ -189,7 +189,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn object(&mut self) -> Result<Shape, Fault> {
+    fn object(&mut self) -> Result<JsonShape, JsonFault> {
         self.deeper()?;
         self.at += 1;
         self.space();
@@ -208,7 +208,7 @@ impl Scanner<'_> {
                 }
                 self.space();
                 let value = self.value()?;
-                members.push(Member {
+                members.push(JsonMember {
                     key,
                     key_span,
                     value,
@@ -219,10 +219,10 @@ impl Scanner<'_> {
             }
         }
         self.depth -= 1;
-        Ok(Shape::Object(members))
+        Ok(JsonShape::Object(members))
     }
 
-    fn array(&mut self) -> Result<Shape, Fault> {
+    fn array(&mut self) -> Result<JsonShape, JsonFault> {
         self.deeper()?;
         self.at += 1;
         self.space();
@@ -239,11 +239,11 @@ impl Scanner<'_> {
             }
         }
         self.depth -= 1;
-        Ok(Shape::Array(elements))
+        Ok(JsonShape::Array(elements))
     }
 
     /// Steps over the end of an item. Returns false when a comma says that another item follows.
-    fn ends(&mut self, close: u8) -> Result<bool, Fault> {
+    fn ends(&mut self, close: u8) -> Result<bool, JsonFault> {
         self.space();
         if self.take(close) {
             return Ok(true);
@@ -255,9 +255,9 @@ impl Scanner<'_> {
         Ok(false)
     }
 
-    fn no_item(&self, close: u8, what: &'static str) -> Fault {
+    fn no_item(&self, close: u8, what: &'static str) -> JsonFault {
         if self.peek() == Some(close) {
-            Fault {
+            JsonFault {
                 at: self.at,
                 what: "a comma before the end",
             }
@@ -266,7 +266,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn word(&mut self, word: &str, shape: Shape) -> Result<Shape, Fault> {
+    fn word(&mut self, word: &str, shape: JsonShape) -> Result<JsonShape, JsonFault> {
         if self.bytes[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
             Ok(shape)
@@ -275,7 +275,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<Shape, Fault> {
+    fn number(&mut self) -> Result<JsonShape, JsonFault> {
         self.take(b'-');
         if !self.take(b'0') {
             self.digits()?;
@@ -287,10 +287,10 @@ impl Scanner<'_> {
             let _ = self.take(b'+') || self.take(b'-');
             self.digits()?;
         }
-        Ok(Shape::Other)
+        Ok(JsonShape::Other)
     }
 
-    fn digits(&mut self) -> Result<(), Fault> {
+    fn digits(&mut self) -> Result<(), JsonFault> {
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
@@ -301,7 +301,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn string(&mut self) -> Result<String, Fault> {
+    fn string(&mut self) -> Result<String, JsonFault> {
         self.at += 1;
         let mut text = String::new();
         let mut plain = self.at;
@@ -325,7 +325,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn escape(&mut self) -> Result<char, Fault> {
+    fn escape(&mut self) -> Result<char, JsonFault> {
         let character = match self.peek() {
             Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
             Some(b'b') => '\u{8}',
@@ -344,7 +344,7 @@ impl Scanner<'_> {
     }
 
     /// Reads the digits of `\u`. A half of a pair that stands alone is no character; the client reads it all the same.
-    fn unicode(&mut self) -> Result<char, Fault> {
+    fn unicode(&mut self) -> Result<char, JsonFault> {
         let unit = self.four_digits()?;
         if !(0xd800..0xdc00).contains(&unit) || !self.bytes[self.at..].starts_with(b"\\u") {
             return Ok(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER));
@@ -360,7 +360,7 @@ impl Scanner<'_> {
         Ok(char::REPLACEMENT_CHARACTER)
     }
 
-    fn four_digits(&mut self) -> Result<u32, Fault> {
+    fn four_digits(&mut self) -> Result<u32, JsonFault> {
         let mut unit = 0;
         for _ in 0..4 {
             let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
@@ -388,7 +388,7 @@ mod tests {
     fn every_value_knows_where_it_stands() {
         let text = "\u{feff} {\"a\\u0062\": [1, {\"c\":true}], \"d\" : \"\\ud83d\\ude00\"}\n";
         let root = scan(text).unwrap();
-        let at = |node: &Node| text[node.span.clone()].to_owned();
+        let at = |node: &JsonNode| text[node.span.clone()].to_owned();
         let array = root.get("ab").unwrap();
         assert_eq!(at(array), "[1, {\"c\":true}]");
         let inner = &array.elements().unwrap()[1];

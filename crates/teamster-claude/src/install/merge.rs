@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::edit::{Item, Style, append, put, remove};
+use super::edit::{NewItem, Style, append, put, remove};
 use super::hooks::{self, TOOL_EVENTS};
-use super::json::{Fault, Node, Shape, scan};
+use super::json::{JsonFault, JsonNode, JsonShape, scan};
 
 const HOOKS: &str = "hooks";
 
@@ -12,7 +12,7 @@ const HOOKS: &str = "hooks";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// They are not JSON.
-    NotJson(Fault),
+    NotJson(JsonFault),
     /// Something is not what the client expects there.
     Wrong {
         place: String,
@@ -23,7 +23,7 @@ pub(super) enum Unfit {
 
 /// One of our entries: where it stands and what it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct HookEntry {
     event: String,
     program: String,
     member: usize,
@@ -87,7 +87,7 @@ pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, Unf
 pub(super) fn are_hooks_off(text: &str) -> bool {
     let root = scan(text).ok();
     let off = root.as_ref().and_then(|root| root.get("disableAllHooks"));
-    off.is_some_and(|off| off.shape == Shape::True)
+    off.is_some_and(|off| off.shape == JsonShape::True)
 }
 
 /// Returns what a person pastes where we do not edit: the whole member, one line for each event.
@@ -109,14 +109,14 @@ pub(super) fn snippet(program: &str, events: &[&str]) -> String {
     format!("  \"hooks\": {{\n{}\n  }}", lines.join(",\n"))
 }
 
-fn scan_settings(text: &str) -> Result<Node, Unfit> {
+fn scan_settings(text: &str) -> Result<JsonNode, Unfit> {
     scan(text).map_err(Unfit::NotJson)
 }
 
 /// Refuses settings in which our hooks have no place.
 fn check(text: &str) -> Result<(), Unfit> {
     let root = scan_settings(text)?;
-    let wrong = |place: String, node: &Node, should: &'static str| {
+    let wrong = |place: String, node: &JsonNode, should: &'static str| {
         Err(Unfit::Wrong {
             place,
             is: node.kind(text),
@@ -163,7 +163,7 @@ fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
     Ok(match root.get(HOOKS) {
         None => {
             let all = json!({ event: groups });
-            let item = Item {
+            let item = NewItem {
                 key: Some(&hooks_key),
                 value: &all,
             };
@@ -171,14 +171,14 @@ fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
         }
         Some(hooks) => match hooks.get(event) {
             None => {
-                let item = Item {
+                let item = NewItem {
                     key: Some(&event_key),
                     value: &groups,
                 };
                 append(text, &style, hooks, Some(&root), item)
             }
             Some(there) => {
-                let item = Item {
+                let item = NewItem {
                     key: None,
                     value: &group,
                 };
@@ -191,7 +191,7 @@ fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
 /// Takes out entries of ours that `is_meant` names, all but the first `keep`; and whether nothing else is left.
 fn take_out_of(
     mut text: String,
-    is_meant: impl Fn(&Entry) -> bool,
+    is_meant: impl Fn(&HookEntry) -> bool,
     keep: usize,
 ) -> Result<(String, bool), Unfit> {
     loop {
@@ -228,7 +228,7 @@ fn take_out_of(
     }
 }
 
-fn is_repeated(object: &Node, at: usize) -> bool {
+fn is_repeated(object: &JsonNode, at: usize) -> bool {
     let members = object.members().unwrap_or_default();
     let key = members.get(at).map(|member| &member.key);
     members
@@ -238,9 +238,12 @@ fn is_repeated(object: &Node, at: usize) -> bool {
 }
 
 /// Returns every entry of ours, in the order of the text.
-fn entries(root: &Node) -> Vec<Entry> {
+fn entries(root: &JsonNode) -> Vec<HookEntry> {
     let mut found = Vec::new();
-    let hooks = root.get(HOOKS).and_then(Node::members).unwrap_or_default();
+    let hooks = root
+        .get(HOOKS)
+        .and_then(JsonNode::members)
+        .unwrap_or_default();
     for (member, event) in hooks.iter().enumerate() {
         // Of several with one name the client sees the last.
         if hooks[member + 1..]
@@ -251,14 +254,14 @@ fn entries(root: &Node) -> Vec<Entry> {
         }
         let groups = event.value.elements().unwrap_or_default();
         for (group, inner) in groups.iter().enumerate() {
-            let inner = inner.get(HOOKS).and_then(Node::elements);
+            let inner = inner.get(HOOKS).and_then(JsonNode::elements);
             for (hook, one) in inner.unwrap_or_default().iter().enumerate() {
-                let is_command = one.get("type").and_then(Node::text) == Some("command");
-                let command = one.get("command").and_then(Node::text);
+                let is_command = one.get("type").and_then(JsonNode::text) == Some("command");
+                let command = one.get("command").and_then(JsonNode::text);
                 let program = command.and_then(|command| hooks::program_of(command, &event.key));
                 // An entry with arguments of its own runs without a shell and was not made by us.
                 if let (true, Some(program), None) = (is_command, program, one.get("args")) {
-                    found.push(Entry {
+                    found.push(HookEntry {
                         event: event.key.clone(),
                         program,
                         member,
@@ -272,7 +275,7 @@ fn entries(root: &Node) -> Vec<Entry> {
     found
 }
 
-fn find<'a>(root: &'a Node, entry: &Entry) -> Option<&'a Node> {
+fn find<'a>(root: &'a JsonNode, entry: &HookEntry) -> Option<&'a JsonNode> {
     let event = &root.get(HOOKS)?.members()?.get(entry.member)?.value;
     let group = event.elements()?.get(entry.group)?;
     group.get(HOOKS)?.elements()?.get(entry.hook)

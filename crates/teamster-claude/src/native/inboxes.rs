@@ -4,11 +4,11 @@ use serde_json::Value;
 use teamster_fs::layout;
 use teamster_types::Time;
 
-use super::{Registry, Team};
+use super::{NativeRegistry, NativeTeam};
 
 /// A message in an inbox, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct InboxNote {
     /// Who sent it.
     pub from: String,
     /// Whose inbox.
@@ -21,9 +21,9 @@ pub struct Note {
     pub at: Time,
 }
 
-impl Registry {
+impl NativeRegistry {
     /// Returns what lies in the inboxes of a team, oldest first.
-    pub fn notes(&self, team: &Team) -> Vec<Note> {
+    pub fn notes(&self, team: &NativeTeam) -> Vec<InboxNote> {
         let Some(inboxes) = self
             .folder(team)
             .and_then(|folder| folder.child(layout::NATIVE_INBOXES).ok().flatten())
@@ -49,10 +49,10 @@ impl Registry {
     }
 }
 
-fn note(owner: &str, letter: &Value) -> Option<Note> {
+fn note(owner: &str, letter: &Value) -> Option<InboxNote> {
     let text = letter.get("text")?.as_str()?;
     let (content, kind) = in_words(text)?;
-    Some(Note {
+    Some(InboxNote {
         from: letter.get("from")?.as_str()?.to_owned(),
         to: owner.to_owned(),
         content,

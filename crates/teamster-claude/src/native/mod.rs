@@ -19,7 +19,7 @@ use teamster_types::team::TeamConfig;
 
 use crate::state::Phase;
 
-pub use inboxes::Note;
+pub use inboxes::InboxNote;
 pub(crate) use inboxes::structured;
 pub use tasks::TaskFolder;
 
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// One team.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Team {
+pub struct NativeTeam {
     /// Its folder, which also names the folder of its tasks.
     pub folder: String,
     /// Its name as the client says it.
@@ -37,14 +37,14 @@ pub struct Team {
     /// The session that leads it.
     pub lead_session: String,
     /// Everyone, the lead included.
-    pub members: Vec<Member>,
+    pub members: Vec<NativeMember>,
     /// Whether teamster made it.
     pub is_ours: bool,
 }
 
 /// One member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct NativeMember {
     /// The id of the agent, `name@team`.
     pub agent_id: String,
     /// Its name.
@@ -59,7 +59,7 @@ pub struct Member {
     pub is_lead: bool,
 }
 
-impl Team {
+impl NativeTeam {
     fn parse(folder: &str, bytes: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(bytes).ok()?;
         let text = |value: &Value, key: &str| -> String {
@@ -70,7 +70,7 @@ impl Team {
         let members = value.get("members").and_then(Value::as_array);
         let members = members.into_iter().flatten().map(|member| {
             let agent_id = text(member, "agentId");
-            Member {
+            NativeMember {
                 is_lead: !lead.is_empty() && agent_id == lead,
                 agent_id,
                 name: text(member, "name"),
@@ -92,12 +92,12 @@ impl Team {
     }
 
     /// Everyone but the lead.
-    pub fn teammates(&self) -> impl Iterator<Item = &Member> {
+    pub fn teammates(&self) -> impl Iterator<Item = &NativeMember> {
         self.members.iter().filter(|member| !member.is_lead)
     }
 
     /// Returns a teammate by its name.
-    pub fn teammate(&self, name: &str) -> Option<&Member> {
+    pub fn teammate(&self, name: &str) -> Option<&NativeMember> {
         self.teammates()
             .find(|member| !name.is_empty() && member.name == name)
     }
@@ -111,12 +111,12 @@ impl Team {
 
 /// All teams below the Claude folder.
 #[derive(Debug)]
-pub struct Registry {
+pub struct NativeRegistry {
     claude: Dir,
     teams: Option<Dir>,
 }
 
-impl Registry {
+impl NativeRegistry {
     /// Opens it; `None` when there is no Claude folder. A folder of teams that is a link is not followed.
     pub fn open(claude: &Path) -> Option<Self> {
         let claude = Dir::open_root(claude).ok()??;
@@ -130,17 +130,17 @@ impl Registry {
     }
 
     /// Opens a team's own folder.
-    fn folder(&self, team: &Team) -> Option<Dir> {
+    fn folder(&self, team: &NativeTeam) -> Option<Dir> {
         self.teams.as_ref()?.child(&team.folder).ok()?
     }
 
     /// Returns the team in a folder.
-    pub fn team(&self, folder: &str) -> Option<Team> {
+    pub fn team(&self, folder: &str) -> Option<NativeTeam> {
         self.read(folder, "")
     }
 
     /// Returns the team in a folder, if its file speaks of `needle`, which is looked for before anything is understood.
-    fn read(&self, folder: &str, needle: &str) -> Option<Team> {
+    fn read(&self, folder: &str, needle: &str) -> Option<NativeTeam> {
         let dir = self.teams.as_ref()?.child(folder).ok()??;
         for turn in 0..TRIES {
             if turn > 0 {
@@ -151,7 +151,7 @@ impl Registry {
             if whole && !std::str::from_utf8(&bytes).ok()?.contains(needle) {
                 return None;
             }
-            if let Some(team) = Team::parse(folder, &bytes) {
+            if let Some(team) = NativeTeam::parse(folder, &bytes) {
                 return Some(team);
             }
         }
@@ -159,7 +159,7 @@ impl Registry {
     }
 
     /// Returns every team whose file speaks of `needle`.
-    fn speaking_of(&self, needle: &str) -> impl Iterator<Item = Team> {
+    fn speaking_of(&self, needle: &str) -> impl Iterator<Item = NativeTeam> {
         let entries = self.teams.as_ref().and_then(|teams| teams.entries().ok());
         let mut folders: Vec<String> = entries
             .into_iter()
@@ -175,7 +175,7 @@ impl Registry {
     }
 
     /// Returns the team that a session leads. The whole id must agree.
-    pub fn led_by(&self, session: &str) -> Option<Team> {
+    pub fn led_by(&self, session: &str) -> Option<NativeTeam> {
         self.teams.as_ref()?;
         if session.is_empty() {
             return None;
@@ -191,7 +191,7 @@ impl Registry {
     }
 
     /// Returns the team with a name.
-    pub fn named(&self, name: &str) -> Option<Team> {
+    pub fn named(&self, name: &str) -> Option<NativeTeam> {
         if name.is_empty() || self.teams.is_none() {
             return None;
         }
@@ -204,7 +204,7 @@ impl Registry {
     }
 
     /// Returns the team that has a teammate with this agent id, and that teammate.
-    pub fn with_agent(&self, id: &str) -> Option<(Team, Member)> {
+    pub fn with_agent(&self, id: &str) -> Option<(NativeTeam, NativeMember)> {
         if id.is_empty() {
             return None;
         }
@@ -239,12 +239,12 @@ impl Registry {
 
     /// Returns the teammate in a pane. Another terminal server may have a pane with the same number, so its role must
     /// agree too.
-    pub fn in_pane(&self, pane: &str, role: &str) -> Option<(Team, Member)> {
+    pub fn in_pane(&self, pane: &str, role: &str) -> Option<(NativeTeam, NativeMember)> {
         if !pane.starts_with('%') {
             return None;
         }
         self.speaking_of(pane).find_map(|team| {
-            let is_it = |member: &&Member| member.pane == pane && member.role == role;
+            let is_it = |member: &&NativeMember| member.pane == pane && member.role == role;
             let member = team.teammates().find(is_it)?.clone();
             Some((team, member))
         })

@@ -4,7 +4,7 @@ use teamster_fs::{Dir, layout};
 use teamster_types::progress::Progress;
 use teamster_types::task::{Status, Task};
 
-use super::{Registry, Team};
+use super::{NativeRegistry, NativeTeam};
 
 /// The tasks of one list, as they are now.
 #[derive(Clone, Debug)]
@@ -12,9 +12,9 @@ pub struct TaskFolder {
     tasks: Vec<Task>,
 }
 
-impl Registry {
+impl NativeRegistry {
     /// Returns the tasks of a team, else those of a session without one; `None` when nothing is known about tasks.
-    pub fn tasks(&self, team: Option<&Team>, session: &str) -> Option<TaskFolder> {
+    pub fn tasks(&self, team: Option<&NativeTeam>, session: &str) -> Option<TaskFolder> {
         let all = self.claude().child(layout::TASKS).ok()??;
         let folder = |name: &str| all.child(name).ok().flatten();
         let folder = team

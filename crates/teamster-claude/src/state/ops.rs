@@ -13,7 +13,7 @@ const WAITING: &str = "waiting for permission: ";
 
 /// Operations of one session at one moment. As a line of JSON it can wait for its turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct StateChange {
     /// When it was made.
     pub at: Time,
     /// By whom; empty for a script that means whatever is shown.
@@ -39,7 +39,7 @@ pub struct Begin {
 
 /// A teammate that is to be shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct TeammateRow {
     /// Its name.
     pub name: String,
     /// What it is for.
@@ -61,11 +61,11 @@ pub enum Op {
     /// The same only if the session is not active.
     Ensure(Begin),
     /// A teammate is spawned: a row with `spawning`, new or not.
-    Add(Row),
+    Add(TeammateRow),
     /// A teammate begins a turn: a new row is `spawning`, a known one `working`.
-    Start(Row),
+    Start(TeammateRow),
     /// A teammate is there: a new row is `spawning`, a known one learns its task.
-    Join(Row),
+    Join(TeammateRow),
     /// A teammate has another status.
     Status {
         /// Which one.
@@ -165,7 +165,7 @@ impl Effect {
     }
 }
 
-impl Change {
+impl StateChange {
     /// One by `session` at `at`.
     pub fn new(session: impl Into<String>, at: Time, ops: Vec<Op>) -> Self {
         Self {
@@ -358,7 +358,7 @@ impl Begin {
 }
 
 /// Shows a teammate: a known row gets the status `known`, a new one is `spawning`.
-fn put(state: &mut AgentState, new: &Row, known: Status, now: &str) -> Effect {
+fn put(state: &mut AgentState, new: &TeammateRow, known: Status, now: &str) -> Effect {
     if let Some(row) = state.teammates.iter_mut().find(|row| row.name == new.name) {
         row.role.clone_from(&new.role);
         row.model = new.model;

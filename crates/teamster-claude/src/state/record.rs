@@ -361,7 +361,7 @@ impl AgentState {
 /// What a viewer says about a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Viewed {
+pub enum Liveness {
     /// The session goes on.
     Live,
     /// It should go on, and was not heard of for more than five minutes.
@@ -370,7 +370,7 @@ pub enum Viewed {
     Ended,
 }
 
-impl Viewed {
+impl Liveness {
     /// Returns the word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -383,18 +383,18 @@ impl Viewed {
 
 impl AgentState {
     /// Returns how a viewer shows the state at this time.
-    pub fn viewed(&self, now: Time) -> Viewed {
+    pub fn viewed(&self, now: Time) -> Liveness {
         match self.enabled {
-            false => Viewed::Ended,
-            true if self.is_live(now) => Viewed::Live,
-            true => Viewed::Stale,
+            false => Liveness::Ended,
+            true if self.is_live(now) => Liveness::Live,
+            true => Liveness::Stale,
         }
     }
 }
 
 /// One session, as viewers of ours list it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownSession {
     /// Its state.
     pub state: AgentState,
     /// Whether it is the one in `agent-state.json`.

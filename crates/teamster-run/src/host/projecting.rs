@@ -7,7 +7,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use teamster_claude::state::{Begin, Change, Model, Op, Pattern, Phase, Row, States, Status};
+use teamster_claude::state::{
+    Begin, Model, Op, Pattern, Phase, StateChange, States, Status, TeammateRow,
+};
 use teamster_fs::{Sync, layout};
 use teamster_journal::{HOST, RunState};
 use teamster_party::{NewSession, Party, PartyError};
@@ -207,7 +209,7 @@ impl Host<'_> {
             return Ok(());
         }
         let ops = self.agent_ops(before.as_ref(), &now);
-        let change = Change::new(format!("run-{}", self.team), self.parts.store.now(), ops);
+        let change = StateChange::new(format!("run-{}", self.team), self.parts.store.now(), ops);
         States::of(self.parts.layout)
             .apply_or_leave(change, PATIENCE)
             .map_err(|error| error.to_string())?;
@@ -234,7 +236,7 @@ impl Host<'_> {
         let none = BTreeMap::new();
         let known = before.map_or(&none, |before| &before.rows);
         for (name, (status, task, task_id)) in &now.rows {
-            let row = || Row {
+            let row = || TeammateRow {
                 name: name.clone(),
                 role: self.role_of(name),
                 // The contract knows three models; what a worker really uses is in our own data.
