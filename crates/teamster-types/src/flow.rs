@@ -19,7 +19,7 @@ mod check;
 mod refuse;
 mod stage;
 
-pub use check::Fault;
+pub use check::FlowFault;
 pub use refuse::{StepError, Unmet};
 pub use stage::{NotAStage, Outcome, Stage};
 
@@ -168,7 +168,7 @@ impl Flow {
         builtin::FLOWS
             .iter()
             .find(|table| table.name == name)
-            .map(builtin::Table::to_flow)
+            .map(builtin::BuiltinFlow::to_flow)
     }
 
     /// Returns the names of the flows that teamster comes with.
@@ -226,7 +226,7 @@ impl Flow {
     }
 
     /// Everything that is wrong with the flow as it was declared.
-    pub fn check(&self) -> Result<(), Vec<Fault>> {
+    pub fn check(&self) -> Result<(), Vec<FlowFault>> {
         let faults = check::faults(self);
         if faults.is_empty() {
             Ok(())

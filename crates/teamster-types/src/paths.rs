@@ -53,12 +53,12 @@ pub struct GlobError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     /// One for each way to choose among braces.
-    alternatives: Vec<Vec<Part>>,
+    alternatives: Vec<Vec<GlobPart>>,
 }
 
 /// One part of a path, between slashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum GlobPart {
     /// Any number of folders, also none.
     Folders,
     /// One name.
@@ -246,7 +246,7 @@ fn first_braces(text: &str) -> Result<Option<Braces>, &'static str> {
     Ok(None)
 }
 
-fn parts(text: &str) -> Result<Vec<Part>, &'static str> {
+fn parts(text: &str) -> Result<Vec<GlobPart>, &'static str> {
     let mut parts = Vec::new();
     // Also at a slash in a set: no character of a name is a slash.
     for name in text.split('/') {
@@ -254,11 +254,11 @@ fn parts(text: &str) -> Result<Vec<Part>, &'static str> {
             "" | "." => {}
             ".." => return Err("it leads out of the project"),
             "**" => {
-                if parts.last() != Some(&Part::Folders) {
-                    parts.push(Part::Folders);
+                if parts.last() != Some(&GlobPart::Folders) {
+                    parts.push(GlobPart::Folders);
                 }
             }
-            name => parts.push(Part::Name(pieces(name)?)),
+            name => parts.push(GlobPart::Name(pieces(name)?)),
         }
     }
     if parts.is_empty() {
@@ -329,7 +329,7 @@ fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
 }
 
 /// Looks at every pair of places once, so that no glob takes long however it is written.
-fn matches_names(parts: &[Part], names: &[&str]) -> bool {
+fn matches_names(parts: &[GlobPart], names: &[&str]) -> bool {
     let width = names.len() + 1;
     let mut reached = vec![false; (parts.len() + 1) * width];
     reached[0] = true;
@@ -339,17 +339,17 @@ fn matches_names(parts: &[Part], names: &[&str]) -> bool {
                 continue;
             }
             match (part, names.get(j)) {
-                (Part::Folders, name) => {
+                (GlobPart::Folders, name) => {
                     // At the end `**` stands for what is in the folder, not for the folder.
                     reached[(i + 1) * width + j] |= i + 1 < parts.len() || name.is_some();
                     if name.is_some() {
                         reached[i * width + j + 1] = true;
                     }
                 }
-                (Part::Name(pieces), Some(name)) if matches_name(pieces, name) => {
+                (GlobPart::Name(pieces), Some(name)) if matches_name(pieces, name) => {
                     reached[(i + 1) * width + j + 1] = true;
                 }
-                (Part::Name(_), _) => {}
+                (GlobPart::Name(_), _) => {}
             }
         }
     }
@@ -384,7 +384,7 @@ fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
 }
 
 /// Returns whether a path could be matched by both lists of parts.
-fn parts_meet(one: &[Part], other: &[Part]) -> bool {
+fn parts_meet(one: &[GlobPart], other: &[GlobPart]) -> bool {
     let width = other.len() + 1;
     let mut reached = vec![false; (one.len() + 1) * width];
     reached[0] = true;
@@ -398,19 +398,23 @@ fn parts_meet(one: &[Part], other: &[Part]) -> bool {
                 return true;
             };
             let meet = match (left, right) {
-                (Part::Name(left), Part::Name(right)) => names_meet(left, right),
+                (GlobPart::Name(left), GlobPart::Name(right)) => names_meet(left, right),
                 _ => true,
             };
-            if *left == Part::Folders {
+            if *left == GlobPart::Folders {
                 reached[(i + 1) * width + j] = true;
             }
-            if *right == Part::Folders {
+            if *right == GlobPart::Folders {
                 reached[i * width + j + 1] = true;
             }
             if meet {
                 // Both take one name, and `**` stays.
-                let i = if *left == Part::Folders { i } else { i + 1 };
-                let j = if *right == Part::Folders { j } else { j + 1 };
+                let i = if *left == GlobPart::Folders { i } else { i + 1 };
+                let j = if *right == GlobPart::Folders {
+                    j
+                } else {
+                    j + 1
+                };
                 reached[i * width + j] = true;
             }
         }

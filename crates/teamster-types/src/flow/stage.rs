@@ -46,7 +46,7 @@ pub enum Outcome {
 }
 
 /// One line of the table: our word for a stage, and what the three state files call it.
-struct Row {
+struct StageNames {
     stage: Stage,
     word: &'static str,
     staged: &'static str,
@@ -61,8 +61,8 @@ const fn row(
     staged: &'static str,
     party: &'static [&'static str],
     pdca: &'static str,
-) -> Row {
-    Row {
+) -> StageNames {
+    StageNames {
         stage,
         word,
         staged,
@@ -72,7 +72,7 @@ const fn row(
 }
 
 #[rustfmt::skip]
-const VIEWS: &[Row; 12] = &[
+const VIEWS: &[StageNames; 12] = &[
     row(Plan,            "plan",         "team-plan",   &["ANALYZING", "PLANNING"],   "plan"),
     row(Requirements,    "requirements", "team-prd",    &["PLANNING"],                "design"),
     row(Execute,         "execute",      "team-exec",   &["EXECUTING"],               "do"),
@@ -113,7 +113,7 @@ impl Stage {
         self.row().pdca
     }
 
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static StageNames {
         let at = match self {
             Plan => 0,
             Requirements => 1,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::scan::{Quote, Stretch};
-use super::values::{Hint, How, looks_secret};
+use super::values::{Hint, Placement, looks_secret};
 use super::{MASK, header};
 
 /// How much of a name and of a value is looked at.
@@ -51,7 +51,7 @@ const ABOUT: [&str; 48] = [
 
 /// Returns the value behind a name, if the name is one of a secret and the value looks like one.
 pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<usize>> {
-    let value = Value::behind(stretch, name.clone())?;
+    let value = FoundValue::behind(stretch, name.clone())?;
     let hint = hint(stretch.text(name.start.max(name.end.saturating_sub(LOOK))..name.end))?;
     let look = value.end(stretch, LOOK);
     let shown = stretch.beginning(value.start..look, LOOK);
@@ -79,17 +79,17 @@ pub(super) fn names_secret(key: &str, value: &str) -> bool {
     if header::is_name(key) {
         return header::is_secret(value);
     }
-    hint(key).is_some_and(|hint| looks_secret(value, hint, How::Quoted))
+    hint(key).is_some_and(|hint| looks_secret(value, hint, Placement::Quoted))
 }
 
 /// A value and how it stands behind its name.
-struct Value {
+struct FoundValue {
     start: usize,
     quote: Option<Quote>,
-    how: How,
+    how: Placement,
 }
 
-impl Value {
+impl FoundValue {
     /// Returns the value behind a name in `NAME=value`, `name: value`, `"name": "value"`, `--name value` or `Bearer
     /// value`.
     fn behind(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Self> {
@@ -120,9 +120,9 @@ impl Value {
             start: quote.map_or(start, |quote| quote.end),
             quote,
             how: match quote {
-                Some(_) => How::Quoted,
-                None if is_tight => How::Tight,
-                None => How::Loose,
+                Some(_) => Placement::Quoted,
+                None if is_tight => Placement::Tight,
+                None => Placement::Loose,
             },
         })
     }

@@ -34,15 +34,15 @@ enum Proof {
     Stretched,
 }
 
-struct Shape {
+struct TokenShape {
     prefix: &'static str,
     body: Body,
     least: usize,
     proof: Proof,
 }
 
-const fn shape(prefix: &'static str, body: Body, least: usize, proof: Proof) -> Shape {
-    Shape {
+const fn shape(prefix: &'static str, body: Body, least: usize, proof: Proof) -> TokenShape {
+    TokenShape {
         prefix,
         body,
         least,
@@ -52,7 +52,7 @@ const fn shape(prefix: &'static str, body: Body, least: usize, proof: Proof) -> 
 
 /// The first that fits decides, so a longer prefix stands before a shorter one.
 #[rustfmt::skip]
-const SHAPES: &[Shape] = &[
+const SHAPES: &[TokenShape] = &[
     // OpenAI, Anthropic, OpenRouter, and the many that imitate them
     shape("sk-ant-",                   Word,     10, Mark),
     shape("sk-proj-",                  Word,     10, Mark),
@@ -181,7 +181,7 @@ pub(super) fn find(stretch: &Stretch<'_>, at: usize, whole_word: bool) -> Option
     })
 }
 
-impl Shape {
+impl TokenShape {
     fn find(&self, stretch: &Stretch<'_>, body: usize) -> Option<usize> {
         let look = stretch.while_at(body, LOOK, |byte| self.body.takes(byte));
         let begun = stretch.text(body..look);

@@ -13,7 +13,7 @@ pub(super) enum Hint {
 
 /// How a value stands behind its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum Placement {
     /// Directly behind the sign, as in `NAME=value`.
     Tight,
     /// `name: value`, `name = value`, `--name value`: it may as well be a sentence or code.
@@ -32,7 +32,7 @@ const ORDINARY: [&str; 33] = [
 ];
 
 /// Returns whether a value with a name that hints at a secret looks like one.
-pub(super) fn looks_secret(value: &str, hint: Hint, how: How) -> bool {
+pub(super) fn looks_secret(value: &str, hint: Hint, how: Placement) -> bool {
     let value = value.trim();
     if value.contains(char::is_whitespace) {
         // A sentence, unless one of its words cannot be part of one.
@@ -48,23 +48,24 @@ pub(super) fn looks_secret(value: &str, hint: Hint, how: How) -> bool {
         || is_reference(value)
         || is_place(value)
         || is_blotted(value)
-        || how != How::Quoted && is_path_in_code(value)
-        || how == How::Loose && hint < Hint::Strong && value.contains('_') && is_name(value)
+        || how != Placement::Quoted && is_path_in_code(value)
+        || how == Placement::Loose && hint < Hint::Strong && value.contains('_') && is_name(value)
     {
         return false;
     }
     let is_letters = value.chars().all(char::is_alphabetic);
     match hint {
         Hint::Faint => {
-            let least = if how == How::Loose { 16 } else { 12 };
+            let least = if how == Placement::Loose { 16 } else { 12 };
             let is_long = length >= 32 && is_mixed(value) && has_both_cases(value);
             is_long || parts(value).any(|part| part.len() >= least && is_mixed(part))
         }
         Hint::Fair => {
-            let least = if how == How::Loose { 10 } else { 8 };
-            is_mixed(value) && length >= least || how != How::Loose && length >= 24 && is_letters
+            let least = if how == Placement::Loose { 10 } else { 8 };
+            is_mixed(value) && length >= least
+                || how != Placement::Loose && length >= 24 && is_letters
         }
-        Hint::Strong if how == How::Loose => is_mixed(value),
+        Hint::Strong if how == Placement::Loose => is_mixed(value),
         Hint::Strong => {
             is_mixed(value)
                 || value.bytes().all(|byte| byte.is_ascii_digit())
