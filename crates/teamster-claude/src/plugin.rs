@@ -22,7 +22,7 @@ const LAUNCHER: &str = "${CLAUDE_PLUGIN_ROOT}/bin/teamster";
 const READABLE: u32 = 0o666;
 const RUNNABLE: u32 = 0o777;
 
-/// What to export, where to.
+/// Holds what to export, and where to.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportRequest<'a> {
     /// The plugin's folder.
@@ -35,7 +35,7 @@ pub struct ExportRequest<'a> {
     pub force: bool,
 }
 
-/// What was written.
+/// Tells what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     /// The plugin's folder.

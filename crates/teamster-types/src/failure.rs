@@ -11,10 +11,10 @@ use crate::{TaskId, Time};
 pub const ATTEMPTS: u32 = 5;
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
-/// No pause is longer.
+/// Limits the pause between two attempts.
 pub const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-/// How a task failed so far.
+/// Records how a task failed so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {

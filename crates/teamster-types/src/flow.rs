@@ -26,10 +26,10 @@ pub use stage::{NotAStage, Outcome, Stage};
 /// The `from` of an edge that leaves every state that work goes on in.
 pub const ANY: &str = "*";
 
-/// How often a person may ask for a revision at the gate.
+/// Limits how often a person may ask for a revision at the gate.
 pub const MAX_REVISIONS: u32 = 3;
 
-/// What being in a state means.
+/// Tells what being in a state means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -55,7 +55,7 @@ pub struct State {
     pub kind: Kind,
 }
 
-/// What must be true before an edge is taken.
+/// Names what must be true before an edge is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guard {
@@ -69,7 +69,7 @@ pub enum Guard {
     Tasks,
 }
 
-/// What is counted, because it must not go on forever.
+/// Names what is counted and limited, because it must not go on forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Round {
@@ -112,7 +112,7 @@ pub struct Flow {
     pub edges: Vec<Edge>,
 }
 
-/// What the guards and the counters of a flow look at.
+/// Holds what the guards and the counters of a flow look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Phases, in lower case, that have a finding that is not empty.

@@ -40,7 +40,7 @@ impl State {
     }
 }
 
-/// Where a task stands and why, in words.
+/// Tells where a task stands and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The state of the task.
@@ -49,7 +49,7 @@ pub struct Standing {
     pub reason: String,
 }
 
-/// What is known about a blocker.
+/// Tells what is known about a blocker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocker {
     /// It is completed.

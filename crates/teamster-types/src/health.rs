@@ -81,7 +81,7 @@ impl fmt::Display for Assessment {
     }
 }
 
-/// Where one verdict ends and the next begins.
+/// Holds the limits between the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A heartbeat this old is stale.

@@ -21,7 +21,7 @@ pub const RESERVED_WORKERS: [&str; 8] = [
     "integration",
 ];
 
-/// Why a name was refused.
+/// Tells why a name was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// A team name that does not match.

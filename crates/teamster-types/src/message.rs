@@ -92,7 +92,7 @@ impl Message {
             .unwrap_or_default()
     }
 
-    /// Its id; messages are the same message when this is the same.
+    /// Returns the id of the message; two with the same id are the same message.
     pub fn id(&self) -> &str {
         self.text("id")
     }
@@ -110,7 +110,7 @@ impl Message {
         self.text("from")
     }
 
-    /// To whom.
+    /// Returns to whom it is addressed.
     pub fn to(&self) -> &str {
         self.text("to")
     }

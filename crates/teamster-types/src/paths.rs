@@ -6,12 +6,12 @@
 
 use std::borrow::Cow;
 
-/// No glob stands for more than this many when its braces are written out.
+/// Limits how many globs one stands for when its braces are written out.
 const MOST_ALTERNATIVES: usize = 256;
-/// No glob is longer.
+/// Limits the length of a glob, in bytes.
 const LONGEST: usize = 4096;
 
-/// What becomes of a task whose paths could be those of a task at work.
+/// Tells what becomes of a task whose paths could be those of a task at work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reservations {
     /// It waits.
@@ -41,7 +41,7 @@ impl Reservations {
     }
 }
 
-/// Why a text is no glob.
+/// Tells why a text is no glob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{glob:?} is not a pattern for paths: {why}")]
 pub struct GlobError {
@@ -206,7 +206,7 @@ fn written_out(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
     Ok(done)
 }
 
-/// Where braces open and close, and the commas that are theirs.
+/// Holds where braces open and close, and the commas that are theirs.
 struct Braces {
     start: usize,
     end: usize,

@@ -24,7 +24,7 @@ pub const LONG_ENOUGH: Duration = Duration::from_secs(10);
 const BUSY_COST: f64 = 0.2;
 const IDLE_BONUS: f64 = 0.1;
 
-/// What the workers of each provider can do unless the configuration says otherwise.
+/// The capabilities of the workers of each provider, unless the configuration says otherwise.
 const CAPABILITIES: &[(&[&str], &[&str])] = &[
     (
         &["claude", "claude-native"],

@@ -14,7 +14,7 @@ use crate::{TaskId, Time, WorkerName};
 
 pub use claim::{Claim, Token};
 
-/// What `merged` says of a task that was completed without a change.
+/// The value of `merged` for a task that was completed without a change.
 pub const NO_CHANGE: &str = "no change";
 /// The longest subject, in characters.
 pub const SUBJECT_LIMIT: usize = 500;
@@ -61,7 +61,7 @@ pub struct Task {
     raw: Object,
 }
 
-/// What a new task is made of.
+/// Holds what a new task is made of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewTask {
     /// One line that says what to do.

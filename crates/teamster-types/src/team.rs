@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-/// What a new team is made of.
+/// Holds what a new team is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTeam {
     /// Its name.

@@ -17,12 +17,12 @@ use crate::{TaskId, Time, WorkerName};
 
 pub use merge::{give_up, merge_lost, merged, unchanged};
 
-/// How long a claim lasts without being renewed.
+/// The time that a claim lasts without being renewed.
 pub const LEASE: Duration = Duration::from_secs(120);
 /// A heartbeat younger than this proves a worker alive.
 pub const HEARTBEAT_FRESH: Duration = Duration::from_secs(30);
 
-/// Why a step was not taken.
+/// Tells why a step was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Somebody else holds it.
@@ -105,7 +105,7 @@ pub fn check_texts(subject: Option<&str>, description: Option<&str>) -> Result<(
     Ok(())
 }
 
-/// Why a task in progress may be taken from its holder.
+/// Tells why a task in progress may be taken from its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Takeover {
     /// It may not.
@@ -380,7 +380,7 @@ pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// What `task update` changes; `None` leaves a field as it is.
+/// Holds what `task update` changes; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edit {
     /// A new subject.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// In seconds. A hook takes milliseconds; this is for a machine that is out of breath.
+/// Limits a hook, in seconds. It takes milliseconds; this is for a machine under heavy load.
 pub const TIMEOUT: u32 = 5;
 
 /// The tools whose use we follow. Anchored: anything that is not a plain list of names is searched for anywhere in a

@@ -6,7 +6,7 @@ pub const HEADING: &str = "# teamster (added by `teamster install claude`)";
 /// Folders that hold the state of a session and not the work.
 pub const FOLDERS: [&str; 3] = [".bkit/", ".omc/", ".party/"];
 
-/// What becomes of a file.
+/// Tells what to do with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FileEdit {
     /// It stays as it is.

@@ -8,7 +8,7 @@ use super::json::{JsonFault, JsonNode, JsonShape, scan};
 
 const HOOKS: &str = "hooks";
 
-/// Why settings are not edited.
+/// Tells why settings are not edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// They are not JSON.
@@ -21,7 +21,7 @@ pub(super) enum Unfit {
     },
 }
 
-/// One of our entries: where it stands and what it runs.
+/// Describes one of our entries: where it stands and what it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HookEntry {
     event: String,

@@ -13,7 +13,7 @@ type Result<T> = std::result::Result<T, StoreError>;
 
 const TAKE_OUT: &str = "take out every hook whose command is `teamster hook …` by hand";
 
-/// How often somebody else may write the settings while we do.
+/// Limits how often an edit is tried again because somebody else wrote the settings meanwhile.
 const TRIES: usize = 16;
 
 /// Puts our hooks into the settings of a scope. Doing it again changes nothing.

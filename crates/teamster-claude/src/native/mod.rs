@@ -23,7 +23,7 @@ pub use inboxes::InboxNote;
 pub(crate) use inboxes::structured;
 pub use tasks::TaskFolder;
 
-/// Half a file is whole a moment later.
+/// Limits how often a file is read again that the client is just writing.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -297,7 +297,7 @@ fn namespace(record: &Value) -> String {
         .map_or_else(String::new, |at| domain[at..].to_owned())
 }
 
-/// What a teammate in a pane of its own was started with.
+/// Holds what a teammate in a pane of its own was started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaneArguments {
     /// The value of `--agent-name`.

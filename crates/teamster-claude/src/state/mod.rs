@@ -50,7 +50,7 @@ pub use record::{
 /// The lock of the pending file is held for one write or one rename; longer means that its holder is stopped.
 const PATIENCE: Duration = Duration::from_millis(80);
 
-/// How often a folder may vanish between being opened and being written to.
+/// Limits how often a write is tried again because its folder vanished after it was opened.
 const TRIES: usize = 10;
 
 /// A state is stale when it was not updated for longer.
@@ -64,7 +64,7 @@ pub const LONGEST_TEXT: usize = 200;
 /// Limits the description of a task in a state file, in characters.
 pub const LONGEST_TASK: usize = 100;
 
-/// Why a state was not read or changed.
+/// Tells why a state was not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// Somebody else held the lock all the time.
@@ -94,7 +94,7 @@ pub enum StateError {
     Fs(#[from] FsError),
 }
 
-/// What became of a change.
+/// Tells what became of a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Applied {
     /// One for each operation, in order.
@@ -129,7 +129,8 @@ impl States {
         self.make(&change.cleaned(), patience)
     }
 
-    /// The same; when others hold the lock all the time, the change is left for the next holder. `None`: it was left.
+    /// Makes a change like [`States::apply`], but leaves it for the next holder when others hold the lock all the time.
+    /// Returns `None` when it was left.
     pub fn apply_or_leave(
         &self,
         change: StateChange,
@@ -248,7 +249,7 @@ fn catch_up(bkit: &Dir, mut stays: bool) -> Vec<Effect> {
     late
 }
 
-/// What a taken file was replaced by.
+/// Holds what replaces the taken file once its lines are applied.
 #[derive(Deserialize, Serialize)]
 struct PendingOutcome {
     outcome: Vec<PendingFile>,
@@ -278,7 +279,7 @@ fn leave(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     Ok(())
 }
 
-/// The same in a file of its own, which no other writer can hold.
+/// Leaves a change in a file of its own, which no other writer can hold.
 fn leave_alone(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     let name = layout::pending_file(change.at, &teamster_fs::random_hex());
     let line = teamster_types::json::to_line(change);
@@ -332,7 +333,7 @@ fn is_left_alone(bkit: &Dir) -> Result<bool, StateError> {
     Ok(stamp.is_some_and(|stamp| stamp.kind == FileKind::Folder))
 }
 
-/// What came of what others left.
+/// Tells what came of the changes that others had left.
 struct Finished {
     /// What could not be shown of it.
     effects: Vec<Effect>,

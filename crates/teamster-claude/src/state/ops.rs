@@ -8,7 +8,7 @@ use super::record::{AgentState, Letter, Model, Pattern, Phase, Status, Teammate}
 use super::{LONGEST_TASK, LONGEST_TEXT, MOST_MESSAGES, MOST_ROWS};
 use teamster_types::text::{shown, shown_line};
 
-/// How the task of a teammate begins that waits for a permission.
+/// The beginning of the task of a teammate that waits for a permission.
 const WAITING: &str = "waiting for permission: ";
 
 /// Operations of one session at one moment. As a line of JSON it can wait for its turn.
@@ -22,7 +22,7 @@ pub struct StateChange {
     pub ops: Vec<Op>,
 }
 
-/// With what a session begins.
+/// Holds what is known when a session begins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
     /// The team.
@@ -127,7 +127,7 @@ pub enum Op {
     },
 }
 
-/// What an operation did.
+/// Tells what an operation did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The state is another one now.
@@ -334,7 +334,7 @@ impl Op {
 }
 
 impl Begin {
-    /// What is known replaces what was.
+    /// Replaces what the state says by what is known here.
     fn set(&self, state: &mut AgentState) {
         if !self.team.is_empty() {
             state.team_name.clone_from(&self.team);
@@ -450,7 +450,7 @@ fn wait(state: &mut AgentState, notice: &str, now: &str) -> Effect {
     )
 }
 
-/// What the teammate waited for has come, or it would do nothing.
+/// Takes the mark of a teammate that waits away: it has got its permission, or it would do nothing.
 fn stop_waiting(state: &mut AgentState, name: &str) {
     let row = state.teammates.iter_mut().find(|row| row.name == name);
     if let Some(row) = row

@@ -358,7 +358,7 @@ impl AgentState {
     }
 }
 
-/// What a viewer says about a state.
+/// Tells whether a session is under way, as viewers show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Liveness {

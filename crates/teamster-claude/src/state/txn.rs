@@ -234,7 +234,7 @@ impl<'a> StateTxn<'a> {
         self.promote(now)
     }
 
-    /// When the shown session has ended, the one that was heard of last moves up.
+    /// Shows the session that was heard of last when the shown one has ended.
     fn promote(&mut self, now: Time) -> Result<(), StateError> {
         if self.main.as_ref().is_none_or(|main| main.enabled) {
             return Ok(());

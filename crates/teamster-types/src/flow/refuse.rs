@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Flow, Kind};
 
-/// What is still missing before a step may be taken.
+/// Names what is still missing before a step may be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmet {
     /// There is no plan.
@@ -52,7 +52,7 @@ impl fmt::Display for Unmet {
     }
 }
 
-/// Why a step is refused. Nothing has changed.
+/// Tells why a step is refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// The flow has no such state.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use Outcome::{Cancelled, Complete, Failed, Rejected, RolledBack};
 use Stage::{Approval, End, Execute, Fix, Plan, Requirements, Revise, Verify};
 
-/// Where a run is.
+/// Names where a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum Stage {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::scan::Stretch;
 use super::values::{is_opaque, is_ordinary, is_reference};
 
-/// How much of a header is looked at before it is taken for a secret.
+/// Limits how much of a header is looked at before it is taken for a secret, in bytes.
 const LOOK: usize = 256;
 
 #[rustfmt::skip]

@@ -2,7 +2,7 @@
 
 use super::scan::Stretch;
 
-/// No private key is longer than this, so an end further away belongs to something else.
+/// Limits the length of a private key, in bytes: an end that is further away belongs to something else.
 const LONGEST: usize = 32 * 1024;
 const RULE: &str = "-----";
 
@@ -19,7 +19,7 @@ pub(super) fn find(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
     Some(closed_end(stretch, body).unwrap_or_else(|| torn_end(stretch, body)))
 }
 
-/// Behind the rule that closes a marker, whose label begins at `label`.
+/// Returns the end of the rule that closes a marker, whose label begins at `label`.
 fn marker_end(stretch: &Stretch<'_>, label: usize) -> Option<usize> {
     let rule = stretch.while_at(label, 64, |byte| {
         byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' '
@@ -107,7 +107,7 @@ fn attribute_end(stretch: &Stretch<'_>, start: usize) -> Option<usize> {
     })
 }
 
-/// Behind what stands before a line in a listing, a diff or source code: `  12→`, `+`, `> `, `"`.
+/// Steps over what stands before a line in a listing, a diff or source code: `  12→`, `+`, `> `, `"`.
 fn skip_listing(stretch: &Stretch<'_>, line: usize) -> usize {
     let is_mark = |byte| {
         matches!(

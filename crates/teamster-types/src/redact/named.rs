@@ -6,13 +6,13 @@ use super::scan::{Quote, Stretch};
 use super::values::{Hint, Placement, looks_secret};
 use super::{MASK, header};
 
-/// How much of a name and of a value is looked at.
+/// Limits how much of a name and of a value is looked at, in bytes.
 const LOOK: usize = 128;
 
-/// What no value that stands without quotes has in it.
+/// The bytes that no value without quotes has in it.
 const STOPS: &[u8] = b"\"'`\\&|<>({[;\x7f";
 
-/// What ends a value unless more of it follows.
+/// The bytes that end a value unless more of it follows.
 const MARKS: &[u8] = b",.:)]}";
 
 /// Endings of a word that names a secret for sure.

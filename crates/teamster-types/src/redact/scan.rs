@@ -204,7 +204,7 @@ impl<'a> Stretch<'a> {
         matches!(self.at(end)?, b'@'..=b'~').then_some(end + 1)
     }
 
-    /// Behind spaces, tabs and colours.
+    /// Steps over spaces, tabs and colours.
     pub(super) fn skip_blank(&self, from: usize) -> usize {
         let mut at = from;
         loop {

@@ -5,10 +5,10 @@ use super::values::is_mixed;
 use Body::{Capitals, Dotted, Letters, Path, Word};
 use Proof::{Length, Mark, Stretched};
 
-/// How much of a token is looked at before it is taken for one.
+/// Limits how much of a token is looked at before it is taken for one, in bytes.
 const LOOK: usize = 64;
 
-/// What a token is made of behind its prefix.
+/// Names what a token is made of behind its prefix.
 #[derive(Clone, Copy)]
 enum Body {
     /// Letters and digits.
@@ -23,7 +23,7 @@ enum Body {
     Path,
 }
 
-/// What sets a token apart from a word that begins like it.
+/// Names what sets a token apart from a word that begins like it.
 #[derive(Clone, Copy)]
 enum Proof {
     /// That it is long enough.

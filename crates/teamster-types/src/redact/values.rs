@@ -1,6 +1,6 @@
 //! Whether a value looks like a secret, or like what people and programs write where no secret is.
 
-/// How surely a name says that its value is a secret.
+/// Tells how surely a name says that its value is a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Hint {
     /// It may be one: `key`, `tokens`.
@@ -11,7 +11,7 @@ pub(super) enum Hint {
     Strong,
 }
 
-/// How a value stands behind its name.
+/// Tells how a value stands behind its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
     /// Directly behind the sign, as in `NAME=value`.
@@ -22,7 +22,7 @@ pub(super) enum Placement {
     Quoted,
 }
 
-/// What is written where a secret would be, and is none; anything shorter than six characters is none either.
+/// The words that are written where a secret would be and are none; a text of less than six characters is none either.
 #[rustfmt::skip]
 const ORDINARY: [&str; 33] = [
     "boolean", "default", "disabled", "enabled", "expired", "hidden", "include", "incorrect", "interactive",

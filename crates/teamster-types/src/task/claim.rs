@@ -28,7 +28,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Who holds a task, and until when.
+/// Tells who holds a task, and until when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
