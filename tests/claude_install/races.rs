@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use teamster_claude::install::{Request, Scope, install, uninstall};
+use teamster_claude::install::{InstallRequest, Scope, install, uninstall};
 use teamster_fs::fail;
 use teamster_fs::layout::Layout;
 
@@ -57,7 +57,7 @@ fn one_that_dies_leaves_the_old_settings_or_the_new() {
     let whole = with_settings(SETTINGS);
     let run = |project: &TestProject, is_install: bool| {
         let layout = layout(project);
-        let request = Request {
+        let request = InstallRequest {
             layout: &layout,
             scope: Scope::User,
             program: "/opt/teamster",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use teamster_claude::state::{AgentState, Viewed};
+use teamster_claude::state::{AgentState, Liveness};
 
 use super::{names, row, start};
 use crate::kit::{TestProject, now};
@@ -292,8 +292,8 @@ fn a_crash_leaves_a_state_that_is_stale_after_five_minutes() {
     let bytes = std::fs::read(project.bkit("agent-state.json")).unwrap();
     let state = AgentState::parse(&bytes).unwrap();
     let at = |minutes: u64| now().after(Duration::from_secs(minutes * 60));
-    assert_eq!(state.viewed(at(4)), Viewed::Live);
-    assert_eq!(state.viewed(at(6)), Viewed::Stale);
+    assert_eq!(state.viewed(at(4)), Liveness::Live);
+    assert_eq!(state.viewed(at(6)), Liveness::Stale);
 }
 
 #[test]

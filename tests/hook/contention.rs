@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use teamster_claude::state::{Begin, Change, Op, States};
+use teamster_claude::state::{Begin, Op, StateChange, States};
 use teamster_fs::layout::Layout;
 use teamster_fs::{Dir, Lock, Waited};
 
@@ -167,7 +167,7 @@ fn a_change_that_is_left_at_the_last_moment_needs_nobody_after_it() {
         let begin = vec![Op::Init(Begin::default())];
         let patience = Duration::from_secs(5);
         states
-            .apply(Change::new(&session, now(), begin), patience)
+            .apply(StateChange::new(&session, now(), begin), patience)
             .unwrap();
         // Ten writers that do not wait: most of them find the lock taken, and the last one has nobody behind it.
         std::thread::scope(|scope| {
@@ -181,7 +181,7 @@ fn a_change_that_is_left_at_the_last_moment_needs_nobody_after_it() {
                             content: format!("{writer}-{number}"),
                             timestamp: None,
                         };
-                        let change = Change::new(session, now(), vec![op]);
+                        let change = StateChange::new(session, now(), vec![op]);
                         states.apply_or_leave(change, Duration::ZERO).unwrap();
                     }
                 });
@@ -191,7 +191,7 @@ fn a_change_that_is_left_at_the_last_moment_needs_nobody_after_it() {
             .flat_map(|writer| (0..5).map(move |number| format!("{writer}-{number}")))
             .collect();
         assert_eq!(said(&project.state()), expected, "round {round}");
-        let end = Change::new(&session, now(), vec![Op::CleanUp]);
+        let end = StateChange::new(&session, now(), vec![Op::CleanUp]);
         states.apply(end, patience).unwrap();
     }
     assert!(project.leftovers().is_empty(), "{:?}", project.leftovers());

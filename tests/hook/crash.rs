@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use teamster_claude::state::{Begin, Change, Model, Op, Row, States, Status};
+use teamster_claude::state::{Begin, Model, Op, StateChange, States, Status, TeammateRow};
 use teamster_fs::fail::{die_after, revive};
 use teamster_fs::layout::Layout;
 use teamster_types::Time;
@@ -32,7 +32,7 @@ fn begin() -> Op {
 }
 
 fn add(name: &str) -> Op {
-    Op::Start(Row {
+    Op::Start(TeammateRow {
         name: name.to_owned(),
         role: "agent".to_owned(),
         model: Model::Opus,
@@ -58,7 +58,7 @@ fn no_temp_files(project: &TestProject) -> bool {
 }
 
 /// Kills a change at step after step until it goes through; what is there after each death is whole.
-fn killed_at_every_step(prepare: impl Fn(&States), change: impl Fn() -> Change) {
+fn killed_at_every_step(prepare: impl Fn(&States), change: impl Fn() -> StateChange) {
     for steps in 0.. {
         let project = TestProject::new();
         let states = States::of(&layout(&project));
@@ -79,7 +79,7 @@ fn killed_at_every_step(prepare: impl Fn(&States), change: impl Fn() -> Change) 
         assert!(after == before || after.is_some(), "step {steps}");
         assert!(end.enabled);
         // A session that begins or ends sweeps what the dead have left.
-        let cleanup = Change::new("s1", at(100), vec![Op::CleanUp]);
+        let cleanup = StateChange::new("s1", at(100), vec![Op::CleanUp]);
         states.apply(cleanup, PATIENCE).unwrap();
         assert!(
             no_temp_files(&project),
@@ -93,7 +93,7 @@ fn killed_at_every_step(prepare: impl Fn(&States), change: impl Fn() -> Change) 
 fn the_first_change_of_all() {
     killed_at_every_step(
         |_| {},
-        || Change::new("s1", at(1), vec![begin(), add("w1")]),
+        || StateChange::new("s1", at(1), vec![begin(), add("w1")]),
     );
 }
 
@@ -101,10 +101,10 @@ fn the_first_change_of_all() {
 fn a_change_of_a_state_that_is_there() {
     killed_at_every_step(
         |states| {
-            let first = Change::new("s1", at(0), vec![begin(), add("w1")]);
+            let first = StateChange::new("s1", at(0), vec![begin(), add("w1")]);
             states.apply(first, PATIENCE).unwrap();
         },
-        || Change::new("s1", at(1), vec![add("w2")]),
+        || StateChange::new("s1", at(1), vec![add("w2")]),
     );
 }
 
@@ -114,10 +114,10 @@ fn a_session_that_takes_the_place_of_an_ended_one() {
         |states| {
             let ops = vec![begin(), add("old"), say("of the old one"), Op::CleanUp];
             states
-                .apply(Change::new("s0", at(0), ops), PATIENCE)
+                .apply(StateChange::new("s0", at(0), ops), PATIENCE)
                 .unwrap();
         },
-        || Change::new("s1", at(1), vec![begin(), add("w1")]),
+        || StateChange::new("s1", at(1), vec![begin(), add("w1")]),
     );
 }
 
@@ -125,9 +125,9 @@ fn a_session_that_takes_the_place_of_an_ended_one() {
 fn late_changes_are_applied_once_wherever_their_holder_dies() {
     // These do not bear being done twice.
     let late = [
-        Change::new("s1", at(1), vec![say("one")]),
-        Change::new("s1", at(2), vec![add("w2"), say("two")]),
-        Change::new(
+        StateChange::new("s1", at(1), vec![say("one")]),
+        StateChange::new("s1", at(2), vec![add("w2"), say("two")]),
+        StateChange::new(
             "s1",
             at(3),
             vec![Op::Status {
@@ -137,7 +137,7 @@ fn late_changes_are_applied_once_wherever_their_holder_dies() {
                 task_id: None,
             }],
         ),
-        Change::new(
+        StateChange::new(
             "s2",
             at(4),
             vec![begin(), add("x1"), say("of another session")],
@@ -161,7 +161,7 @@ fn late_changes_are_applied_once_wherever_their_holder_dies() {
     });
 }
 
-fn line(change: &Change) -> String {
+fn line(change: &StateChange) -> String {
     serde_json::to_string(change).unwrap() + "\n"
 }
 
@@ -169,11 +169,11 @@ fn applied_once(leave: impl Fn(&TestProject)) {
     for steps in 0.. {
         let project = TestProject::new();
         let states = States::of(&layout(&project));
-        let first = Change::new("s1", at(0), vec![begin(), add("w1")]);
+        let first = StateChange::new("s1", at(0), vec![begin(), add("w1")]);
         states.apply(first, PATIENCE).unwrap();
         leave(&project);
         let own = || {
-            Change::new(
+            StateChange::new(
                 "s1",
                 at(5),
                 vec![Op::Status {

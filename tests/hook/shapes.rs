@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use teamster_claude::native::Registry;
+use teamster_claude::native::NativeRegistry;
 use teamster_types::session::ClientSession;
 
 use super::fixtures;
@@ -38,7 +38,7 @@ fn of_registries() {
             let config: Value = serde_json::from_str(&content).unwrap();
             let folder = config["name"].as_str().unwrap().to_owned();
             here.native_file(&format!("teams/{folder}/config.json"), &content);
-            let registry = Registry::open(&here.claude("")).unwrap();
+            let registry = NativeRegistry::open(&here.claude("")).unwrap();
             let session = config["leadSessionId"].as_str().unwrap();
             let team = registry.led_by(session).unwrap();
             assert_eq!(registry.named(&team.name), Some(team.clone()));

@@ -1,15 +1,16 @@
-//! Our hooks in the client's settings: put in behind those of others, and exactly ours taken out again.
+//! Installs our hooks in the client's settings, behind those of others, and removes exactly ours again.
 //!
-//! The settings are the user's own text. A change is an edit of that text ([`merge`]) at the places a scanner of our
-//! own finds ([`json`]): every byte that is not ours stays, whatever indentation, line ends or order it has. What is
-//! no plain JSON is not edited; the refusal shows what to paste.
+//! The settings are the user's own text. A change is an edit of that text (`merge`, `edit`) at places that a strict reader
+//! finds (`json`): every byte that is not ours stays, whatever indentation, line ends or order it has. What is no plain
+//! JSON is not edited; the refusal shows what to paste.
 //!
-//! Taking out is the inverse of putting in, to the byte. Where the text alone cannot tell (was `hooks` missing or
+//! Removing is the inverse of installing, to the byte. Where the text alone cannot tell (was `hooks` missing or
 //! `{}`?), the backup can: it is what the settings were, if putting our hooks into it gives what they are now. A
 //! backup that has nothing the settings do not have is removed with the hooks, so nothing is left behind.
 
 mod backup;
 mod diff;
+mod edit;
 pub mod hooks;
 mod ignore;
 mod json;
@@ -29,10 +30,10 @@ pub use diff::diff;
 pub use ignore::{FOLDERS, HEADING};
 pub use settings::{install, is_installed, uninstall};
 
-/// How long another install may take.
+/// Limits how long we wait for another install.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whose settings.
+/// Names whose settings are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The user's, for every project.
@@ -44,7 +45,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As it is named on the command line.
+    /// Returns the name of the scope on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -53,7 +54,7 @@ impl Scope {
         }
     }
 
-    /// Where its settings are.
+    /// Returns the path of the settings of this scope.
     pub fn settings(self, layout: &Layout) -> PathBuf {
         let project = layout.project.join(PROJECT_CLAUDE);
         match self {
@@ -64,26 +65,26 @@ impl Scope {
     }
 }
 
-/// What to install, where.
+/// Holds what to install or remove, and where.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
-    /// Where things are.
+pub struct InstallRequest<'a> {
+    /// The folders of the client and of the project.
     pub layout: &'a Layout,
-    /// Whose settings.
+    /// The settings that are changed.
     pub scope: Scope,
     /// The absolute path of the binary that the client will call.
     pub program: &'a str,
-    /// Without the events of tools.
+    /// Whether the events of tools are left out.
     pub light: bool,
-    /// Only say what would happen.
+    /// Whether nothing is written and only the outcome is returned.
     pub dry_run: bool,
     /// The time, for the name of a backup.
     pub now: Time,
 }
 
-/// What was done, or with `dry_run` would be.
+/// Tells what was done, or with `dry_run` would be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct InstallOutcome {
     /// The settings, as they are named.
     pub settings: PathBuf,
     /// The real file, when a link led to it.

@@ -1,12 +1,30 @@
-//! Claude Code made visible.
+//! Claude Code: its hooks, its settings, its own files, and `agent-state.json`.
 //!
-//! Everything here is synchronous and starts nothing: it runs inside the client's hooks, which wait for it.
+//! # What it owns
 //!
+//! - [`hook`] handles the client's hooks: a payload becomes a change of the state and a response;
 //! - [`state`] keeps `agent-state.json`, the file that any viewer may poll;
-//! - [`hook`] turns the client's payloads into changes of it;
-//! - [`native`] reads the client's own registry, tasks, inboxes and sessions, which it never changes;
-//! - [`install`] puts our hooks into the client's settings and takes exactly them out again; [`plugin`] writes a plugin;
-//! - [`words`] makes texts from outside fit for a file that people look at.
+//! - [`native`] reads the client's registry of teams, its tasks, inboxes and sessions;
+//! - [`install`] adds our hooks to the client's settings and removes exactly them; [`plugin`] writes them as a plugin.
+//!
+//! # How it works
+//!
+//! ```text
+//! client ──payload──► hook ──who is it?──► native (read only)
+//!                      │
+//!                      └──operations──► state: lock ─► read ─► apply ─► write ─► rename
+//!                                         └─ locked for too long: one line in pending.jsonl for the next holder
+//! ```
+//!
+//! Everything is synchronous, because it runs inside a hook and the client waits for it. A change of the state is a list
+//! of operations that is applied as a whole by one [`States::apply`](state::States::apply); what operations do is pure.
+//!
+//! # What it refuses
+//!
+//! - A hook never fails and never waits longer than [`hook::LONGEST`]: an error goes to the log, and the agent goes on.
+//! - The client's own files are never changed; a name found in them is never used as a path unless it is one plain
+//!   component.
+//! - Settings that are not plain JSON are not edited, and nothing in them changes but our own entries.
 
 pub mod hook;
 pub mod install;

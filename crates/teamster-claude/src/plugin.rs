@@ -22,9 +22,9 @@ const LAUNCHER: &str = "${CLAUDE_PLUGIN_ROOT}/bin/teamster";
 const READABLE: u32 = 0o666;
 const RUNNABLE: u32 = 0o777;
 
-/// What to export, where to.
+/// Holds what to export, and where to.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct ExportRequest<'a> {
     /// The plugin's folder.
     pub folder: &'a Path,
     /// The binary that exports it.
@@ -35,7 +35,7 @@ pub struct Request<'a> {
     pub force: bool,
 }
 
-/// What was written.
+/// Tells what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     /// The plugin's folder.
@@ -52,7 +52,7 @@ struct File {
 
 /// Writes the plugin. A folder that is new appears whole or not at all; in one that is there each file is replaced at
 /// once, and the manifest, without which it is no plugin, comes last.
-pub fn export(request: &Request<'_>) -> Result<Exported, StoreError> {
+pub fn export(request: &ExportRequest<'_>) -> Result<Exported, StoreError> {
     let files = files(request)?;
     match Dir::open_root(request.folder)? {
         Some(dir) => {
@@ -75,7 +75,7 @@ pub fn export(request: &Request<'_>) -> Result<Exported, StoreError> {
     })
 }
 
-fn files(request: &Request<'_>) -> Result<Vec<File>, StoreError> {
+fn files(request: &ExportRequest<'_>) -> Result<Vec<File>, StoreError> {
     let text = |path, content: &str| File {
         path,
         content: content.to_owned(),
@@ -145,7 +145,7 @@ fn single_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Whether a folder is empty or holds an earlier export.
+/// Returns whether a folder is empty or holds an earlier export.
 fn is_ours_to_write(dir: &Dir) -> Result<bool, StoreError> {
     if dir.entries()?.is_empty() {
         return Ok(true);

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-/// The pattern that denies a path relative to the project: `.git/**`, `.env*`, `**/.env*`, `**/secrets/**`,
+/// Returns the pattern that denies a path relative to the project: `.git/**`, `.env*`, `**/.env*`, `**/secrets/**`,
 /// `**/.ssh/**`. The folders themselves are denied with what is in them, and so is the `.git` file of a worktree.
 ///
 /// Letter case does not help: on some file systems `.GIT` is `.git`.
@@ -26,7 +26,8 @@ pub fn pattern(path: &Path) -> Option<&'static str> {
     None
 }
 
-/// The pattern that denies a folder together with what is in it: the folder `secrets`, too, which is no secret itself.
+/// Returns the pattern that denies a folder together with what is in it: the folder `secrets`, too, which is no secret
+/// itself.
 pub fn folder_pattern(path: &Path) -> Option<&'static str> {
     pattern(&path.join("any"))
 }

@@ -11,10 +11,10 @@ use crate::{TaskId, Time};
 pub const ATTEMPTS: u32 = 5;
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
-/// No pause is longer.
+/// Limits the pause between two attempts.
 pub const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-/// How a task failed so far.
+/// Records how a task failed so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
@@ -32,7 +32,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The record after one more failure.
+    /// Returns the record after one more failure.
     pub fn again(before: Option<&Failure>, task_id: &TaskId, error: &str, now: Time) -> Self {
         Self {
             task_id: task_id.clone(),
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// Whether it has been tried often enough.
+    /// Returns whether it has been tried often enough.
     pub fn is_final(&self) -> bool {
         self.retry_count >= ATTEMPTS
     }
@@ -54,7 +54,7 @@ impl Failure {
     }
 }
 
-/// How long to wait after the `count`-th failure: 5 s, 10 s, 20 s, 40 s, then 60 s.
+/// Returns how long to wait after the `count`-th failure: 5 s, 10 s, 20 s, 40 s, then 60 s.
 pub fn backoff(count: u32) -> Duration {
     let doubled = FIRST_BACKOFF.saturating_mul(1 << count.saturating_sub(1).min(16));
     doubled.min(LONGEST_BACKOFF)

@@ -19,17 +19,17 @@ mod check;
 mod refuse;
 mod stage;
 
-pub use check::Fault;
+pub use check::FlowFault;
 pub use refuse::{StepError, Unmet};
 pub use stage::{NotAStage, Outcome, Stage};
 
 /// The `from` of an edge that leaves every state that work goes on in.
 pub const ANY: &str = "*";
 
-/// How often a person may ask for a revision at the gate.
+/// Limits how often a person may ask for a revision at the gate.
 pub const MAX_REVISIONS: u32 = 3;
 
-/// What being in a state means.
+/// Tells what being in a state means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -55,7 +55,7 @@ pub struct State {
     pub kind: Kind,
 }
 
-/// What must be true before an edge is taken.
+/// Names what must be true before an edge is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guard {
@@ -69,7 +69,7 @@ pub enum Guard {
     Tasks,
 }
 
-/// What is counted, because it must not go on forever.
+/// Names what is counted and limited, because it must not go on forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Round {
@@ -112,7 +112,7 @@ pub struct Flow {
     pub edges: Vec<Edge>,
 }
 
-/// What the guards and the counters of a flow look at.
+/// Holds what the guards and the counters of a flow look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Phases, in lower case, that have a finding that is not empty.
@@ -163,20 +163,20 @@ pub struct Step {
 }
 
 impl Flow {
-    /// The flow of this name that teamster comes with: `staged`, `party` or `pdca`.
+    /// Returns the flow of this name that teamster comes with: `staged`, `party` or `pdca`.
     pub fn builtin(name: &str) -> Option<Flow> {
         builtin::FLOWS
             .iter()
             .find(|table| table.name == name)
-            .map(builtin::Table::to_flow)
+            .map(builtin::BuiltinFlow::to_flow)
     }
 
-    /// The names of the flows that teamster comes with.
+    /// Returns the names of the flows that teamster comes with.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
         builtin::FLOWS.iter().map(|table| table.name)
     }
 
-    /// What being in this state means; nothing for a state that the flow does not have.
+    /// Returns what being in this state means; nothing for a state that the flow does not have.
     pub fn kind(&self, state: &str) -> Option<Kind> {
         self.states
             .iter()
@@ -184,12 +184,12 @@ impl Flow {
             .map(|known| known.kind)
     }
 
-    /// Whether a run in this state is under way: active, or waiting for a person.
+    /// Returns whether a run in this state is under way: active, or waiting for a person.
     pub fn is_active(&self, state: &str) -> bool {
         matches!(self.kind(state), Some(Kind::Active | Kind::Waiting))
     }
 
-    /// The states that can be asked for in this one, in the order of the flow's edges.
+    /// Returns the states that can be asked for in this one, in the order of the flow's edges.
     pub fn next_states(&self, from: &str) -> Vec<&str> {
         let mut next: Vec<&str> = Vec::new();
         for edge in self.edges.iter().filter(|edge| self.leaves(edge, from)) {
@@ -226,7 +226,7 @@ impl Flow {
     }
 
     /// Everything that is wrong with the flow as it was declared.
-    pub fn check(&self) -> Result<(), Vec<Fault>> {
+    pub fn check(&self) -> Result<(), Vec<FlowFault>> {
         let faults = check::faults(self);
         if faults.is_empty() {
             Ok(())
@@ -239,7 +239,7 @@ impl Flow {
         edge.from == from || (edge.from == ANY && edge.to != from && self.is_active(from))
     }
 
-    /// The states that some sequence of steps leads to.
+    /// Returns the states that some sequence of steps leads to.
     fn reachable(&self) -> BTreeSet<&str> {
         let mut seen = BTreeSet::from([self.initial.as_str()]);
         let mut open = VecDeque::from([self.initial.as_str()]);
@@ -257,7 +257,7 @@ impl Flow {
 }
 
 impl Edge {
-    /// The step along this edge, its guards being met.
+    /// Returns the step along this edge, its guards being met.
     fn take(&self, from: &str, facts: &Facts) -> Step {
         let mut step = Step {
             from: from.to_owned(),
@@ -288,7 +288,7 @@ impl Edge {
 }
 
 impl Guard {
-    /// What is missing, if anything, for `from` to be left.
+    /// Returns what is missing, if anything, for `from` to be left.
     fn look(self, from: &str, facts: &Facts) -> Option<Unmet> {
         match self {
             Self::Plan => (!facts.has_plan).then_some(Unmet::Plan),

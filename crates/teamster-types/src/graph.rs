@@ -27,7 +27,7 @@ pub enum State {
 }
 
 impl State {
-    /// The word in `--json`.
+    /// Returns the word in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Claimable => "claimable",
@@ -40,19 +40,19 @@ impl State {
     }
 }
 
-/// Where a task stands and why, in words.
+/// Tells where a task stands and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Where.
+    /// The state of the task.
     pub state: State,
-    /// Why.
+    /// The reason, in words.
     pub reason: String,
 }
 
-/// What is known about a blocker.
+/// Tells what is known about a blocker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocker {
-    /// Completed.
+    /// It is completed.
     Done,
     /// Failed for good.
     Failed,
@@ -65,7 +65,7 @@ pub enum Blocker {
 }
 
 impl Blocker {
-    /// What a task is to those that wait for it.
+    /// Returns what a task is to those that wait for it.
     pub fn of(task: Option<&Task>) -> Self {
         match task {
             None => Self::Missing,
@@ -150,7 +150,7 @@ pub fn standings(tasks: &[Task], now: Time) -> Vec<Standing> {
         .collect()
 }
 
-/// The cycle that would close if `id` waited for `blockers`, as a path from `id` back to `id`.
+/// Returns the cycle that would close if `id` waited for `blockers`, as a path from `id` back to `id`.
 ///
 /// `blocked_by` tells what a task waits for now. Its error ends the search.
 pub fn find_cycle<E>(
@@ -187,8 +187,8 @@ pub fn find_cycle<E>(
     Ok(None)
 }
 
-/// A cycle among the tasks of a plan, as places in it, the first one again at the end. `after[n]` are the places that
-/// the task at place `n` waits for.
+/// Returns a cycle among the tasks of a plan, as places in it, the first one again at the end. `after[n]` are the
+/// places that the task at place `n` waits for.
 pub fn plan_cycle(after: &[&[usize]]) -> Option<Vec<usize>> {
     let mut waiting: Vec<usize> = after.iter().map(|blockers| blockers.len()).collect();
     let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); after.len()];
@@ -225,7 +225,7 @@ pub fn plan_cycle(after: &[&[usize]]) -> Option<Vec<usize>> {
     }
 }
 
-/// The longest chain of tasks that are not completed, in the order they must be done.
+/// Returns the longest chain of tasks that are not completed, in the order they must be done.
 pub fn critical_path(tasks: &[Task]) -> Vec<TaskId> {
     let open: HashMap<&TaskId, &Task> = tasks
         .iter()

@@ -46,7 +46,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word that people and programs read.
+    /// Returns the word that people and programs read.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -81,7 +81,7 @@ impl fmt::Display for Assessment {
     }
 }
 
-/// Where one verdict ends and the next begins.
+/// Holds the limits between the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A heartbeat this old is stale.
@@ -170,7 +170,7 @@ fn assess_without_heartbeat(life: Life) -> Assessment {
     }
 }
 
-/// The verdict of the heartbeat's own words, taking it as fresh.
+/// Returns the verdict of the heartbeat's own words, taking it as fresh.
 fn assess_what_it_says(
     now: Time,
     heartbeat: &Heartbeat,

@@ -17,14 +17,14 @@ pub enum WorkerStatus {
     Polling,
     /// Working on `currentTaskId`.
     Executing,
-    /// Ending.
+    /// It is ending.
     Shutdown,
     /// Takes no task until a person resumes it.
     Quarantined,
 }
 
 impl WorkerStatus {
-    /// The word in the file.
+    /// Returns the word in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -83,13 +83,13 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Whether it proves its worker alive now. One from far ahead proves nothing: the clock was set back since, and a
-    /// living worker would have written a newer one.
+    /// Returns whether it proves its worker alive now. One from far ahead proves nothing: the clock was set back since,
+    /// and a living worker would have written a newer one.
     pub fn is_fresh(&self, now: Time, stale: Duration) -> bool {
         now.since(self.last_poll_at) < stale && self.last_poll_at.since(now) < stale
     }
 
-    /// The process behind it, when the file says enough to tell it from another.
+    /// Returns the process behind it, when the file says enough to tell it from another.
     pub fn process(&self) -> Option<ProcessId> {
         Some(ProcessId {
             pid: self.pid,

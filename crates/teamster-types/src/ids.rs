@@ -21,30 +21,30 @@ pub const RESERVED_WORKERS: [&str; 8] = [
     "integration",
 ];
 
-/// Why a name was refused.
+/// Tells why a name was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// A team name that does not match.
     #[error("{0} is not a team name: use 1 to 50 of a-z, 0-9 and `-`, not starting with `-`")]
-    Team(Shown),
+    Team(RefusedName),
     /// A worker name that does not match.
     #[error(
         "{0} is not a worker name: use 1 to 64 of A-Z, a-z, 0-9, `_` and `-`, starting with a letter or digit"
     )]
-    Worker(Shown),
+    Worker(RefusedName),
     /// A worker name that means somebody else.
     #[error("`{0}` is reserved and cannot be the name of a worker")]
     Reserved(String),
     /// A task id that does not match.
     #[error("{0} is not a task id: use 1 to 20 digits, such as 7")]
-    Task(Shown),
+    Task(RefusedName),
 }
 
 /// A refused name as it may be shown: escaped, and cut when long.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Shown(String);
+pub struct RefusedName(String);
 
-impl Shown {
+impl RefusedName {
     fn new(name: &str) -> Self {
         let mut shown: String = name.chars().take(40).flat_map(char::escape_debug).collect();
         if name.chars().count() > 40 {
@@ -54,13 +54,13 @@ impl Shown {
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for RefusedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.0)
     }
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for RefusedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -75,7 +75,7 @@ macro_rules! checked_name {
         pub struct $name(String);
 
         impl $name {
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -130,7 +130,7 @@ impl FromStr for TeamName {
         if (1..=50).contains(&bytes.len()) && bytes[0] != b'-' && bytes.iter().all(|&b| inner(b)) {
             Ok(Self(name.to_owned()))
         } else {
-            Err(NameError::Team(Shown::new(name)))
+            Err(NameError::Team(RefusedName::new(name)))
         }
     }
 }
@@ -145,7 +145,7 @@ impl FromStr for WorkerName {
             || !bytes[0].is_ascii_alphanumeric()
             || !bytes.iter().all(|&b| inner(b))
         {
-            return Err(NameError::Worker(Shown::new(name)));
+            return Err(NameError::Worker(RefusedName::new(name)));
         }
         if RESERVED_WORKERS.contains(&name) {
             return Err(NameError::Reserved(name.to_owned()));
@@ -185,31 +185,31 @@ impl FromStr for TaskId {
         if (1..=20).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_digit()) {
             Ok(Self(id.to_owned()))
         } else {
-            Err(NameError::Task(Shown::new(id)))
+            Err(NameError::Task(RefusedName::new(id)))
         }
     }
 }
 
 impl TaskId {
-    /// The id with this number.
+    /// Returns the id with this number.
     pub fn from_number(number: u64) -> Self {
         Self(number.to_string())
     }
 
-    /// The id as a number; 20 digits always fit.
+    /// Returns the id as a number; 20 digits always fit.
     pub fn number(&self) -> u128 {
         self.0
             .bytes()
             .fold(0, |sum, digit| sum * 10 + u128::from(digit - b'0'))
     }
 
-    /// Whether it counts when the next id is handed out. An id of more than 15 digits is some other program's idea; it
-    /// must not use up all the others.
+    /// Returns whether it counts when the next id is handed out. An id of more than 15 digits is some other program's
+    /// idea; it must not use up all the others.
     pub fn is_ordinary(&self) -> bool {
         self.number() < 1_000_000_000_000_000
     }
 
-    /// The id that is handed out after this one, unless 20 digits are used up.
+    /// Returns the id that is handed out after this one, unless 20 digits are used up.
     pub fn next(&self) -> Option<Self> {
         (self.number() + 1).to_string().parse().ok()
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// A JSON object whose keys keep their order.
 pub type Object = serde_json::Map<String, Value>;
 
-/// The bytes of a file that holds `object`: two-space indent, no line end, as Claude Code lays its files out.
+/// Returns the bytes of a file that holds `object`: two-space indent, no line end, as Claude Code lays its files out.
 pub fn to_file(object: &Object) -> Vec<u8> {
     // A map of strings to values always has a JSON form.
     serde_json::to_vec_pretty(object).unwrap_or_default()
@@ -30,7 +30,7 @@ pub fn parse_object(bytes: &[u8]) -> Result<Object, String> {
     }
 }
 
-/// What sort of value this is, in words.
+/// Returns what sort of value this is, in words.
 pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -54,7 +54,7 @@ pub fn set(object: &mut Object, key: &str, value: Option<Value>) {
     }
 }
 
-/// What must be merged into `before` to get `after` (RFC 7396: `null` removes); `None` when they are equal.
+/// Returns what must be merged into `before` to get `after` (RFC 7396: `null` removes); `None` when they are equal.
 pub fn merge_patch(before: &Object, after: &Object) -> Option<Object> {
     let mut patch = Object::new();
     for (key, new) in after {

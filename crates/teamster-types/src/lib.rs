@@ -1,17 +1,41 @@
-//! The words of teamster, and the rules that need nothing but words.
+//! Records, rules and texts that need no file, no clock and no network.
 //!
-//! This crate owns every record that is written to disk or a database ([`task`], [`message`], [`heartbeat`],
-//! [`team`], [`event`], [`failure`], [`gate`]), the names that may become a path ([`ids`]), and the decisions that are a
-//! function of such records: which step a task may take ([`transitions`]), what the dependency graph says ([`graph`]),
-//! how healthy a worker is ([`health`]), who should get a task ([`routing`]), which stage may follow which
-//! ([`flow`]), which paths no agent may touch ([`denied`]), whether two tasks reserve the same files ([`paths`]), and
-//! what must not be shown ([`redact`]).
+//! # What it owns
 //!
-//! It is pure. There is no clock, no randomness, no file and no global here: whoever calls passes the time and the
-//! random token in. That is what lets a run be simulated, replayed and checked by property tests.
+//! | subject | modules |
+//! |---|---|
+//! | names that may become a path | [`ids`] |
+//! | records on disk or in a database | [`task`], [`message`], [`heartbeat`], [`team`], [`session`], [`failure`] |
+//! | values inside records | [`time`], [`process`], [`progress`], [`usage`], [`json`] |
+//! | which change of a task is allowed | [`transitions`], [`graph`] |
+//! | which stage may follow which | [`flow`] |
+//! | who gets a task, and how healthy a worker is | [`routing`], [`health`] |
+//! | which paths no agent may touch, and which tasks reserve the same files | [`denied`], [`paths`] |
+//! | what people see of foreign texts | [`redact`], [`text`], [`quote`] |
 //!
-//! Records that other programs also write are kept as the JSON they came as, behind typed accessors: an unknown key,
-//! at any level, keeps its place, its order and its digits when we write the record back.
+//! # How it works
+//!
+//! Every rule is a function of its arguments. The caller passes in the time, the random token, and the proof that a process
+//! is alive. A store therefore calls the same rules inside its own critical section, and a run can be simulated, replayed
+//! and checked by property tests.
+//!
+//! A task goes through [`transitions`] only:
+//!
+//! ```text
+//! pending ──claim──► in progress ──complete──► completed ──merged──► merged
+//!    ▲                 │  │  ▲ renew
+//!    │ release, retry  │  └──┘
+//!    └─────────────────┴──fail──► pending again, or failed for good after the last attempt
+//! ```
+//!
+//! Records that other programs also write are kept as the JSON they came as, behind typed accessors: an unknown key at any
+//! level keeps its place, its order and its digits when the record is written back.
+//!
+//! # What it refuses
+//!
+//! It reads no file, no environment variable and no clock, prints nothing, and holds no global state. A change that a rule
+//! forbids is a [`Refusal`](transitions::Refusal) and leaves the record as it was. A name that could leave its folder is
+//! no [`TeamName`], [`WorkerName`] or [`TaskId`].
 
 pub mod denied;
 pub mod failure;

@@ -20,7 +20,7 @@ pub enum Mailbox {
 }
 
 impl Mailbox {
-    /// The folder it lies in.
+    /// Returns the folder it lies in.
     pub fn folder(&self) -> &'static str {
         match self {
             Self::Inbox(_) | Self::Lead => "inbox",
@@ -28,7 +28,7 @@ impl Mailbox {
         }
     }
 
-    /// Whose box.
+    /// Returns the name of the worker whose box it is.
     pub fn owner(&self) -> &str {
         match self {
             Self::Inbox(worker) | Self::Outbox(worker) => worker.as_str(),
@@ -49,7 +49,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of the type `kind`.
+    /// Returns a message of the type `kind`.
     pub fn new(id: &str, kind: &str, from: &str, to: &str, content: &str, now: Time) -> Self {
         let mut raw = Object::new();
         raw.insert("id".into(), json!(id));
@@ -74,17 +74,17 @@ impl Message {
         self
     }
 
-    /// The line, with its end.
+    /// Returns the line, with its end.
     pub fn to_line(&self) -> Vec<u8> {
         json::to_line(&self.raw)
     }
 
-    /// The whole object.
+    /// Returns the whole object.
     pub fn as_object(&self) -> &Object {
         &self.raw
     }
 
-    /// A key that should be text.
+    /// Returns the text under a key; empty when there is none.
     pub fn text(&self, key: &str) -> &str {
         self.raw
             .get(key)
@@ -92,12 +92,12 @@ impl Message {
             .unwrap_or_default()
     }
 
-    /// Its id; messages are the same message when this is the same.
+    /// Returns the id of the message; two with the same id are the same message.
     pub fn id(&self) -> &str {
         self.text("id")
     }
 
-    /// `message`, `context`, `task_complete`, …
+    /// Returns the type of the message: `message`, `context`, `task_complete` and others.
     pub fn kind(&self) -> &str {
         match self.text("type") {
             "" => "message",
@@ -105,17 +105,17 @@ impl Message {
         }
     }
 
-    /// Who sent it.
+    /// Returns who sent it.
     pub fn from(&self) -> &str {
         self.text("from")
     }
 
-    /// To whom.
+    /// Returns to whom it is addressed.
     pub fn to(&self) -> &str {
         self.text("to")
     }
 
-    /// What it says: `content`, or `text` as Claude Code's own entries have it.
+    /// Returns what it says: `content`, or `text` as Claude Code's own entries have it.
     pub fn content(&self) -> &str {
         match self.text("content") {
             "" => self.text("text"),
@@ -123,12 +123,12 @@ impl Message {
         }
     }
 
-    /// When it was sent.
+    /// Returns when it was sent.
     pub fn timestamp(&self) -> Option<Time> {
         self.text("timestamp").parse().ok()
     }
 
-    /// The journal position it was sent at.
+    /// Returns the journal position it was sent at.
     pub fn seq(&self) -> Option<u64> {
         self.raw.get("seq").and_then(Value::as_u64)
     }

@@ -6,12 +6,12 @@
 
 use std::borrow::Cow;
 
-/// No glob stands for more than this many when its braces are written out.
+/// Limits how many globs one stands for when its braces are written out.
 const MOST_ALTERNATIVES: usize = 256;
-/// No glob is longer.
+/// Limits the length of a glob, in bytes.
 const LONGEST: usize = 4096;
 
-/// What becomes of a task whose paths could be those of a task at work.
+/// Tells what becomes of a task whose paths could be those of a task at work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reservations {
     /// It waits.
@@ -24,7 +24,7 @@ pub enum Reservations {
 }
 
 impl Reservations {
-    /// The word in settings.
+    /// Returns the word in settings.
     pub fn word(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -33,7 +33,7 @@ impl Reservations {
         }
     }
 
-    /// What a word of the settings means.
+    /// Returns what a word of the settings means.
     pub fn of(word: &str) -> Option<Self> {
         [Self::Enforce, Self::Warn, Self::Off]
             .into_iter()
@@ -41,7 +41,7 @@ impl Reservations {
     }
 }
 
-/// Why a text is no glob.
+/// Tells why a text is no glob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{glob:?} is not a pattern for paths: {why}")]
 pub struct GlobError {
@@ -53,12 +53,12 @@ pub struct GlobError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     /// One for each way to choose among braces.
-    alternatives: Vec<Vec<Part>>,
+    alternatives: Vec<Vec<GlobPart>>,
 }
 
 /// One part of a path, between slashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum GlobPart {
     /// Any number of folders, also none.
     Folders,
     /// One name.
@@ -88,7 +88,7 @@ impl Set {
         listed != self.negated
     }
 
-    /// Whether a character could be in both. Where that is hard to say the answer is yes.
+    /// Returns whether a character could be in both. Where that is hard to say the answer is yes.
     fn meets(&self, other: &Self) -> bool {
         let inside = |(from, to): &(char, char), set: &Self| {
             let mut ranges = set.ranges.iter();
@@ -115,7 +115,7 @@ impl Piece {
         }
     }
 
-    /// Whether both could take one and the same character.
+    /// Returns whether both could take one and the same character.
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Character(character), piece) | (piece, Self::Character(character)) => {
@@ -144,7 +144,7 @@ impl Glob {
         Ok(Self { alternatives })
     }
 
-    /// Whether it matches a path, or a folder that the path lies in.
+    /// Returns whether it matches a path, or a folder that the path lies in.
     pub fn matches(&self, path: &str) -> bool {
         let names: Vec<&str> = path
             .split('/')
@@ -154,7 +154,7 @@ impl Glob {
         alternatives.any(|parts| matches_names(parts, &names))
     }
 
-    /// Whether a path could be matched by both. When in doubt, it could.
+    /// Returns whether a path could be matched by both. When in doubt, it could.
     pub fn overlaps(&self, other: &Self) -> bool {
         let mut pairs = self
             .alternatives
@@ -164,12 +164,13 @@ impl Glob {
     }
 }
 
-/// Whether any of `globs` matches the path.
+/// Returns whether any of `globs` matches the path.
 pub fn any_matches(globs: &[Glob], path: &str) -> bool {
     globs.iter().any(|glob| glob.matches(path))
 }
 
-/// Whether one of the paths that a task names could be one of another task's. A text that is no glob could be anything.
+/// Returns whether one of the paths that a task names could be one of another task's. A text that is no glob could be
+/// anything.
 pub fn may_overlap(one: &[String], other: &[String]) -> bool {
     let read = |texts: &[String]| -> Vec<Option<Glob>> {
         texts.iter().map(|text| Glob::new(text).ok()).collect()
@@ -205,7 +206,7 @@ fn written_out(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
     Ok(done)
 }
 
-/// Where braces open and close, and the commas that are theirs.
+/// Holds where braces open and close, and the commas that are theirs.
 struct Braces {
     start: usize,
     end: usize,
@@ -245,7 +246,7 @@ fn first_braces(text: &str) -> Result<Option<Braces>, &'static str> {
     Ok(None)
 }
 
-fn parts(text: &str) -> Result<Vec<Part>, &'static str> {
+fn parts(text: &str) -> Result<Vec<GlobPart>, &'static str> {
     let mut parts = Vec::new();
     // Also at a slash in a set: no character of a name is a slash.
     for name in text.split('/') {
@@ -253,11 +254,11 @@ fn parts(text: &str) -> Result<Vec<Part>, &'static str> {
             "" | "." => {}
             ".." => return Err("it leads out of the project"),
             "**" => {
-                if parts.last() != Some(&Part::Folders) {
-                    parts.push(Part::Folders);
+                if parts.last() != Some(&GlobPart::Folders) {
+                    parts.push(GlobPart::Folders);
                 }
             }
-            name => parts.push(Part::Name(pieces(name)?)),
+            name => parts.push(GlobPart::Name(pieces(name)?)),
         }
     }
     if parts.is_empty() {
@@ -286,7 +287,7 @@ fn pieces(name: &str) -> Result<Vec<Piece>, &'static str> {
     Ok(pieces)
 }
 
-/// The set behind a `[`.
+/// Returns the set behind a `[`.
 fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
     const OPEN: &str = "a `[` is not closed within one name";
     let mut ranges = Vec::new();
@@ -328,7 +329,7 @@ fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
 }
 
 /// Looks at every pair of places once, so that no glob takes long however it is written.
-fn matches_names(parts: &[Part], names: &[&str]) -> bool {
+fn matches_names(parts: &[GlobPart], names: &[&str]) -> bool {
     let width = names.len() + 1;
     let mut reached = vec![false; (parts.len() + 1) * width];
     reached[0] = true;
@@ -338,17 +339,17 @@ fn matches_names(parts: &[Part], names: &[&str]) -> bool {
                 continue;
             }
             match (part, names.get(j)) {
-                (Part::Folders, name) => {
+                (GlobPart::Folders, name) => {
                     // At the end `**` stands for what is in the folder, not for the folder.
                     reached[(i + 1) * width + j] |= i + 1 < parts.len() || name.is_some();
                     if name.is_some() {
                         reached[i * width + j + 1] = true;
                     }
                 }
-                (Part::Name(pieces), Some(name)) if matches_name(pieces, name) => {
+                (GlobPart::Name(pieces), Some(name)) if matches_name(pieces, name) => {
                     reached[(i + 1) * width + j + 1] = true;
                 }
-                (Part::Name(_), _) => {}
+                (GlobPart::Name(_), _) => {}
             }
         }
     }
@@ -371,7 +372,7 @@ fn matches_name(pieces: &[Piece], name: &str) -> bool {
     states[pieces.len()]
 }
 
-/// A star may also take nothing.
+/// Adds the places behind stars, which may also take nothing.
 fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
     states.resize(pieces.len() + 1, false);
     for (at, piece) in pieces.iter().enumerate() {
@@ -382,8 +383,8 @@ fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
     states
 }
 
-/// Whether a path could be matched by both lists of parts.
-fn parts_meet(one: &[Part], other: &[Part]) -> bool {
+/// Returns whether a path could be matched by both lists of parts.
+fn parts_meet(one: &[GlobPart], other: &[GlobPart]) -> bool {
     let width = other.len() + 1;
     let mut reached = vec![false; (one.len() + 1) * width];
     reached[0] = true;
@@ -397,19 +398,23 @@ fn parts_meet(one: &[Part], other: &[Part]) -> bool {
                 return true;
             };
             let meet = match (left, right) {
-                (Part::Name(left), Part::Name(right)) => names_meet(left, right),
+                (GlobPart::Name(left), GlobPart::Name(right)) => names_meet(left, right),
                 _ => true,
             };
-            if *left == Part::Folders {
+            if *left == GlobPart::Folders {
                 reached[(i + 1) * width + j] = true;
             }
-            if *right == Part::Folders {
+            if *right == GlobPart::Folders {
                 reached[i * width + j + 1] = true;
             }
             if meet {
                 // Both take one name, and `**` stays.
-                let i = if *left == Part::Folders { i } else { i + 1 };
-                let j = if *right == Part::Folders { j } else { j + 1 };
+                let i = if *left == GlobPart::Folders { i } else { i + 1 };
+                let j = if *right == GlobPart::Folders {
+                    j
+                } else {
+                    j + 1
+                };
                 reached[i * width + j] = true;
             }
         }
@@ -417,7 +422,7 @@ fn parts_meet(one: &[Part], other: &[Part]) -> bool {
     false
 }
 
-/// Whether a name could be matched by both: every pair of places is looked at once.
+/// Returns whether a name could be matched by both: every pair of places is looked at once.
 fn names_meet(one: &[Piece], other: &[Piece]) -> bool {
     let width = other.len() + 1;
     let mut reached = vec![false; (one.len() + 1) * width];

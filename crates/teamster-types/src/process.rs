@@ -21,7 +21,7 @@ pub struct ProcessId {
     pub host: String,
 }
 
-/// What is known about a process.
+/// Tells what is known about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// It runs.

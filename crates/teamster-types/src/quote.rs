@@ -3,7 +3,7 @@
 /// The mark at the beginning of each line.
 pub const MARK: &str = "> ";
 
-/// The text with a mark before every line, and without an end of line at its end.
+/// Returns the text with a mark before every line, and without an end of line at its end.
 ///
 /// Whatever a reader may take for the end of a line ends one here: a text cannot begin a line of its own by a character
 /// that we overlook.

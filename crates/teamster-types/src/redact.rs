@@ -12,6 +12,11 @@
 //!   state in which it begins behind a wall, and a value that leans against a wall has been looked at already.
 //! - The rest of the text stays byte for byte as it was, so a line of JSON stays a line of JSON.
 //!
+//! It is written by hand because a hook redacts a few short texts in a process that lives for about two milliseconds.
+//! Scanning them takes 15 to 50 microseconds. Only to compile the 89 shapes of tokens took the `regex` crate 500 to 1,100
+//! microseconds and `regex-lite` 110 to 220, and 70 to 130 more for a first search: 10 % to 50 % of a hook. The rules that
+//! look at names, quotes, headers and torn keys would have stayed code beside them.
+//!
 //! Redact first, then [`clean`](crate::text::clean): a secret that was cut in two is no longer seen as one.
 
 use std::borrow::Cow;
@@ -28,10 +33,10 @@ mod values;
 
 pub use lines::LineRedactor;
 
-/// What stands where a secret was.
+/// The text that stands where a secret was.
 pub const MASK: &str = "[redacted]";
 
-/// The text with every secret replaced by [`MASK`]; borrowed when there is none.
+/// Returns the text with every secret replaced by [`MASK`]; borrowed when there is none.
 pub fn redact(text: &str) -> Cow<'_, str> {
     let secrets = scan::secrets(text);
     if secrets.is_empty() {

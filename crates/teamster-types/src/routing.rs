@@ -24,7 +24,7 @@ pub const LONG_ENOUGH: Duration = Duration::from_secs(10);
 const BUSY_COST: f64 = 0.2;
 const IDLE_BONUS: f64 = 0.1;
 
-/// What the workers of each provider can do unless the configuration says otherwise.
+/// The capabilities of the workers of each provider, unless the configuration says otherwise.
 const CAPABILITIES: &[(&[&str], &[&str])] = &[
     (
         &["claude", "claude-native"],
@@ -46,7 +46,7 @@ const CAPABILITIES: &[(&[&str], &[&str])] = &[
     (&["command", "scripted"], &[GENERAL]),
 ];
 
-/// What a worker of this provider can do by default; one that nobody knows is taken for a generalist.
+/// Returns what a worker of this provider can do by default; one that nobody knows is taken for a generalist.
 ///
 /// The provider may carry its argument, as in `command:make x` or `scripted:demo.toml`.
 pub fn default_capabilities(provider: &str) -> &'static [&'static str] {
@@ -57,7 +57,7 @@ pub fn default_capabilities(provider: &str) -> &'static [&'static str] {
         .map_or(&[GENERAL], |(_, capabilities)| capabilities)
 }
 
-/// How much of what is required a worker covers, from 0 to 1.
+/// Returns how much of what is required a worker covers, from 0 to 1.
 pub fn fitness(required: &[String], have: &[String]) -> f64 {
     if required.is_empty() {
         return 1.0;
@@ -77,7 +77,7 @@ fn cover(wanted: &String, have: &[String]) -> f64 {
     }
 }
 
-/// How well a task would be placed with a worker, from 0 to 1.
+/// Returns how well a task would be placed with a worker, from 0 to 1.
 pub fn score(fitness: f64, in_progress: u32, idle: bool) -> f64 {
     unclamped(fitness, in_progress, idle).clamp(0.0, 1.0)
 }
@@ -92,7 +92,7 @@ fn unclamped(fitness: f64, in_progress: u32, idle: bool) -> f64 {
 /// A worker that a task could go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Who.
+    /// The name of the worker.
     pub name: WorkerName,
     /// What it can do.
     pub capabilities: Vec<String>,
@@ -107,7 +107,7 @@ pub struct Candidate {
 /// A candidate with its sum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scored {
-    /// Who.
+    /// The name of the worker.
     pub name: WorkerName,
     /// How much of what is required it covers.
     pub fitness: f64,
@@ -149,7 +149,7 @@ impl Scored {
     }
 }
 
-/// Every candidate, best first; those that are out come last, in the same order among themselves.
+/// Returns every candidate, best first; those that are out come last, in the same order among themselves.
 pub fn rank(required: &[String], candidates: &[Candidate]) -> Vec<Scored> {
     let mut ranked: Vec<Scored> = candidates
         .iter()
@@ -159,7 +159,8 @@ pub fn rank(required: &[String], candidates: &[Candidate]) -> Vec<Scored> {
     ranked
 }
 
-/// Whether a worker that looks for work may take an unowned task that needs `required` and has `waited` so long.
+/// Returns whether a worker that looks for work may take an unowned task that needs `required` and has `waited` so
+/// long.
 ///
 /// It may not while a better idle worker could come for it; but nobody is waited for longer than [`LONG_ENOUGH`].
 pub fn may_pull(

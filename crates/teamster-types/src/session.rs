@@ -42,8 +42,8 @@ impl ClientSession {
         })
     }
 
-    /// Whether it leads the team in the folder `team`: by the id that the registry names, or by the name that newer
-    /// clients derive from it.
+    /// Returns whether it leads the team in the folder `team`: by the id that the registry names, or by the name that
+    /// newer clients derive from it.
     pub fn leads(&self, lead_session: &str, team: &str) -> bool {
         let derived = team.strip_prefix("session-");
         let is_derived =

@@ -14,7 +14,7 @@ use crate::{TaskId, Time, WorkerName};
 
 pub use claim::{Claim, Token};
 
-/// What `merged` says of a task that was completed without a change.
+/// The value of `merged` for a task that was completed without a change.
 pub const NO_CHANGE: &str = "no change";
 /// The longest subject, in characters.
 pub const SUBJECT_LIMIT: usize = 500;
@@ -34,7 +34,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The word in the file.
+    /// Returns the word in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -43,7 +43,7 @@ impl Status {
         }
     }
 
-    /// The state this word means.
+    /// Returns the state this word means.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Pending, Self::InProgress, Self::Completed]
             .into_iter()
@@ -61,7 +61,7 @@ pub struct Task {
     raw: Object,
 }
 
-/// What a new task is made of.
+/// Holds what a new task is made of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewTask {
     /// One line that says what to do.
@@ -87,7 +87,7 @@ pub struct NewTask {
 }
 
 impl Task {
-    /// A fresh, pending task.
+    /// Returns a fresh, pending task.
     pub fn new(id: TaskId, new: &NewTask, now: Time) -> Self {
         let mut ours = Object::new();
         ours.insert("version".into(), json!(1));
@@ -172,17 +172,17 @@ impl Task {
         })
     }
 
-    /// The bytes of the task's file.
+    /// Returns the bytes of the task's file.
     pub fn to_file(&self) -> Vec<u8> {
         json::to_file(&self.raw)
     }
 
-    /// The whole object, foreign keys included.
+    /// Returns the whole object, foreign keys included.
     pub fn as_object(&self) -> &Object {
         &self.raw
     }
 
-    /// The object as it may be shown: without the claim's token.
+    /// Returns the object as it may be shown: without the claim's token.
     pub fn public(&self) -> Object {
         let mut shown = self.raw.clone();
         if let Some(Value::Object(claim)) = shown
@@ -195,7 +195,7 @@ impl Task {
         shown
     }
 
-    /// The id.
+    /// Returns the id.
     pub fn id(&self) -> &TaskId {
         &self.id
     }
@@ -210,7 +210,7 @@ impl Task {
         self.text("description").unwrap_or_default()
     }
 
-    /// The state in the file.
+    /// Returns the state in the file.
     pub fn status(&self) -> Status {
         self.status
     }
@@ -245,22 +245,22 @@ impl Task {
         self.status == Status::Completed && !self.is_failed()
     }
 
-    /// Whether its work has to be merged before others can build on it, and is not yet.
+    /// Returns whether its work has to be merged before others can build on it, and is not yet.
     pub fn is_unmerged(&self) -> bool {
         self.ours("merged") == Some(&Value::Bool(false))
     }
 
-    /// Whether its work is said to be where others begin.
+    /// Returns whether its work is said to be where others begin.
     pub fn is_merged(&self) -> bool {
         self.ours("merged") == Some(&Value::Bool(true))
     }
 
-    /// Whether it was completed without a change, so that there is nothing of it to merge.
+    /// Returns whether it was completed without a change, so that there is nothing of it to merge.
     pub fn is_unchanged(&self) -> bool {
         self.ours("merged").and_then(Value::as_str) == Some(NO_CHANGE)
     }
 
-    /// The error that ended it, when it failed for good.
+    /// Returns the error that ended it, when it failed for good.
     pub fn error(&self) -> Option<&str> {
         self.metadata("error").and_then(Value::as_str)
     }
@@ -271,42 +271,42 @@ impl Task {
         count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
     }
 
-    /// How often it was written by us.
+    /// Returns how often it was written by us.
     pub fn version(&self) -> u64 {
         self.ours("version").and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// How often it was claimed. Grows with each claim, so that an old holder can be told from the present one.
+    /// Returns how often it was claimed. Grows with each claim, so that an old holder can be told from the present one.
     pub fn fence(&self) -> u64 {
         self.ours("fence").and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// The present claim, or the one it was completed under.
+    /// Returns the present claim, or the one it was completed under.
     pub fn claim(&self) -> Option<Claim> {
         Claim::deserialize(self.ours("claim")?).ok()
     }
 
-    /// What the plan that it came from calls it.
+    /// Returns what the plan that it came from calls it.
     pub fn label(&self) -> Option<&str> {
         self.ours("label")?.as_str()
     }
 
-    /// What its worker must be able to do.
+    /// Returns what its worker must be able to do.
     pub fn capabilities(&self) -> Vec<String> {
         self.texts("capabilities")
     }
 
-    /// The files it will change.
+    /// Returns the files it will change.
     pub fn paths(&self) -> Vec<String> {
         self.texts("paths")
     }
 
-    /// A moment of ours: `createdAt`, `notBefore`, `completedAt`.
+    /// Returns a moment of ours: `createdAt`, `notBefore`, `completedAt`.
     pub fn moment(&self, key: &str) -> Option<Time> {
         self.ours(key)?.as_str()?.parse().ok()
     }
 
-    /// A value under `metadata.teamster`.
+    /// Returns a value under `metadata.teamster`.
     pub fn ours(&self, key: &str) -> Option<&Value> {
         self.metadata("teamster")?.get(key)
     }

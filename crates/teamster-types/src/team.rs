@@ -19,7 +19,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word in `--json`.
+    /// Returns the word in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Teamster => "teamster",
@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-/// What a new team is made of.
+/// Holds what a new team is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTeam {
     /// Its name.
@@ -97,7 +97,7 @@ impl TeamConfig {
         Some(registry.teamster.schema)
     }
 
-    /// The registry of a new team of ours.
+    /// Returns the registry of a new team of ours.
     pub fn new(team: &NewTeam, base: Option<&str>, host: &ProcessId, now: Time) -> Self {
         let mut raw = Object::new();
         let lead = format!("lead@{}", team.name);
@@ -140,12 +140,12 @@ impl TeamConfig {
         }
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub fn to_file(&self) -> Vec<u8> {
         json::to_file(&self.raw)
     }
 
-    /// The whole object.
+    /// Returns the whole object.
     pub fn as_object(&self) -> &Object {
         &self.raw
     }
@@ -158,12 +158,12 @@ impl TeamConfig {
         }
     }
 
-    /// What it is for.
+    /// Returns what it is for.
     pub fn description(&self) -> &str {
         self.text("description")
     }
 
-    /// The project it works on: ours names it, of a native team it is its lead's folder.
+    /// Returns the project it works on: ours names it, of a native team it is its lead's folder.
     pub fn project(&self) -> Option<&str> {
         if let Some(Value::String(project)) = self
             .raw
@@ -179,12 +179,12 @@ impl TeamConfig {
         member.get("cwd")?.as_str()
     }
 
-    /// When it was made, in whatever form its maker wrote: two that differ are two teams.
+    /// Returns when it was made, in whatever form its maker wrote: two that differ are two teams.
     pub fn created_at(&self) -> Option<&Value> {
         self.raw.get("createdAt")
     }
 
-    /// The process that created it or runs it.
+    /// Returns the process that created it or runs it.
     pub fn host(&self) -> Option<ProcessId> {
         use serde::Deserialize;
         ProcessId::deserialize(self.raw.get("teamster")?.get("host")?).ok()
@@ -205,7 +205,7 @@ impl TeamConfig {
         }
     }
 
-    /// The order of the run it was made for.
+    /// Returns the order of the run it was made for.
     pub fn run(&self) -> Option<&Value> {
         self.raw.get("teamster")?.get("run")
     }
@@ -217,12 +217,13 @@ impl TeamConfig {
         }
     }
 
-    /// The session of its lead; empty when there is none.
+    /// Returns the session of its lead; empty when there is none.
     pub fn lead_session(&self) -> &str {
         self.text("leadSessionId")
     }
 
-    /// The lead's process, as newer Claude Code clients record it: `pid`, `procStart`, `pidSpace` as `host#pid:[…]`.
+    /// Returns the lead's process, as newer Claude Code clients record it: `pid`, `procStart`, `pidSpace` as
+    /// `host#pid:[…]`.
     pub fn lead_process(&self) -> Option<ProcessId> {
         let lead = self.raw.get("leadProcess")?;
         let number = |key: &str| match lead.get(key)? {

@@ -2,7 +2,7 @@
 //!
 //! | function | what it does |
 //! |---|---|
-//! | [`redact`](crate::redact::redact) | replaces secrets |
+//! | [`redact`] | replaces secrets |
 //! | [`clean`] | removes what a viewer would act on, and limits the length in characters |
 //! | [`shown`], [`shown_line`] | redact and clean, in that order |
 //! | [`one_line`] | joins the words of a text by single spaces |

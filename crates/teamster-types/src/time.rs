@@ -15,7 +15,7 @@ const LATEST: i64 = 253_402_207_200_000;
 pub struct Time(i64);
 
 impl Time {
-    /// The moment `millis` milliseconds after 1970-01-01T00:00:00Z.
+    /// Returns the moment `millis` milliseconds after 1970-01-01T00:00:00Z.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
@@ -25,7 +25,7 @@ impl Time {
         self.0
     }
 
-    /// How long ago `earlier` was; zero when it lies in the future, as it may after a clock was set back.
+    /// Returns how long ago `earlier` was; zero when it lies in the future, as it may after a clock was set back.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -37,7 +37,7 @@ impl Time {
         Time(self.0.saturating_add(millis).min(LATEST))
     }
 
-    /// The moment that was `span` earlier.
+    /// Returns the moment that was `span` earlier.
     #[must_use]
     pub fn before(self, span: Duration) -> Time {
         let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);

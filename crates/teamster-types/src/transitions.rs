@@ -17,12 +17,12 @@ use crate::{TaskId, Time, WorkerName};
 
 pub use merge::{give_up, merge_lost, merged, unchanged};
 
-/// How long a claim lasts without being renewed.
+/// The time that a claim lasts without being renewed.
 pub const LEASE: Duration = Duration::from_secs(120);
 /// A heartbeat younger than this proves a worker alive.
 pub const HEARTBEAT_FRESH: Duration = Duration::from_secs(30);
 
-/// Why a step was not taken.
+/// Tells why a step was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Somebody else holds it.
@@ -48,7 +48,7 @@ pub enum Refusal {
     NotClaimable {
         /// The task.
         id: TaskId,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
     /// The token is not the one of the present claim.
@@ -105,7 +105,7 @@ pub fn check_texts(subject: Option<&str>, description: Option<&str>) -> Result<(
     Ok(())
 }
 
-/// Why a task in progress may be taken from its holder.
+/// Tells why a task in progress may be taken from its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Takeover {
     /// It may not.
@@ -116,7 +116,7 @@ pub enum Takeover {
     Restarted,
 }
 
-/// Why a task in progress is free again: its lease ran out and its worker is dead.
+/// Returns why a task in progress is free again: its lease ran out and its worker is dead.
 pub fn abandoned(task: &Task, process: Life, heartbeat_fresh: bool, now: Time) -> Option<String> {
     let claim = task
         .claim()
@@ -207,7 +207,7 @@ pub fn claim(
     claim
 }
 
-/// The claim that `token` proves, if it is still the present one.
+/// Returns the claim that `token` proves, if it is still the present one.
 fn proven(task: &Task, token: &Token) -> Result<Claim, Refusal> {
     let stale = |reason: String| Refusal::StaleToken {
         id: task.id().clone(),
@@ -259,7 +259,7 @@ pub fn renew(task: &mut Task, token: &Token, now: Time, lease: Duration) -> Resu
     Ok(claim)
 }
 
-/// The claim's object with a new lease; keys that a later version may have added stay.
+/// Returns the claim's object with a new lease; keys that a later version may have added stay.
 fn merged_claim(task: &Task, claim: &Claim) -> Value {
     match task.ours("claim") {
         Some(Value::Object(old)) => {
@@ -380,7 +380,7 @@ pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// What `task update` changes; `None` leaves a field as it is.
+/// Holds what `task update` changes; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edit {
     /// A new subject.

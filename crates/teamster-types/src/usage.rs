@@ -19,7 +19,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// All of it: what a budget counts.
+    /// Returns the sum of all kinds of tokens, which is what a budget counts.
     pub fn total(&self) -> u64 {
         self.input
             .saturating_add(self.cached_input)
@@ -27,7 +27,7 @@ impl Usage {
             .saturating_add(self.output)
     }
 
-    /// Whether nothing was used.
+    /// Returns whether nothing was used.
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
@@ -38,13 +38,13 @@ impl Usage {
         self.each(other, u64::saturating_add)
     }
 
-    /// What is left of it without `other`; never less than nothing.
+    /// Subtracts `other`; no figure becomes less than zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         self.each(other, u64::saturating_sub)
     }
 
-    /// The larger figure of each kind.
+    /// Returns the larger figure of each kind.
     #[must_use]
     pub fn larger(self, other: Self) -> Self {
         self.each(other, u64::max)

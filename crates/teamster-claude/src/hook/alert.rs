@@ -4,23 +4,27 @@ use serde_json::json;
 use teamster_fs::{FsError, Sync, layout};
 use teamster_types::json::to_line;
 
-use super::payload::{Actor, ActorKind, Payload, name_in_id};
-use crate::native::{Registry, Team};
+use super::payload::{Actor, ActorKind, HookPayload, name_in_id};
+use crate::native::{NativeRegistry, NativeTeam};
 use crate::state::LONGEST_TEXT;
 use teamster_types::text::shown_line;
 
 /// Somebody's end, as it is recorded.
-pub(super) struct Ended {
+pub(super) struct TeammateEnd {
     team: String,
     teammate: String,
     exit_code: i64,
 }
 
-impl Ended {
-    /// Whose end a payload tells; `None` when it is nobody of a team.
-    pub(super) fn find(payload: &Payload, actor: &Actor, registry: &Registry) -> Option<Self> {
+impl TeammateEnd {
+    /// Finds out whose end a payload tells; `None` when it is nobody of a team.
+    pub(super) fn find(
+        payload: &HookPayload,
+        actor: &Actor,
+        registry: &NativeRegistry,
+    ) -> Option<Self> {
         let exit_code = payload.integer("exit_code").unwrap_or(0);
-        let of = |team: &Team, name: &str| Self {
+        let of = |team: &NativeTeam, name: &str| Self {
             team: shown_line(&team.name, LONGEST_TEXT),
             teammate: shown_line(name, LONGEST_TEXT),
             exit_code,
@@ -61,7 +65,7 @@ impl Ended {
         }
     }
 
-    /// What is said aloud: only that somebody crashed.
+    /// Returns the line for the error stream when the teammate crashed; a normal end is only recorded.
     pub(super) fn alarm(&self) -> Option<String> {
         let Self {
             team,
@@ -78,8 +82,8 @@ impl Ended {
     /// Writes the line.
     pub(super) fn record(
         &self,
-        payload: &Payload,
-        registry: &Registry,
+        payload: &HookPayload,
+        registry: &NativeRegistry,
         now: teamster_types::Time,
     ) -> Result<(), FsError> {
         let session = payload.text("session_id").unwrap_or_default();

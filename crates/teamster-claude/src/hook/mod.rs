@@ -8,8 +8,8 @@
 //! The client waits for its hooks, so nothing here waits for long and nothing fails: an error goes to the log, and the
 //! response lets the agent go on.
 //!
-//! - [`run`] chooses the handler of an event; `Hook` holds one handler for each event and the steps they share;
-//! - [`Payload`] reads the fields of any version of the client, and `Actor` is the agent it is about;
+//! - [`run`] chooses the handler of an event; `HookCall` holds one handler for each event and the steps they share;
+//! - [`HookPayload`] reads the fields of any version of the client, and `Actor` is the agent it is about;
 //! - `alert` records the end of a teammate;
 //! - `unfinished` tells a new session about a run of its project that is not over.
 
@@ -31,14 +31,14 @@ use teamster_store::{FileStore, Read as _, Settings, Store as _, StoreError, Sys
 use teamster_types::team::Kind as TeamKind;
 use teamster_types::{TeamName, Time};
 
-use crate::native::{Note, Registry, TaskFolder, pdca, structured};
-use crate::state::{Begin, Change, Effect, Op, Row, StateError, States, Status};
+use crate::native::{InboxNote, NativeRegistry, TaskFolder, pdca, structured};
+use crate::state::{Begin, Effect, Op, StateChange, StateError, States, Status, TeammateRow};
 use crate::state::{LONGEST_TASK, LONGEST_TEXT};
-use alert::Ended;
+use alert::TeammateEnd;
 use payload::{Actor, ActorKind};
 use teamster_types::text::shown_line;
 
-pub use payload::Payload;
+pub use payload::HookPayload;
 
 /// Limits the time that any hook takes.
 pub const LONGEST: Duration = Duration::from_millis(1_800);
@@ -108,7 +108,7 @@ pub fn add_unfinished_run(response: &mut HookResponse, context: &HookContext) {
 
 /// Handles one call of a hook. It never fails: what cannot be done is in the log of the response.
 pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
-    let payload = match Payload::parse(input) {
+    let payload = match HookPayload::parse(input) {
         Ok(payload) => payload,
         Err(error) => {
             return HookResponse {
@@ -122,7 +122,7 @@ pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
         "" => payload.text("hook_event_name").unwrap_or_default(),
         event => event,
     };
-    let mut hook = Hook::new(event, &payload, context);
+    let mut hook = HookCall::new(event, &payload, context);
     if context.worker.is_some() {
         hook.journal_as_worker();
         return hook.respond(fallback_response(event));
@@ -147,17 +147,17 @@ pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
 }
 
 /// Holds one call of a hook: what came, what was found out about it so far, and what is said.
-struct Hook<'a> {
+struct HookCall<'a> {
     event: &'a str,
-    payload: &'a Payload,
+    payload: &'a HookPayload,
     context: &'a HookContext,
-    registry: OnceCell<Option<Registry>>,
+    registry: OnceCell<Option<NativeRegistry>>,
     actor: OnceCell<Actor>,
     said: HookResponse,
 }
 
-impl<'a> Hook<'a> {
-    fn new(event: &'a str, payload: &'a Payload, context: &'a HookContext) -> Self {
+impl<'a> HookCall<'a> {
+    fn new(event: &'a str, payload: &'a HookPayload, context: &'a HookContext) -> Self {
         Self {
             event,
             payload,
@@ -173,9 +173,9 @@ impl<'a> Hook<'a> {
         self.said
     }
 
-    fn registry(&self) -> Option<&Registry> {
+    fn registry(&self) -> Option<&NativeRegistry> {
         self.registry
-            .get_or_init(|| Registry::open(&self.context.layout.claude))
+            .get_or_init(|| NativeRegistry::open(&self.context.layout.claude))
             .as_ref()
     }
 
@@ -189,7 +189,7 @@ impl<'a> Hook<'a> {
     }
 }
 
-impl Hook<'_> {
+impl HookCall<'_> {
     fn subagent_start(&mut self) -> String {
         let ops = vec![self.ensure(), Op::Start(self.row())];
         self.change(ops);
@@ -359,7 +359,7 @@ impl Hook<'_> {
                 ops.extend(self.takes_a_task().or_else(|| self.acts()));
                 ops.extend(self.progress(None, None));
                 // Whoever gets a task is told by the client, with no tool that would tell us.
-                let assigned = |note: &Note| note.kind.as_deref() == Some("task_assignment");
+                let assigned = |note: &InboxNote| note.kind.as_deref() == Some("task_assignment");
                 ops.extend(self.notes(assigned));
             }
             _ => ops.extend(self.acts()),
@@ -391,7 +391,7 @@ impl Hook<'_> {
             && let Some(name) = name
         {
             let role = response("agent_type").or(self.payload.inner("tool_input", "subagent_type"));
-            let row = Row {
+            let row = TeammateRow {
                 name: name.to_owned(),
                 role: role.unwrap_or("agent").to_owned(),
                 model: self.actor().model,
@@ -472,10 +472,10 @@ impl Hook<'_> {
         })
     }
 
-    fn row(&self) -> Row {
+    fn row(&self) -> TeammateRow {
         let actor = self.actor();
         let prompt = self.payload.inner("tool_input", "prompt");
-        Row {
+        TeammateRow {
             name: actor.name.clone(),
             role: actor.role.clone(),
             model: actor.model,
@@ -512,12 +512,12 @@ impl Hook<'_> {
     }
 
     /// Returns the messages in the client's inboxes that are wanted, as operations.
-    fn notes(&self, is_wanted: impl Fn(&Note) -> bool) -> Vec<Op> {
+    fn notes(&self, is_wanted: impl Fn(&InboxNote) -> bool) -> Vec<Op> {
         let notes = match (self.registry(), &self.actor().team) {
             (Some(registry), Some(team)) => registry.notes(team),
             _ => Vec::new(),
         };
-        let message = |note: Note| Op::Message {
+        let message = |note: InboxNote| Op::Message {
             from: note.from,
             to: note.to,
             content: note.content,
@@ -539,7 +539,7 @@ impl Hook<'_> {
         if ops.is_empty() || !self.context.writes {
             return Vec::new();
         }
-        let change = Change::new(self.actor().session.clone(), self.context.now, ops);
+        let change = StateChange::new(self.actor().session.clone(), self.context.now, ops);
         let left = self.left();
         match States::of(&self.context.layout).apply_or_leave(change, left) {
             Ok(Some(applied)) => {
@@ -620,7 +620,7 @@ impl Hook<'_> {
         let Some(registry) = self.registry() else {
             return;
         };
-        let Some(ended) = Ended::find(self.payload, self.actor(), registry) else {
+        let Some(ended) = TeammateEnd::find(self.payload, self.actor(), registry) else {
             return;
         };
         let written = ended.record(self.payload, registry, self.context.now);

@@ -15,59 +15,59 @@ use serde_json::Value;
 use teamster_types::json::{self, Object};
 
 use super::HookContext;
-use crate::native::{Member, PaneArguments, Registry, Team};
+use crate::native::{NativeMember, NativeRegistry, NativeTeam, PaneArguments};
 use crate::state::LONGEST_TEXT;
 use crate::state::Model;
 use teamster_types::text::shown_line;
 
-/// A payload: a JSON object.
+/// Holds the JSON object that the client sent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Payload {
+pub struct HookPayload {
     fields: Object,
 }
 
-impl Payload {
-    /// Reads it. The error says what is wrong.
+impl HookPayload {
+    /// Reads a payload. The error says what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         json::parse_object(bytes).map(|fields| Self { fields })
     }
 
-    /// A text that says something; anything else counts as missing.
+    /// Returns the text of a field; an empty text or another type counts as missing.
     pub fn text(&self, key: &str) -> Option<&str> {
         text_of(self.fields.get(key))
     }
 
-    /// The same of a field in `tool_input`, `tool_response`, …
+    /// Returns the text of a field inside an object such as `tool_input` or `tool_response`.
     pub fn inner(&self, object: &str, key: &str) -> Option<&str> {
         text_of(self.fields.get(object)?.get(key))
     }
 
-    /// Any value in `tool_input`, `tool_response`, …
+    /// Returns any value inside an object such as `tool_input` or `tool_response`.
     pub fn value(&self, object: &str, key: &str) -> Option<&Value> {
         self.fields.get(object)?.get(key)
     }
 
-    /// An id, which some write as a number.
+    /// Returns the id in a field, which some clients write as a number.
     pub fn id(&self, key: &str) -> Option<Cow<'_, str>> {
         id_of(self.fields.get(key)?)
     }
 
-    /// The same of a field in `tool_input`, `tool_response`, …
+    /// Returns the id in a field inside an object such as `tool_input` or `tool_response`.
     pub fn inner_id(&self, object: &str, key: &str) -> Option<Cow<'_, str>> {
         id_of(self.value(object, key)?)
     }
 
-    /// Whether the field is there and is an empty text.
+    /// Returns whether the field is there and is an empty text.
     pub fn is_blank(&self, key: &str) -> bool {
         self.fields.get(key).and_then(Value::as_str) == Some("")
     }
 
-    /// A whole number.
+    /// Returns the whole number in a field.
     pub fn integer(&self, key: &str) -> Option<i64> {
         self.fields.get(key)?.as_i64()
     }
 
-    /// Whether anything goes on in the background of the session.
+    /// Returns whether anything goes on in the background of the session.
     pub fn has_background_tasks(&self) -> bool {
         let tasks = self.fields.get("background_tasks");
         let tasks = tasks.and_then(Value::as_array).into_iter().flatten();
@@ -94,7 +94,7 @@ fn id_of(value: &Value) -> Option<Cow<'_, str>> {
     }
 }
 
-/// What sort of agent.
+/// Tells what sort of agent acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ActorKind {
     Lead,
@@ -106,7 +106,7 @@ pub(super) enum ActorKind {
     Subagent,
 }
 
-/// Somebody who does something.
+/// Describes the agent that a payload is about.
 #[derive(Clone, Debug)]
 pub(super) struct Actor {
     pub(super) kind: ActorKind,
@@ -118,7 +118,7 @@ pub(super) struct Actor {
     /// The team's name, fit to be shown.
     pub(super) team_name: String,
     /// The team in the client's registry.
-    pub(super) team: Option<Team>,
+    pub(super) team: Option<NativeTeam>,
     /// Whose state it belongs to: the lead's session.
     pub(super) session: String,
 }
@@ -126,8 +126,8 @@ pub(super) struct Actor {
 impl Actor {
     /// Finds out who a payload is about.
     pub(super) fn find(
-        payload: &Payload,
-        registry: Option<&Registry>,
+        payload: &HookPayload,
+        registry: Option<&NativeRegistry>,
         context: &HookContext,
     ) -> Self {
         let session = payload.text("session_id").unwrap_or_default();
@@ -165,10 +165,10 @@ impl Actor {
     }
 
     fn new(
-        payload: &Payload,
+        payload: &HookPayload,
         kind: ActorKind,
-        member: Option<&Member>,
-        team: Option<Team>,
+        member: Option<&NativeMember>,
+        team: Option<NativeTeam>,
         session: &str,
     ) -> Self {
         let named = member.map(|member| member.name.as_str());
@@ -194,14 +194,14 @@ impl Actor {
         }
     }
 
-    /// Whether it is one of the agents that have a row.
+    /// Returns whether it is one of the agents that have a row.
     pub(super) fn has_row(&self) -> bool {
         self.kind != ActorKind::Lead
     }
 
-    /// The lead's name in messages.
+    /// Returns the lead's name in messages.
     pub(super) fn lead_name(&self) -> &str {
-        let lead = self.team.as_ref().and_then(Team::lead_name);
+        let lead = self.team.as_ref().and_then(NativeTeam::lead_name);
         lead.unwrap_or("team-lead")
     }
 }
@@ -215,8 +215,8 @@ fn shown(text: &str, default: &str) -> String {
     }
 }
 
-/// The name that a payload itself tells. A real agent id is an opaque text, so it comes last.
-fn name_of(payload: &Payload) -> Option<&str> {
+/// Returns the name that a payload itself tells. A real agent id is an opaque text, so it comes last.
+fn name_of(payload: &HookPayload) -> Option<&str> {
     // Other tools may have an input of that name too.
     let spawns = matches!(payload.text("tool_name"), None | Some("Agent" | "Task"));
     payload
@@ -228,7 +228,7 @@ fn name_of(payload: &Payload) -> Option<&str> {
 }
 
 /// Since 2.1.197 the id of a teammate in the lead's process is `a{name}-{16 hex digits}`, and its type is its name.
-pub(super) fn name_in_id(payload: &Payload) -> Option<&str> {
+pub(super) fn name_in_id(payload: &HookPayload) -> Option<&str> {
     let name = payload.text("agent_type")?;
     let rest = payload.text("agent_id")?.strip_prefix('a')?;
     let digits = rest.strip_prefix(name)?.strip_prefix('-')?;
@@ -236,8 +236,8 @@ pub(super) fn name_in_id(payload: &Payload) -> Option<&str> {
     is_hex.then_some(name)
 }
 
-/// What can be told without the registry.
-fn bare_kind(payload: &Payload) -> ActorKind {
+/// Returns the kind of agent as far as the payload tells it without the registry.
+fn bare_kind(payload: &HookPayload) -> ActorKind {
     let is_named = payload.text("agent_name").is_some() || payload.text("teammate_name").is_some();
     if is_named || name_in_id(payload).is_some() {
         ActorKind::Teammate
@@ -248,8 +248,8 @@ fn bare_kind(payload: &Payload) -> ActorKind {
     }
 }
 
-/// The teammate of a team that runs in the lead's process and that the payload is about.
-fn in_process<'a>(payload: &Payload, team: &'a Team) -> Option<&'a Member> {
+/// Returns the teammate of a team that runs in the lead's process and that the payload is about.
+fn in_process<'a>(payload: &HookPayload, team: &'a NativeTeam) -> Option<&'a NativeMember> {
     let by_id = |id: &str| team.teammates().find(|member| member.agent_id == id);
     let id = payload.text("agent_id");
     let names = [
@@ -266,8 +266,12 @@ fn in_process<'a>(payload: &Payload, team: &'a Team) -> Option<&'a Member> {
     })
 }
 
-/// The team and the name of the teammate in whose pane the hook runs.
-fn pane(payload: &Payload, registry: &Registry, context: &HookContext) -> Option<(Team, String)> {
+/// Returns the team and the name of the teammate in whose pane the hook runs.
+fn pane(
+    payload: &HookPayload,
+    registry: &NativeRegistry,
+    context: &HookContext,
+) -> Option<(NativeTeam, String)> {
     let session = payload.text("session_id");
     if let (Some(name), Some(team)) = (payload.text("teammate_name"), payload.text("team_name"))
         && let Some(team) = registry.named(team)
@@ -290,7 +294,7 @@ fn pane(payload: &Payload, registry: &Registry, context: &HookContext) -> Option
     Some((team, member.name))
 }
 
-fn model_of(payload: &Payload, member: Option<&Member>) -> Model {
+fn model_of(payload: &HookPayload, member: Option<&NativeMember>) -> Model {
     if payload.text("agent_type") == Some("main") {
         return Model::Opus;
     }
@@ -313,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_field_of_another_type_counts_as_missing() {
-        let payload = Payload::parse(
+        let payload = HookPayload::parse(
             br#"{"session_id":{"a":1},"agent_id":7,"task_id":7,"agent_type":"","exit_code":"1","tool_input":[]}"#,
         )
         .unwrap();
@@ -324,7 +328,7 @@ mod tests {
         assert_eq!(payload.inner("tool_input", "name"), None);
         assert!(payload.is_blank("agent_type"));
         for wrong in ["", "null", "[]", "42", "{", "\"x\"", "{} {}"] {
-            assert!(Payload::parse(wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(HookPayload::parse(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
 
@@ -332,7 +336,7 @@ mod tests {
     fn only_what_still_runs_is_in_the_background() {
         let with = |tasks: &str| {
             let text = format!("{{\"background_tasks\":{tasks}}}");
-            Payload::parse(text.as_bytes())
+            HookPayload::parse(text.as_bytes())
                 .unwrap()
                 .has_background_tasks()
         };

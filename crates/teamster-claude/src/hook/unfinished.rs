@@ -8,8 +8,8 @@ use super::HookContext;
 use crate::state::{LONGEST_TASK, LONGEST_TEXT};
 use teamster_types::text::shown_line;
 
-/// Where the run is, and the command to use; nothing when there is none, or it is over. One file is read, and looked
-/// whether a lock is held.
+/// Tells where the run is, and which command to use; `None` when there is no run, or it is over. It reads one file and
+/// looks whether a lock is held.
 pub(super) fn run_of(context: &HookContext) -> Result<Option<String>, FsError> {
     let Some(project) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);
@@ -43,7 +43,7 @@ pub(super) fn run_of(context: &HookContext) -> Result<Option<String>, FsError> {
     Ok(Some(words(&told, &team, is_hosted)))
 }
 
-/// What was removed without our hand has left its state behind.
+/// Returns whether the team still exists. One that somebody else removed has left its state behind.
 fn exists(context: &HookContext, team: &TeamName) -> Result<bool, FsError> {
     let Some(claude) = Dir::open_root(&context.layout.claude)? else {
         return Ok(false);

@@ -17,7 +17,8 @@ pub(super) struct Backup {
     text: String,
 }
 
-/// The folder and the name of the settings, as they are named: a backup does not lie in the folder that a link leads to.
+/// Returns the folder and the name of the settings, as they are named: a backup does not lie in the folder that a link
+/// leads to.
 fn place(settings: &Path) -> Option<(&Path, &str)> {
     Some((settings.parent()?, settings.file_name()?.to_str()?))
 }
@@ -55,19 +56,20 @@ pub(super) fn keep(
     Ok(Some(dir.join(&backup)))
 }
 
-/// Whether a killed writer of ours left this instead of a backup. The settings are locked, so nobody is at it now.
+/// Returns whether a killed writer of ours left this instead of a backup. The settings are locked, so nobody is at it
+/// now.
 fn is_backup_temp(name: &str, settings: &str) -> bool {
     let file = name.strip_prefix('.').unwrap_or_default();
     temp_owner(name).is_some() && is_backup_of(file, settings)
 }
 
-/// Where the next one would be.
+/// Returns the path that the next backup would get.
 pub(super) fn next(settings: &Path, now: Time) -> Option<PathBuf> {
     let (folder, name) = place(settings)?;
     Some(folder.join(backup_file(name, now)))
 }
 
-/// Every backup that can be read, the newest first.
+/// Returns every backup that can be read, the newest first.
 pub(super) fn all(settings: &Path) -> Result<Vec<Backup>, StoreError> {
     let Some((folder, name)) = place(settings) else {
         return Ok(Vec::new());
@@ -92,7 +94,8 @@ pub(super) fn all(settings: &Path) -> Result<Vec<Backup>, StoreError> {
     Ok(found)
 }
 
-/// What the settings were before our hooks came in, if a backup proves it: with our hooks it is what they are now.
+/// Returns what the settings were before our hooks came in, if a backup proves it: with our hooks it is what they are
+/// now.
 pub(super) fn original<'a>(backups: &'a [Backup], text: &str) -> Option<&'a str> {
     let (program, there) = merge::installed(text).ok()??;
     // In the order in which they were put in, whatever order the text had of its own.
@@ -120,12 +123,12 @@ impl Backup {
         }
     }
 
-    /// Whether this is what it holds.
+    /// Returns whether the backup holds this text.
     pub(super) fn is(&self, text: &str) -> bool {
         self.text == text
     }
 
-    /// Whether it has nothing that settings with the text `left` do not have; `None` is no settings.
+    /// Returns whether it has nothing that settings with the text `left` do not have; `None` is no settings.
     pub(super) fn is_redundant(&self, left: Option<&str>) -> bool {
         if left.is_some_and(|left| self.is(left)) {
             return true;
@@ -149,7 +152,7 @@ impl Backup {
     }
 }
 
-/// Nothing but an empty object is nothing, too.
+/// Compares two texts of settings, where an empty object counts as no settings.
 fn original_is(without: Option<&str>, left: Option<&str>) -> bool {
     let is_nothing = |text: Option<&str>| {
         text.is_none_or(|text| {

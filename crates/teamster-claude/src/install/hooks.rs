@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// In seconds. A hook takes milliseconds; this is for a machine that is out of breath.
+/// Limits a hook, in seconds. It takes milliseconds; this is for a machine under heavy load.
 pub const TIMEOUT: u32 = 5;
 
 /// The tools whose use we follow. Anchored: anything that is not a plain list of names is searched for anywhere in a
@@ -29,7 +29,7 @@ pub const EVENTS: [&str; 9] = [
 /// The events of [`TOOLS`], which cost two calls for each use of a tool.
 pub const TOOL_EVENTS: [&str; 2] = ["PreToolUse", "PostToolUse"];
 
-/// Every event, or with `light` those that no tool causes.
+/// Returns every event, or with `light` those that no tool causes.
 pub fn events(light: bool) -> Vec<&'static str> {
     let tools: &[&str] = if light { &[] } else { &TOOL_EVENTS };
     EVENTS.iter().chain(tools).copied().collect()
@@ -46,7 +46,7 @@ pub fn group(event: &str, command: &str) -> Value {
     Value::Object(group)
 }
 
-/// All events with our groups, as they stand under `hooks`.
+/// Returns all events with our groups, as they stand under `hooks`.
 pub fn all(events: &[&str], command: impl Fn(&str) -> String) -> Value {
     let all = events.iter().map(|event| {
         let group = group(event, &command(event));
@@ -55,12 +55,12 @@ pub fn all(events: &[&str], command: impl Fn(&str) -> String) -> Value {
     Value::Object(all.collect())
 }
 
-/// What a shell runs for an event.
+/// Returns what a shell runs for an event.
 pub fn command(program: &str, event: &str) -> String {
     format!("{} hook {event}", quoted(program))
 }
 
-/// The program of a command that [`command`] made for this event, here or on the day it was installed.
+/// Returns the program of a command that [`command`] made for this event, here or on the day it was installed.
 pub fn program_of(command: &str, event: &str) -> Option<String> {
     let (word, rest) = first_word(command)?;
     let name = word.rsplit('/').next().unwrap_or(&word);
@@ -68,7 +68,7 @@ pub fn program_of(command: &str, event: &str) -> Option<String> {
     is_ours.then_some(word)
 }
 
-/// A word that a shell reads back as it is.
+/// Quotes a word so that a shell reads it back as it is.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -78,7 +78,7 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// The first word of a command and what follows it; `None` when the shell would do more than read it.
+/// Returns the first word of a command and what follows it; `None` when the shell would do more than read it.
 fn first_word(command: &str) -> Option<(String, &str)> {
     let mut word = String::new();
     let mut rest = command;

@@ -6,9 +6,9 @@ pub const HEADING: &str = "# teamster (added by `teamster install claude`)";
 /// Folders that hold the state of a session and not the work.
 pub const FOLDERS: [&str; 3] = [".bkit/", ".omc/", ".party/"];
 
-/// What becomes of a file.
+/// Tells what to do with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum FileEdit {
     /// It stays as it is.
     Nothing,
     /// It gets this text.
@@ -17,12 +17,12 @@ pub(super) enum Change {
     Remove,
 }
 
-/// The text with those of `lines` that it does not have yet, in its own line ends; a last line without an end stays
-/// without one. `None` is a missing file.
-pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> Change {
+/// Returns the text with those of `lines` that it does not have yet, in its own line ends; a last line without an end
+/// stays without one. `None` is a missing file.
+pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> FileEdit {
     let old = text.unwrap_or_default();
     if old.lines().any(|line| line.trim_end() == HEADING) {
-        return Change::Nothing;
+        return FileEdit::Nothing;
     }
     let missing: Vec<&str> = lines
         .iter()
@@ -30,7 +30,7 @@ pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> Change {
         .copied()
         .collect();
     if missing.is_empty() {
-        return Change::Nothing;
+        return FileEdit::Nothing;
     }
     let newline = if old.contains("\r\n") { "\r\n" } else { "\n" };
     let mut new = old.to_owned();
@@ -45,15 +45,15 @@ pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> Change {
     if text.is_none() || old.ends_with('\n') {
         new.push_str(newline);
     }
-    Change::Write(new)
+    FileEdit::Write(new)
 }
 
-/// The text without our lines: the heading and those of `lines` right below it.
-pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> Change {
+/// Returns the text without our lines: the heading and those of `lines` right below it.
+pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> FileEdit {
     let text = text.unwrap_or_default();
     let all: Vec<&str> = text.split_inclusive('\n').collect();
     let Some(start) = all.iter().position(|line| line.trim_end() == HEADING) else {
-        return Change::Nothing;
+        return FileEdit::Nothing;
     };
     let ours = all[start + 1..]
         .iter()
@@ -70,13 +70,13 @@ pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> Change {
         left.truncate(trimmed.len());
     }
     if left.is_empty() && had_end {
-        Change::Remove
+        FileEdit::Remove
     } else {
-        Change::Write(left)
+        FileEdit::Write(left)
     }
 }
 
-/// Whether the text has an opinion on a pattern already, with or without a slash, for or against.
+/// Returns whether the text has an opinion on a pattern already, with or without a slash, for or against.
 fn has(text: &str, pattern: &str) -> bool {
     let bare = pattern.trim_matches('/');
     text.lines().any(|line| {
@@ -92,9 +92,9 @@ fn has(text: &str, pattern: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn written(change: Change) -> String {
+    fn written(change: FileEdit) -> String {
         match change {
-            Change::Write(text) => text,
+            FileEdit::Write(text) => text,
             other => panic!("{other:?}"),
         }
     }
@@ -114,9 +114,9 @@ mod tests {
         ] {
             let new = written(put_in(text, &FOLDERS));
             let again = put_in(Some(&new), &FOLDERS);
-            assert_eq!(again, Change::Nothing, "{text:?}: once");
+            assert_eq!(again, FileEdit::Nothing, "{text:?}: once");
             let back = match take_out(Some(&new), &FOLDERS) {
-                Change::Remove => None,
+                FileEdit::Remove => None,
                 change => Some(written(change)),
             };
             assert_eq!(back.as_deref(), text, "{new:?}");
@@ -130,8 +130,8 @@ mod tests {
             ".bkit\n/.omc/\n**/.party/**",
             ".bkit/*\n!.omc/\n.party",
         ] {
-            assert_eq!(put_in(Some(has_all), &FOLDERS), Change::Nothing);
-            assert_eq!(take_out(Some(has_all), &FOLDERS), Change::Nothing);
+            assert_eq!(put_in(Some(has_all), &FOLDERS), FileEdit::Nothing);
+            assert_eq!(take_out(Some(has_all), &FOLDERS), FileEdit::Nothing);
         }
         let edited = format!("a\n{HEADING}\n.bkit/\n.omc/\nmine\n.party/\n");
         let left = written(take_out(Some(&edited), &FOLDERS));

@@ -2,18 +2,17 @@
 
 use serde_json::{Value, json};
 
+use super::edit::{NewItem, Style, append, put, remove};
 use super::hooks::{self, TOOL_EVENTS};
-use super::json::edit::{Item, append, put, remove};
-use super::json::scan::{Fault, Node, scan};
-use super::json::style::Style;
+use super::json::{JsonFault, JsonNode, JsonShape, scan};
 
 const HOOKS: &str = "hooks";
 
-/// Why settings are not edited.
+/// Tells why settings are not edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// They are not JSON.
-    NotJson(Fault),
+    NotJson(JsonFault),
     /// Something is not what the client expects there.
     Wrong {
         place: String,
@@ -22,9 +21,9 @@ pub(super) enum Unfit {
     },
 }
 
-/// One of our entries: where it stands and what it runs.
+/// Describes one of our entries: where it stands and what it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct HookEntry {
     event: String,
     program: String,
     member: usize,
@@ -35,13 +34,13 @@ struct Entry {
 /// Settings without anything but our hooks.
 const EMPTY: &str = "{}\n";
 
-/// Whether a text holds no settings at all.
+/// Returns whether a text holds no settings at all.
 pub(super) fn is_blank(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim().is_empty()
 }
 
-/// The text with our hooks for `events`, each behind whatever stands there. An entry of ours that is there already
-/// only gets the right program; with tool events left out of `events`, ours of these are taken out.
+/// Returns the text with our hooks for `events`, each behind whatever stands there. An entry of ours that is there
+/// already only gets the right program; with tool events left out of `events`, ours of these are taken out.
 pub(super) fn put_in(text: &str, program: &str, events: &[&str]) -> Result<String, Unfit> {
     let mut text = if is_blank(text) { EMPTY } else { text }.to_owned();
     check(&text)?;
@@ -59,7 +58,7 @@ pub(super) fn put_in(text: &str, program: &str, events: &[&str]) -> Result<Strin
     Ok(text)
 }
 
-/// The text without any entry of ours, and the events they stood for. `None` when nothing else is left.
+/// Returns the text without any entry of ours, and the events they stood for. `None` when nothing else is left.
 pub(super) fn take_out(text: &str) -> Result<(Option<String>, Vec<String>), Unfit> {
     if is_blank(text) {
         return Ok((Some(text.to_owned()), Vec::new()));
@@ -74,7 +73,7 @@ pub(super) fn take_out(text: &str) -> Result<(Option<String>, Vec<String>), Unfi
     Ok(((!emptied).then_some(left), events))
 }
 
-/// The program that our entries run and the events they stand for.
+/// Returns the program that our entries run and the events they stand for.
 pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, Unfit> {
     if is_blank(text) {
         return Ok(None);
@@ -84,15 +83,14 @@ pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, Unf
     Ok(entries.first().map(|entry| (entry.program.clone(), events)))
 }
 
-/// Whether the client is told to run no hooks at all.
+/// Returns whether the client is told to run no hooks at all.
 pub(super) fn are_hooks_off(text: &str) -> bool {
-    use super::json::scan::Shape;
     let root = scan(text).ok();
     let off = root.as_ref().and_then(|root| root.get("disableAllHooks"));
-    off.is_some_and(|off| off.shape == Shape::True)
+    off.is_some_and(|off| off.shape == JsonShape::True)
 }
 
-/// What a person pastes where we do not edit: the whole member, one line for each event.
+/// Returns what a person pastes where we do not edit: the whole member, one line for each event.
 pub(super) fn snippet(program: &str, events: &[&str]) -> String {
     let style = Style {
         newline: "\n",
@@ -111,14 +109,14 @@ pub(super) fn snippet(program: &str, events: &[&str]) -> String {
     format!("  \"hooks\": {{\n{}\n  }}", lines.join(",\n"))
 }
 
-fn scan_settings(text: &str) -> Result<Node, Unfit> {
+fn scan_settings(text: &str) -> Result<JsonNode, Unfit> {
     scan(text).map_err(Unfit::NotJson)
 }
 
 /// Refuses settings in which our hooks have no place.
 fn check(text: &str) -> Result<(), Unfit> {
     let root = scan_settings(text)?;
-    let wrong = |place: String, node: &Node, should: &'static str| {
+    let wrong = |place: String, node: &JsonNode, should: &'static str| {
         Err(Unfit::Wrong {
             place,
             is: node.kind(text),
@@ -165,7 +163,7 @@ fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
     Ok(match root.get(HOOKS) {
         None => {
             let all = json!({ event: groups });
-            let item = Item {
+            let item = NewItem {
                 key: Some(&hooks_key),
                 value: &all,
             };
@@ -173,14 +171,14 @@ fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
         }
         Some(hooks) => match hooks.get(event) {
             None => {
-                let item = Item {
+                let item = NewItem {
                     key: Some(&event_key),
                     value: &groups,
                 };
                 append(text, &style, hooks, Some(&root), item)
             }
             Some(there) => {
-                let item = Item {
+                let item = NewItem {
                     key: None,
                     value: &group,
                 };
@@ -193,7 +191,7 @@ fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
 /// Takes out entries of ours that `is_meant` names, all but the first `keep`; and whether nothing else is left.
 fn take_out_of(
     mut text: String,
-    is_meant: impl Fn(&Entry) -> bool,
+    is_meant: impl Fn(&HookEntry) -> bool,
     keep: usize,
 ) -> Result<(String, bool), Unfit> {
     loop {
@@ -230,7 +228,7 @@ fn take_out_of(
     }
 }
 
-fn is_repeated(object: &Node, at: usize) -> bool {
+fn is_repeated(object: &JsonNode, at: usize) -> bool {
     let members = object.members().unwrap_or_default();
     let key = members.get(at).map(|member| &member.key);
     members
@@ -239,10 +237,13 @@ fn is_repeated(object: &Node, at: usize) -> bool {
         .any(|before| Some(&before.key) == key)
 }
 
-/// Every entry of ours, in the order of the text.
-fn entries(root: &Node) -> Vec<Entry> {
+/// Returns every entry of ours, in the order of the text.
+fn entries(root: &JsonNode) -> Vec<HookEntry> {
     let mut found = Vec::new();
-    let hooks = root.get(HOOKS).and_then(Node::members).unwrap_or_default();
+    let hooks = root
+        .get(HOOKS)
+        .and_then(JsonNode::members)
+        .unwrap_or_default();
     for (member, event) in hooks.iter().enumerate() {
         // Of several with one name the client sees the last.
         if hooks[member + 1..]
@@ -253,14 +254,14 @@ fn entries(root: &Node) -> Vec<Entry> {
         }
         let groups = event.value.elements().unwrap_or_default();
         for (group, inner) in groups.iter().enumerate() {
-            let inner = inner.get(HOOKS).and_then(Node::elements);
+            let inner = inner.get(HOOKS).and_then(JsonNode::elements);
             for (hook, one) in inner.unwrap_or_default().iter().enumerate() {
-                let is_command = one.get("type").and_then(Node::text) == Some("command");
-                let command = one.get("command").and_then(Node::text);
+                let is_command = one.get("type").and_then(JsonNode::text) == Some("command");
+                let command = one.get("command").and_then(JsonNode::text);
                 let program = command.and_then(|command| hooks::program_of(command, &event.key));
                 // An entry with arguments of its own runs without a shell and was not made by us.
                 if let (true, Some(program), None) = (is_command, program, one.get("args")) {
-                    found.push(Entry {
+                    found.push(HookEntry {
                         event: event.key.clone(),
                         program,
                         member,
@@ -274,7 +275,7 @@ fn entries(root: &Node) -> Vec<Entry> {
     found
 }
 
-fn find<'a>(root: &'a Node, entry: &Entry) -> Option<&'a Node> {
+fn find<'a>(root: &'a JsonNode, entry: &HookEntry) -> Option<&'a JsonNode> {
     let event = &root.get(HOOKS)?.members()?.get(entry.member)?.value;
     let group = event.elements()?.get(entry.group)?;
     group.get(HOOKS)?.elements()?.get(entry.hook)

@@ -6,14 +6,14 @@ use teamster_fs::layout::{BACKUPS_IGNORED, GITIGNORE, Layout, git_exclude};
 use teamster_fs::{Owner, UserFile};
 use teamster_store::StoreError;
 
-use super::ignore::Change;
-use super::{FOLDERS, Outcome, PATIENCE, diff, ignore};
+use super::ignore::FileEdit;
+use super::{FOLDERS, InstallOutcome, PATIENCE, diff, ignore};
 
 /// A file that others read too.
 const SHARED: u32 = 0o666;
 
 /// Puts the folders of our state into `.gitignore`, once.
-pub(super) fn ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
+pub(super) fn ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut InstallOutcome) {
     if git_exclude(&layout.project).is_some() {
         let path = layout.project.join(GITIGNORE);
         edit(&path, dry_run, outcome, |text| {
@@ -22,8 +22,12 @@ pub(super) fn ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut Outco
     }
 }
 
-/// Takes them out again.
-pub(super) fn no_longer_ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
+/// Takes the folders of our state out of `.gitignore` again.
+pub(super) fn no_longer_ignore_folders(
+    layout: &Layout,
+    dry_run: bool,
+    outcome: &mut InstallOutcome,
+) {
     let path = layout.project.join(GITIGNORE);
     edit(&path, dry_run, outcome, |text| {
         ignore::take_out(text, &FOLDERS)
@@ -31,7 +35,7 @@ pub(super) fn no_longer_ignore_folders(layout: &Layout, dry_run: bool, outcome: 
 }
 
 /// Keeps a backup out of the project's history without telling others: settings may hold secrets.
-pub(super) fn exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
+pub(super) fn exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut InstallOutcome) {
     if let Some(path) = git_exclude(&layout.project) {
         edit(&path, dry_run, outcome, |text| {
             ignore::put_in(text, &[BACKUPS_IGNORED])
@@ -39,8 +43,12 @@ pub(super) fn exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut Outc
     }
 }
 
-/// The same taken back when there is no backup left.
-pub(super) fn no_longer_exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut Outcome) {
+/// Takes the exclusion of backups back, when there is no backup left.
+pub(super) fn no_longer_exclude_backups(
+    layout: &Layout,
+    dry_run: bool,
+    outcome: &mut InstallOutcome,
+) {
     if let Some(path) = git_exclude(&layout.project) {
         edit(&path, dry_run, outcome, |text| {
             ignore::take_out(text, &[BACKUPS_IGNORED])
@@ -48,12 +56,12 @@ pub(super) fn no_longer_exclude_backups(layout: &Layout, dry_run: bool, outcome:
     }
 }
 
-/// A change of a file that nobody's work depends on: what cannot be done is said, and is no failure.
+/// Edits a file that nobody's work depends on: what cannot be done becomes a remark, and is no failure.
 fn edit(
     path: &Path,
     dry_run: bool,
-    outcome: &mut Outcome,
-    change: impl Fn(Option<&str>) -> Change,
+    outcome: &mut InstallOutcome,
+    change: impl Fn(Option<&str>) -> FileEdit,
 ) {
     match try_edit(path, dry_run, &change) {
         Ok(None) => {}
@@ -72,14 +80,14 @@ fn edit(
 fn try_edit(
     path: &Path,
     dry_run: bool,
-    change: &impl Fn(Option<&str>) -> Change,
+    change: &impl Fn(Option<&str>) -> FileEdit,
 ) -> Result<Option<String>, StoreError> {
     let Some(file) = UserFile::find(path)? else {
         return Ok(None);
     };
     if file.is_link() {
         return match change(read(&file)?.as_ref().map(|(text, _)| text.as_str())) {
-            Change::Nothing => Ok(None),
+            FileEdit::Nothing => Ok(None),
             _ => Err(StoreError::refused("it is a link")),
         };
     }
@@ -90,9 +98,9 @@ fn try_edit(
         let was = read(&file)?;
         let old = was.as_ref().map(|(text, _)| text.as_str());
         let new = match change(old) {
-            Change::Nothing => return Ok(None),
-            Change::Write(new) => Some(new),
-            Change::Remove => None,
+            FileEdit::Nothing => return Ok(None),
+            FileEdit::Write(new) => Some(new),
+            FileEdit::Remove => None,
         };
         let shown = diff(&path.display().to_string(), old, new.as_deref());
         if dry_run {

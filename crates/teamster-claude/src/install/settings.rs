@@ -7,23 +7,23 @@ use teamster_fs::{Dir, FsError, Owner, UserFile, Was};
 use teamster_store::{Kind, StoreError};
 
 use super::merge::{self, Unfit};
-use super::{Outcome, PATIENCE, Request, Scope, backup, diff, hooks, project};
+use super::{InstallOutcome, InstallRequest, PATIENCE, Scope, backup, diff, hooks, project};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
 const TAKE_OUT: &str = "take out every hook whose command is `teamster hook …` by hand";
 
-/// How often somebody else may write the settings while we do.
+/// Limits how often an edit is tried again because somebody else wrote the settings meanwhile.
 const TRIES: usize = 16;
 
 /// Puts our hooks into the settings of a scope. Doing it again changes nothing.
-pub fn install(request: &Request<'_>) -> Result<Outcome> {
+pub fn install(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
     let path = request.scope.settings(request.layout);
     let events = hooks::events(request.light);
-    let mut outcome = Outcome {
+    let mut outcome = InstallOutcome {
         events: events.iter().map(|event| (*event).to_owned()).collect(),
         settings: path.clone(),
-        ..Outcome::default()
+        ..InstallOutcome::default()
     };
     let file = find(request, &path, !request.dry_run)?;
     let _lock = file.as_ref().map(locked).transpose()?;
@@ -58,11 +58,11 @@ pub fn install(request: &Request<'_>) -> Result<Outcome> {
 }
 
 /// Takes our hooks out of the settings of a scope: exactly ours, and what they were put into if it was made for them.
-pub fn uninstall(request: &Request<'_>) -> Result<Outcome> {
+pub fn uninstall(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
     let path = request.scope.settings(request.layout);
-    let mut outcome = Outcome {
+    let mut outcome = InstallOutcome {
         settings: path.clone(),
-        ..Outcome::default()
+        ..InstallOutcome::default()
     };
     let Some(file) = find(request, &path, false)? else {
         return Ok(left(request, outcome));
@@ -118,7 +118,7 @@ pub fn uninstall(request: &Request<'_>) -> Result<Outcome> {
     Err(restless(&path))
 }
 
-/// Whether our hooks are in the settings of a scope, as far as these can be read.
+/// Returns whether our hooks are in the settings of a scope, as far as these can be read.
 pub fn is_installed(layout: &teamster_fs::layout::Layout, scope: Scope) -> bool {
     let file = UserFile::find(&scope.settings(layout));
     let was = file.ok().flatten().and_then(|file| file.read().ok()?);
@@ -126,8 +126,8 @@ pub fn is_installed(layout: &teamster_fs::layout::Layout, scope: Scope) -> bool 
     text.is_some_and(|text| merge::installed(&text).is_ok_and(|ours| ours.is_some()))
 }
 
-/// The settings file, with its folder made if that is wanted.
-fn find(request: &Request<'_>, path: &Path, make: bool) -> Result<Option<UserFile>> {
+/// Returns the settings file, with its folder made if that is wanted.
+fn find(request: &InstallRequest<'_>, path: &Path, make: bool) -> Result<Option<UserFile>> {
     if make {
         match request.scope {
             Scope::User => {
@@ -242,14 +242,14 @@ fn may_write(
     Ok(())
 }
 
-/// What to do where the settings are made.
-fn add_by_hand(request: &Request<'_>) -> String {
+/// Returns what a person can do when the settings are generated and cannot be edited here.
+fn add_by_hand(request: &InstallRequest<'_>) -> String {
     let snippet = merge::snippet(request.program, &hooks::events(request.light));
     format!("add this by hand where it is made:\n\n{snippet}")
 }
 
-/// The last look before a write: the new text can be read, and has what it should have, once.
-fn proved(path: &Path, new: &str, request: &Request<'_>, events: &[&str]) -> Result<()> {
+/// Checks the new text before it is written: it can be read, and has each of our entries once.
+fn proved(path: &Path, new: &str, request: &InstallRequest<'_>, events: &[&str]) -> Result<()> {
     let again = merge::put_in(new, request.program, events);
     if again.as_deref() == Ok(new) {
         return Ok(());
@@ -264,7 +264,8 @@ fn proved(path: &Path, new: &str, request: &Request<'_>, events: &[&str]) -> Res
     .hint("this is a fault of teamster; please report it with the file"))
 }
 
-/// A file in a project is for everybody who works on it; the user's own may hold secrets.
+/// Returns the mode of a new settings file. One in a project is for everybody who works on it; the user's own may hold
+/// secrets.
 fn mode(scope: Scope) -> u32 {
     match scope {
         Scope::Project => 0o666,
@@ -272,8 +273,13 @@ fn mode(scope: Scope) -> u32 {
     }
 }
 
-/// What a person should know besides.
-fn note(request: &Request<'_>, file: Option<&UserFile>, new: &str, outcome: &mut Outcome) {
+/// Adds what a person should know to the remarks of the outcome.
+fn note(
+    request: &InstallRequest<'_>,
+    file: Option<&UserFile>,
+    new: &str,
+    outcome: &mut InstallOutcome,
+) {
     outcome.remarks.clear();
     if let Some(file) = file.filter(|file| file.is_link()) {
         outcome.real = Some(file.path());
@@ -291,7 +297,7 @@ fn note(request: &Request<'_>, file: Option<&UserFile>, new: &str, outcome: &mut
     }
 }
 
-fn finished(request: &Request<'_>, mut outcome: Outcome) -> Outcome {
+fn finished(request: &InstallRequest<'_>, mut outcome: InstallOutcome) -> InstallOutcome {
     if request.scope != Scope::User {
         project::ignore_folders(request.layout, request.dry_run, &mut outcome);
         if outcome.backup.is_some() {
@@ -301,7 +307,7 @@ fn finished(request: &Request<'_>, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-fn left(request: &Request<'_>, mut outcome: Outcome) -> Outcome {
+fn left(request: &InstallRequest<'_>, mut outcome: InstallOutcome) -> InstallOutcome {
     let other = match request.scope {
         Scope::User => return outcome,
         Scope::Project => Scope::Local,
@@ -326,7 +332,7 @@ fn left(request: &Request<'_>, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-fn refusal(path: &Path, text: &str, unfit: &Unfit, request: &Request<'_>) -> StoreError {
+fn refusal(path: &Path, text: &str, unfit: &Unfit, request: &InstallRequest<'_>) -> StoreError {
     let snippet = merge::snippet(request.program, &hooks::events(request.light));
     StoreError::refused(format!("{}, so it is not edited", said(path, text, unfit))).hint(format!(
         "correct that and try again, or add this to it by hand:\n\n{snippet}"

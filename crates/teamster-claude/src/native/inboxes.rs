@@ -4,11 +4,11 @@ use serde_json::Value;
 use teamster_fs::layout;
 use teamster_types::Time;
 
-use super::{Registry, Team};
+use super::{NativeRegistry, NativeTeam};
 
 /// A message in an inbox, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct InboxNote {
     /// Who sent it.
     pub from: String,
     /// Whose inbox.
@@ -21,9 +21,9 @@ pub struct Note {
     pub at: Time,
 }
 
-impl Registry {
-    /// What lies in the inboxes of a team, oldest first.
-    pub fn notes(&self, team: &Team) -> Vec<Note> {
+impl NativeRegistry {
+    /// Returns what lies in the inboxes of a team, oldest first.
+    pub fn notes(&self, team: &NativeTeam) -> Vec<InboxNote> {
         let Some(inboxes) = self
             .folder(team)
             .and_then(|folder| folder.child(layout::NATIVE_INBOXES).ok().flatten())
@@ -49,10 +49,10 @@ impl Registry {
     }
 }
 
-fn note(owner: &str, letter: &Value) -> Option<Note> {
+fn note(owner: &str, letter: &Value) -> Option<InboxNote> {
     let text = letter.get("text")?.as_str()?;
     let (content, kind) = in_words(text)?;
-    Some(Note {
+    Some(InboxNote {
         from: letter.get("from")?.as_str()?.to_owned(),
         to: owner.to_owned(),
         content,
@@ -61,7 +61,8 @@ fn note(owner: &str, letter: &Value) -> Option<Note> {
     })
 }
 
-/// A message in words and, where a program wrote it, its sort; `None` for those that say what the roster already shows.
+/// Returns a message in words and, where a program wrote it, its sort; `None` for those that say what the roster
+/// already shows.
 fn in_words(text: &str) -> Option<(String, Option<String>)> {
     if text.trim_start().starts_with('{')
         && let Ok(message) = serde_json::from_str::<Value>(text)
@@ -72,7 +73,7 @@ fn in_words(text: &str) -> Option<(String, Option<String>)> {
     Some((text.to_owned(), None))
 }
 
-/// The words of a message that a program wrote.
+/// Returns the words of a message that a program wrote.
 pub(crate) fn structured(message: &Value) -> Option<String> {
     let field = |key: &str| message.get(key).and_then(Value::as_str);
     let with = |words: &str, more: Option<&str>| match more {

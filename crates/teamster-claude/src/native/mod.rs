@@ -19,17 +19,17 @@ use teamster_types::team::TeamConfig;
 
 use crate::state::Phase;
 
-pub use inboxes::Note;
+pub use inboxes::InboxNote;
 pub(crate) use inboxes::structured;
 pub use tasks::TaskFolder;
 
-/// Half a file is whole a moment later.
+/// Limits how often a file is read again that the client is just writing.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// One team.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Team {
+pub struct NativeTeam {
     /// Its folder, which also names the folder of its tasks.
     pub folder: String,
     /// Its name as the client says it.
@@ -37,15 +37,15 @@ pub struct Team {
     /// The session that leads it.
     pub lead_session: String,
     /// Everyone, the lead included.
-    pub members: Vec<Member>,
+    pub members: Vec<NativeMember>,
     /// Whether teamster made it.
     pub is_ours: bool,
 }
 
 /// One member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// `name@team`
+pub struct NativeMember {
+    /// The id of the agent, `name@team`.
     pub agent_id: String,
     /// Its name.
     pub name: String,
@@ -59,7 +59,7 @@ pub struct Member {
     pub is_lead: bool,
 }
 
-impl Team {
+impl NativeTeam {
     fn parse(folder: &str, bytes: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(bytes).ok()?;
         let text = |value: &Value, key: &str| -> String {
@@ -70,7 +70,7 @@ impl Team {
         let members = value.get("members").and_then(Value::as_array);
         let members = members.into_iter().flatten().map(|member| {
             let agent_id = text(member, "agentId");
-            Member {
+            NativeMember {
                 is_lead: !lead.is_empty() && agent_id == lead,
                 agent_id,
                 name: text(member, "name"),
@@ -92,17 +92,17 @@ impl Team {
     }
 
     /// Everyone but the lead.
-    pub fn teammates(&self) -> impl Iterator<Item = &Member> {
+    pub fn teammates(&self) -> impl Iterator<Item = &NativeMember> {
         self.members.iter().filter(|member| !member.is_lead)
     }
 
-    /// A teammate by its name.
-    pub fn teammate(&self, name: &str) -> Option<&Member> {
+    /// Returns a teammate by its name.
+    pub fn teammate(&self, name: &str) -> Option<&NativeMember> {
         self.teammates()
             .find(|member| !name.is_empty() && member.name == name)
     }
 
-    /// The lead's name.
+    /// Returns the lead's name.
     pub fn lead_name(&self) -> Option<&str> {
         let lead = self.members.iter().find(|member| member.is_lead)?;
         Some(&lead.name)
@@ -111,12 +111,12 @@ impl Team {
 
 /// All teams below the Claude folder.
 #[derive(Debug)]
-pub struct Registry {
+pub struct NativeRegistry {
     claude: Dir,
     teams: Option<Dir>,
 }
 
-impl Registry {
+impl NativeRegistry {
     /// Opens it; `None` when there is no Claude folder. A folder of teams that is a link is not followed.
     pub fn open(claude: &Path) -> Option<Self> {
         let claude = Dir::open_root(claude).ok()??;
@@ -124,23 +124,23 @@ impl Registry {
         Some(Self { claude, teams })
     }
 
-    /// The Claude folder.
+    /// Returns the Claude folder.
     pub fn claude(&self) -> &Dir {
         &self.claude
     }
 
-    /// A team's own folder.
-    fn folder(&self, team: &Team) -> Option<Dir> {
+    /// Opens a team's own folder.
+    fn folder(&self, team: &NativeTeam) -> Option<Dir> {
         self.teams.as_ref()?.child(&team.folder).ok()?
     }
 
-    /// The team in a folder.
-    pub fn team(&self, folder: &str) -> Option<Team> {
+    /// Returns the team in a folder.
+    pub fn team(&self, folder: &str) -> Option<NativeTeam> {
         self.read(folder, "")
     }
 
-    /// The team in a folder, if its file speaks of `needle`, which is looked for before anything is understood.
-    fn read(&self, folder: &str, needle: &str) -> Option<Team> {
+    /// Returns the team in a folder, if its file speaks of `needle`, which is looked for before anything is understood.
+    fn read(&self, folder: &str, needle: &str) -> Option<NativeTeam> {
         let dir = self.teams.as_ref()?.child(folder).ok()??;
         for turn in 0..TRIES {
             if turn > 0 {
@@ -151,15 +151,15 @@ impl Registry {
             if whole && !std::str::from_utf8(&bytes).ok()?.contains(needle) {
                 return None;
             }
-            if let Some(team) = Team::parse(folder, &bytes) {
+            if let Some(team) = NativeTeam::parse(folder, &bytes) {
                 return Some(team);
             }
         }
         None
     }
 
-    /// Every team whose file speaks of `needle`.
-    fn speaking_of(&self, needle: &str) -> impl Iterator<Item = Team> {
+    /// Returns every team whose file speaks of `needle`.
+    fn speaking_of(&self, needle: &str) -> impl Iterator<Item = NativeTeam> {
         let entries = self.teams.as_ref().and_then(|teams| teams.entries().ok());
         let mut folders: Vec<String> = entries
             .into_iter()
@@ -174,8 +174,8 @@ impl Registry {
             .filter_map(move |folder| self.read(&folder, needle))
     }
 
-    /// The team that a session leads. The whole id must agree.
-    pub fn led_by(&self, session: &str) -> Option<Team> {
+    /// Returns the team that a session leads. The whole id must agree.
+    pub fn led_by(&self, session: &str) -> Option<NativeTeam> {
         self.teams.as_ref()?;
         if session.is_empty() {
             return None;
@@ -190,8 +190,8 @@ impl Registry {
             .find(|team| team.lead_session == session)
     }
 
-    /// The team with a name.
-    pub fn named(&self, name: &str) -> Option<Team> {
+    /// Returns the team with a name.
+    pub fn named(&self, name: &str) -> Option<NativeTeam> {
         if name.is_empty() || self.teams.is_none() {
             return None;
         }
@@ -203,8 +203,8 @@ impl Registry {
         self.speaking_of(name).find(|team| team.name == name)
     }
 
-    /// The team that has a teammate with this agent id, and that teammate.
-    pub fn with_agent(&self, id: &str) -> Option<(Team, Member)> {
+    /// Returns the team that has a teammate with this agent id, and that teammate.
+    pub fn with_agent(&self, id: &str) -> Option<(NativeTeam, NativeMember)> {
         if id.is_empty() {
             return None;
         }
@@ -215,7 +215,7 @@ impl Registry {
         })
     }
 
-    /// The team of ours that works on a project: the only one, or the only one whose host runs.
+    /// Returns the team of ours that works on a project: the only one, or the only one whose host runs.
     pub fn working_on(&self, project: &Path, machine: &Machine) -> Option<String> {
         let project = project.to_str()?;
         let here: Vec<(String, Option<ProcessId>)> = self
@@ -237,18 +237,19 @@ impl Registry {
         }
     }
 
-    /// The teammate in a pane. Another terminal server may have a pane with the same number, so its role must agree too.
-    pub fn in_pane(&self, pane: &str, role: &str) -> Option<(Team, Member)> {
+    /// Returns the teammate in a pane. Another terminal server may have a pane with the same number, so its role must
+    /// agree too.
+    pub fn in_pane(&self, pane: &str, role: &str) -> Option<(NativeTeam, NativeMember)> {
         if !pane.starts_with('%') {
             return None;
         }
         self.speaking_of(pane).find_map(|team| {
-            let is_it = |member: &&Member| member.pane == pane && member.role == role;
+            let is_it = |member: &&NativeMember| member.pane == pane && member.role == role;
             let member = team.teammates().find(is_it)?.clone();
             Some((team, member))
         })
     }
-    /// Whether a session is proven dead: the client recorded its process, and nothing runs there any more.
+    /// Returns whether a session is proven dead: the client recorded its process, and nothing runs there any more.
     ///
     /// A session without a record proves nothing. The `.key` files beside the records are secrets and not opened.
     pub fn is_dead(&self, session: &str) -> bool {
@@ -296,12 +297,12 @@ fn namespace(record: &Value) -> String {
         .map_or_else(String::new, |at| domain[at..].to_owned())
 }
 
-/// What a teammate in a pane of its own was started with.
+/// Holds what a teammate in a pane of its own was started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaneArguments {
-    /// `--agent-name`
+    /// The value of `--agent-name`.
     pub name: String,
-    /// `--team-name`
+    /// The value of `--team-name`.
     pub team: String,
     /// `--parent-session-id`: the lead's session.
     pub lead_session: String,
@@ -345,7 +346,7 @@ impl PaneArguments {
 /// The feature and its phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pdca {
-    /// `primaryFeature`
+    /// The value of `primaryFeature`.
     pub feature: String,
     /// Its phase; `None` when the file says none.
     pub phase: Option<Phase>,
@@ -375,7 +376,7 @@ pub fn pdca(layout: &Layout) -> Option<Pdca> {
     Some(Pdca { feature, phase })
 }
 
-/// Whether `bkit.config.json` lets states be written. A project without one does.
+/// Returns whether `bkit.config.json` lets states be written. A project without one does.
 pub fn team_is_enabled(layout: &Layout) -> bool {
     let says = || -> Option<bool> {
         let project = Dir::open_root(&layout.project).ok()??;

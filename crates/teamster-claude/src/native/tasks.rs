@@ -4,7 +4,7 @@ use teamster_fs::{Dir, layout};
 use teamster_types::progress::Progress;
 use teamster_types::task::{Status, Task};
 
-use super::{Registry, Team};
+use super::{NativeRegistry, NativeTeam};
 
 /// The tasks of one list, as they are now.
 #[derive(Clone, Debug)]
@@ -12,9 +12,9 @@ pub struct TaskFolder {
     tasks: Vec<Task>,
 }
 
-impl Registry {
-    /// The tasks of a team, else those of a session without one; `None` when nothing is known about tasks.
-    pub fn tasks(&self, team: Option<&Team>, session: &str) -> Option<TaskFolder> {
+impl NativeRegistry {
+    /// Returns the tasks of a team, else those of a session without one; `None` when nothing is known about tasks.
+    pub fn tasks(&self, team: Option<&NativeTeam>, session: &str) -> Option<TaskFolder> {
         let all = self.claude().child(layout::TASKS).ok()??;
         let folder = |name: &str| all.child(name).ok().flatten();
         let folder = team
@@ -41,7 +41,7 @@ fn read(folder: &Dir) -> Vec<Task> {
 }
 
 impl TaskFolder {
-    /// How far they are. The client says that a task is created or completed before its file says so.
+    /// Counts the tasks by state. The client says that a task is created or completed before its file says so.
     pub fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Progress {
         let mut progress = Progress::default();
         if created.is_some_and(|id| self.subject(id).is_none()) {
@@ -59,13 +59,13 @@ impl TaskFolder {
         progress
     }
 
-    /// What a task is about.
+    /// Returns the subject of a task.
     pub fn subject(&self, id: &str) -> Option<&str> {
         let task = self.tasks.iter().find(|task| task.id().as_str() == id)?;
         Some(task.subject())
     }
 
-    /// The next task that a teammate could take: nobody else's, and waiting for none.
+    /// Returns the next task that a teammate could take: nobody else's, and waiting for none.
     pub fn next_for(&self, name: &str) -> Option<&Task> {
         let is_done = |id: &teamster_types::TaskId| {
             let blocker = self.tasks.iter().find(|task| task.id() == id);

@@ -40,15 +40,17 @@ use teamster_fs::{Dir, FileKind, FsError, Lock, Sync, Waited};
 use teamster_types::process::{Life, ProcessId};
 
 use record::{read_file, state_files};
-use txn::{Output, StateTxn};
+use txn::{StateTxn, StateWrite};
 
-pub use ops::{Begin, Change, Effect, Op, Row};
-pub use record::{AgentState, Letter, Model, Pattern, Phase, Shown, Status, Teammate, Viewed};
+pub use ops::{Begin, Effect, Op, StateChange, TeammateRow};
+pub use record::{
+    AgentState, Letter, Liveness, Model, Pattern, Phase, ShownSession, Status, Teammate,
+};
 
 /// The lock of the pending file is held for one write or one rename; longer means that its holder is stopped.
 const PATIENCE: Duration = Duration::from_millis(80);
 
-/// How often a folder may vanish between being opened and being written to.
+/// Limits how often a write is tried again because its folder vanished after it was opened.
 const TRIES: usize = 10;
 
 /// A state is stale when it was not updated for longer.
@@ -62,7 +64,7 @@ pub const LONGEST_TEXT: usize = 200;
 /// Limits the description of a task in a state file, in characters.
 pub const LONGEST_TASK: usize = 100;
 
-/// Why a state was not read or changed.
+/// Tells why a state was not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// Somebody else held the lock all the time.
@@ -92,7 +94,7 @@ pub enum StateError {
     Fs(#[from] FsError),
 }
 
-/// What became of a change.
+/// Tells what became of a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Applied {
     /// One for each operation, in order.
@@ -117,20 +119,21 @@ impl States {
         }
     }
 
-    /// The file that viewers poll.
+    /// Returns the file that viewers poll.
     pub fn path(&self) -> PathBuf {
         self.project.join(layout::BKIT).join(layout::AGENT_STATE)
     }
 
     /// Makes a change, waiting up to `patience` for others.
-    pub fn apply(&self, change: Change, patience: Duration) -> Result<Applied, StateError> {
+    pub fn apply(&self, change: StateChange, patience: Duration) -> Result<Applied, StateError> {
         self.make(&change.cleaned(), patience)
     }
 
-    /// The same; when others hold the lock all the time, the change is left for the next holder. `None`: it was left.
+    /// Makes a change like [`States::apply`], but leaves it for the next holder when others hold the lock all the time.
+    /// Returns `None` when it was left.
     pub fn apply_or_leave(
         &self,
-        change: Change,
+        change: StateChange,
         patience: Duration,
     ) -> Result<Option<Applied>, StateError> {
         let change = change.cleaned();
@@ -147,7 +150,7 @@ impl States {
         }
     }
 
-    /// The state that viewers poll; `None` when there is none.
+    /// Returns the state that viewers poll; `None` when there is none.
     pub fn read(&self) -> Result<Option<AgentState>, StateError> {
         let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {
             return Ok(None);
@@ -155,14 +158,14 @@ impl States {
         read_file(&bkit, layout::AGENT_STATE)
     }
 
-    /// Every session's state, the one that viewers poll first. A file that cannot be understood hides no other.
-    pub fn all(&self) -> Result<Vec<Shown>, StateError> {
+    /// Returns every session's state, the one that viewers poll first. A file that cannot be understood hides no other.
+    pub fn all(&self) -> Result<Vec<ShownSession>, StateError> {
         let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {
             return Ok(Vec::new());
         };
-        let mut all: Vec<Shown> = Vec::new();
+        let mut all: Vec<ShownSession> = Vec::new();
         if let Ok(Some(state)) = read_file(&bkit, layout::AGENT_STATE) {
-            all.push(Shown {
+            all.push(ShownSession {
                 state,
                 is_main: true,
             });
@@ -176,7 +179,7 @@ impl States {
                 // A session that has just moved up may have left its old file for a moment.
                 && main.as_ref().is_none_or(|main| *main != state.session_id)
             {
-                all.push(Shown {
+                all.push(ShownSession {
                     state,
                     is_main: false,
                 });
@@ -185,7 +188,7 @@ impl States {
         Ok(all)
     }
 
-    fn make(&self, change: &Change, patience: Duration) -> Result<Applied, StateError> {
+    fn make(&self, change: &StateChange, patience: Duration) -> Result<Applied, StateError> {
         let project = self.open_project()?;
         let bkit = match project.child(layout::BKIT)? {
             Some(bkit) => bkit,
@@ -246,14 +249,14 @@ fn catch_up(bkit: &Dir, mut stays: bool) -> Vec<Effect> {
     late
 }
 
-/// What a taken file was replaced by.
+/// Holds what replaces the taken file once its lines are applied.
 #[derive(Deserialize, Serialize)]
-struct Outcome {
-    outcome: Vec<File>,
+struct PendingOutcome {
+    outcome: Vec<PendingFile>,
 }
 
 #[derive(Deserialize, Serialize)]
-struct File {
+struct PendingFile {
     /// A name in the folder of sessions; `None`: the shown state.
     session: Option<String>,
     /// `None`: it is removed.
@@ -261,7 +264,7 @@ struct File {
 }
 
 /// Leaves a change for the next holder of the state's lock.
-fn leave(bkit: &Dir, change: &Change) -> Result<(), StateError> {
+fn leave(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     let lock = match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
         Waited::Held(lock) => lock,
         Waited::TimedOut => return leave_alone(bkit, change),
@@ -276,8 +279,8 @@ fn leave(bkit: &Dir, change: &Change) -> Result<(), StateError> {
     Ok(())
 }
 
-/// The same in a file of its own, which no other writer can hold.
-fn leave_alone(bkit: &Dir, change: &Change) -> Result<(), StateError> {
+/// Leaves a change in a file of its own, which no other writer can hold.
+fn leave_alone(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     let name = layout::pending_file(change.at, &teamster_fs::random_hex());
     let line = teamster_types::json::to_line(change);
     let mut tries = 0;
@@ -305,7 +308,7 @@ fn ends_with_a_line(bkit: &Dir) -> Result<bool, StateError> {
     Ok(byte == *b"\n")
 }
 
-/// Whether somebody left something.
+/// Returns whether somebody left something.
 fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
     if is_there(bkit, layout::PENDING)? {
         return Ok(true);
@@ -319,7 +322,7 @@ fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
     Ok(entries.iter().any(|entry| is_whole(&entry.name)))
 }
 
-/// Whether nobody is appending at this moment.
+/// Returns whether nobody is appending at this moment.
 fn is_free(bkit: &Dir) -> bool {
     let waited = Lock::wait(bkit, layout::PENDING, Duration::ZERO, false);
     matches!(waited, Ok(Waited::Held(_)))
@@ -330,7 +333,7 @@ fn is_left_alone(bkit: &Dir) -> Result<bool, StateError> {
     Ok(stamp.is_some_and(|stamp| stamp.kind == FileKind::Folder))
 }
 
-/// What came of what others left.
+/// Tells what came of the changes that others had left.
 struct Finished {
     /// What could not be shown of it.
     effects: Vec<Effect>,
@@ -416,8 +419,8 @@ fn finish_claimed(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateErro
     let Some((bytes, _)) = bkit.read(layout::PENDING_CLAIMED)? else {
         return Ok(());
     };
-    let outcome = match serde_json::from_slice::<Outcome>(&bytes) {
-        Ok(outcome) => outcome.outcome.into_iter().map(Output::from).collect(),
+    let outcome = match serde_json::from_slice::<PendingOutcome>(&bytes) {
+        Ok(outcome) => outcome.outcome.into_iter().map(StateWrite::from).collect(),
         Err(_) => apply(bkit, &bytes, effects)?,
     };
     for output in &outcome {
@@ -428,10 +431,14 @@ fn finish_claimed(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateErro
 }
 
 /// Applies the lines in memory and puts the outcome in their place.
-fn apply(bkit: &Dir, bytes: &[u8], effects: &mut Vec<Effect>) -> Result<Vec<Output>, StateError> {
+fn apply(
+    bkit: &Dir,
+    bytes: &[u8],
+    effects: &mut Vec<Effect>,
+) -> Result<Vec<StateWrite>, StateError> {
     let mut txn = StateTxn::new(bkit);
     for line in bytes.split(|byte| *byte == b'\n') {
-        if let Ok(change) = serde_json::from_slice::<Change>(line) {
+        if let Ok(change) = serde_json::from_slice::<StateChange>(line) {
             match txn.change(&change.cleaned()) {
                 Ok(applied) => {
                     let full = |effect: &Effect| matches!(effect, Effect::Full(_));
@@ -444,16 +451,16 @@ fn apply(bkit: &Dir, bytes: &[u8], effects: &mut Vec<Effect>) -> Result<Vec<Outp
         }
     }
     let outputs = txn.outputs();
-    let outcome = Outcome {
-        outcome: outputs.iter().map(File::from).collect(),
+    let outcome = PendingOutcome {
+        outcome: outputs.iter().map(PendingFile::from).collect(),
     };
     let bytes = serde_json::to_vec(&outcome).unwrap_or_default();
     bkit.replace(layout::PENDING_CLAIMED, &bytes, Sync::Fast)?;
     Ok(outputs)
 }
 
-impl From<File> for Output {
-    fn from(file: File) -> Self {
+impl From<PendingFile> for StateWrite {
+    fn from(file: PendingFile) -> Self {
         Self {
             side: file.session,
             bytes: file.content.map(String::into_bytes),
@@ -461,8 +468,8 @@ impl From<File> for Output {
     }
 }
 
-impl From<&Output> for File {
-    fn from(output: &Output) -> Self {
+impl From<&StateWrite> for PendingFile {
+    fn from(output: &StateWrite) -> Self {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         Self {
             session: output.side.clone(),

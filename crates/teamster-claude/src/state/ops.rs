@@ -8,13 +8,13 @@ use super::record::{AgentState, Letter, Model, Pattern, Phase, Status, Teammate}
 use super::{LONGEST_TASK, LONGEST_TEXT, MOST_MESSAGES, MOST_ROWS};
 use teamster_types::text::{shown, shown_line};
 
-/// How the task of a teammate begins that waits for a permission.
+/// The beginning of the task of a teammate that waits for a permission.
 const WAITING: &str = "waiting for permission: ";
 
 /// Operations of one session at one moment. As a line of JSON it can wait for its turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    /// When.
+pub struct StateChange {
+    /// When it was made.
     pub at: Time,
     /// By whom; empty for a script that means whatever is shown.
     pub session: String,
@@ -22,7 +22,7 @@ pub struct Change {
     pub ops: Vec<Op>,
 }
 
-/// With what a session begins.
+/// Holds what is known when a session begins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
     /// The team.
@@ -39,7 +39,7 @@ pub struct Begin {
 
 /// A teammate that is to be shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct TeammateRow {
     /// Its name.
     pub name: String,
     /// What it is for.
@@ -61,16 +61,16 @@ pub enum Op {
     /// The same only if the session is not active.
     Ensure(Begin),
     /// A teammate is spawned: a row with `spawning`, new or not.
-    Add(Row),
+    Add(TeammateRow),
     /// A teammate begins a turn: a new row is `spawning`, a known one `working`.
-    Start(Row),
+    Start(TeammateRow),
     /// A teammate is there: a new row is `spawning`, a known one learns its task.
-    Join(Row),
+    Join(TeammateRow),
     /// A teammate has another status.
     Status {
         /// Which one.
         name: String,
-        /// Now.
+        /// Its new status.
         status: Status,
         /// What it works on.
         task: Option<String>,
@@ -104,7 +104,7 @@ pub enum Op {
         from: String,
         /// To whom; `all` when empty.
         to: String,
-        /// What.
+        /// The text of the message.
         content: String,
         /// When, if not now. Such a message comes from the client's own inbox and may be known already.
         timestamp: Option<Time>,
@@ -127,7 +127,7 @@ pub enum Op {
     },
 }
 
-/// What an operation did.
+/// Tells what an operation did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The state is another one now.
@@ -142,30 +142,30 @@ pub enum Effect {
     Full(String),
     /// A step that no teammate can make.
     Refused {
-        /// Who.
+        /// The teammate.
         name: String,
-        /// From.
+        /// Its status.
         from: Status,
-        /// To.
+        /// The status that was refused.
         to: Status,
     },
     /// The phase has changed.
     Phase {
-        /// From.
+        /// The phase before.
         from: Phase,
-        /// To.
+        /// The phase now.
         to: Phase,
     },
 }
 
 impl Effect {
-    /// Whether the state must be written.
+    /// Returns whether the state must be written.
     pub fn is_change(&self) -> bool {
         matches!(self, Self::Changed | Self::Phase { .. })
     }
 }
 
-impl Change {
+impl StateChange {
     /// One by `session` at `at`.
     pub fn new(session: impl Into<String>, at: Time, ops: Vec<Op>) -> Self {
         Self {
@@ -175,14 +175,14 @@ impl Change {
         }
     }
 
-    /// Whether it makes a state where there is none.
+    /// Returns whether the change makes a state where there is none.
     pub(super) fn creates(&self) -> bool {
         self.ops
             .iter()
             .any(|op| matches!(op, Op::Init(_) | Op::Ensure(_)))
     }
 
-    /// Every text redacted, cleaned and cut.
+    /// Returns the change with every text redacted, cleaned and cut.
     pub(super) fn cleaned(mut self) -> Self {
         self.session = shown_line(&self.session, LONGEST_TEXT);
         self.ops.iter_mut().for_each(Op::clean);
@@ -334,7 +334,7 @@ impl Op {
 }
 
 impl Begin {
-    /// What is known replaces what was.
+    /// Replaces what the state says by what is known here.
     fn set(&self, state: &mut AgentState) {
         if !self.team.is_empty() {
             state.team_name.clone_from(&self.team);
@@ -347,7 +347,7 @@ impl Begin {
         state.cto_agent = self.cto.unwrap_or(state.cto_agent);
     }
 
-    /// An active session keeps what it has and learns what it did not know.
+    /// Adds what an active session did not know; what it has stays.
     fn complete(&self, state: &mut AgentState) -> Effect {
         if state.team_name.is_empty() && !self.team.is_empty() {
             state.team_name.clone_from(&self.team);
@@ -358,7 +358,7 @@ impl Begin {
 }
 
 /// Shows a teammate: a known row gets the status `known`, a new one is `spawning`.
-fn put(state: &mut AgentState, new: &Row, known: Status, now: &str) -> Effect {
+fn put(state: &mut AgentState, new: &TeammateRow, known: Status, now: &str) -> Effect {
     if let Some(row) = state.teammates.iter_mut().find(|row| row.name == new.name) {
         row.role.clone_from(&new.role);
         row.model = new.model;
@@ -426,7 +426,8 @@ fn set_status(
     Effect::Changed
 }
 
-/// The five words have none for waiting, so the task says it; the next thing the teammate does takes it back.
+/// Marks a teammate that waits for a permission. No status means waiting, so its task says it; the next thing that the
+/// teammate does takes the mark away.
 fn wait(state: &mut AgentState, notice: &str, now: &str) -> Effect {
     let waits = |row: &&Teammate| {
         let rest = notice.strip_prefix(row.name.as_str());
@@ -449,7 +450,7 @@ fn wait(state: &mut AgentState, notice: &str, now: &str) -> Effect {
     )
 }
 
-/// What the teammate waited for has come, or it would do nothing.
+/// Takes the mark of a teammate that waits away: it has got its permission, or it would do nothing.
 fn stop_waiting(state: &mut AgentState, name: &str) {
     let row = state.teammates.iter_mut().find(|row| row.name == name);
     if let Some(row) = row

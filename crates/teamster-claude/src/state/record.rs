@@ -20,12 +20,12 @@ macro_rules! word {
             /// All of them, in order.
             pub const ALL: &'static [Self] = &[$(Self::$item),+];
 
-            /// The word.
+            /// Returns the word.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$item => $text),+ }
             }
 
-            /// The one with this very word.
+            /// Returns the one with this very word.
             pub fn parse(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.as_str() == word)
             }
@@ -100,12 +100,12 @@ word!(
 );
 
 impl Status {
-    /// Whether the teammate has not ended.
+    /// Returns whether the teammate has not ended.
     pub fn is_active(self) -> bool {
         !matches!(self, Self::Completed | Self::Failed)
     }
 
-    /// Whether a teammate may go from this status to `next`. To stay is no step, and always allowed.
+    /// Returns whether a teammate may go from this status to `next`. To stay is no step, and always allowed.
     pub fn may_become(self, next: Self) -> bool {
         use Status::{Completed, Failed, Idle, Spawning, Working};
         self == next
@@ -128,7 +128,7 @@ impl From<String> for Status {
 }
 
 impl Phase {
-    /// The phase that is nearest to a word of a status file.
+    /// Returns the phase that is nearest to a word of a status file.
     pub fn nearest(word: &str) -> Self {
         match word {
             "pm" => Self::Plan,
@@ -152,7 +152,7 @@ impl From<String> for Pattern {
 }
 
 impl Model {
-    /// The family that a model's name tells; `None` when it tells none.
+    /// Returns the family that a model's name tells; `None` when it tells none.
     pub fn of(name: &str) -> Option<Self> {
         // No model has a longer name, and nobody should pay for one that has.
         let name = name.get(..name.len().min(200)).unwrap_or_default();
@@ -201,7 +201,7 @@ pub struct Letter {
     pub to: String,
     /// What it says.
     pub content: String,
-    /// When.
+    /// When it was sent.
     pub timestamp: String,
 }
 
@@ -238,7 +238,7 @@ pub struct AgentState {
 }
 
 impl AgentState {
-    /// A session that begins.
+    /// Makes the state of a session that begins.
     pub fn new(session: &str, now: &str) -> Self {
         Self {
             version: "1.0".to_owned(),
@@ -267,23 +267,23 @@ impl AgentState {
         Ok(Self::from_foreign(&Value::Object(object)))
     }
 
-    /// The bytes of the file: two spaces of indent.
+    /// Returns the bytes of the file: two spaces of indent.
     pub fn to_file(&self) -> Vec<u8> {
         // Strings and numbers always have a JSON form.
         serde_json::to_vec_pretty(self).unwrap_or_default()
     }
 
-    /// A row.
+    /// Returns the row of a teammate.
     pub fn teammate(&self, name: &str) -> Option<&Teammate> {
         self.teammates.iter().find(|row| row.name == name)
     }
 
-    /// When the file was last written, as a moment.
+    /// Returns when the file was last written, as a moment.
     pub fn updated(&self) -> Option<Time> {
         self.last_updated.parse().ok()
     }
 
-    /// Whether the session goes on and was heard of lately.
+    /// Returns whether the session goes on and was heard of lately.
     pub fn is_live(&self, now: Time) -> bool {
         self.enabled
             && self
@@ -358,10 +358,10 @@ impl AgentState {
     }
 }
 
-/// What a viewer says about a state.
+/// Tells whether a session is under way, as viewers show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Viewed {
+pub enum Liveness {
     /// The session goes on.
     Live,
     /// It should go on, and was not heard of for more than five minutes.
@@ -370,8 +370,8 @@ pub enum Viewed {
     Ended,
 }
 
-impl Viewed {
-    /// The word.
+impl Liveness {
+    /// Returns the word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -382,26 +382,26 @@ impl Viewed {
 }
 
 impl AgentState {
-    /// What a viewer says about it.
-    pub fn viewed(&self, now: Time) -> Viewed {
+    /// Returns how a viewer shows the state at this time.
+    pub fn viewed(&self, now: Time) -> Liveness {
         match self.enabled {
-            false => Viewed::Ended,
-            true if self.is_live(now) => Viewed::Live,
-            true => Viewed::Stale,
+            false => Liveness::Ended,
+            true if self.is_live(now) => Liveness::Live,
+            true => Liveness::Stale,
         }
     }
 }
 
 /// One session, as viewers of ours list it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownSession {
     /// Its state.
     pub state: AgentState,
     /// Whether it is the one in `agent-state.json`.
     pub is_main: bool,
 }
 
-/// A state in a folder.
+/// Reads a state file; `None` when there is none.
 pub(super) fn read_file(dir: &Dir, name: &str) -> Result<Option<AgentState>, StateError> {
     let Some((bytes, _)) = dir.read(name)? else {
         return Ok(None);
@@ -415,7 +415,7 @@ pub(super) fn read_file(dir: &Dir, name: &str) -> Result<Option<AgentState>, Sta
     }
 }
 
-/// The names of the states in the folder of sessions, in order.
+/// Returns the names of the states in the folder of sessions, in order.
 pub(super) fn state_files(sessions: &Dir) -> Result<Vec<String>, StateError> {
     let mut names: Vec<String> = sessions
         .entries()?

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use teamster_types::Time;
 
-use super::ops::{Begin, Change, Effect, Op, Row};
+use super::ops::{Begin, Effect, Op, StateChange, TeammateRow};
 use super::record::{AgentState, Model, Phase, Status};
 use super::{MOST_MESSAGES, MOST_ROWS};
 
-fn row(name: &str) -> Row {
-    Row {
+fn row(name: &str) -> TeammateRow {
+    TeammateRow {
         name: name.to_owned(),
         role: "agent".to_owned(),
         model: Model::Sonnet,
@@ -157,10 +157,10 @@ proptest! {
 
     #[test]
     fn a_change_waits_as_a_line_and_comes_back_the_same(ops in proptest::collection::vec(any_op(), 0..8)) {
-        let change = Change::new("s", Time::from_millis(1_770_465_600_123), ops).cleaned();
+        let change = StateChange::new("s", Time::from_millis(1_770_465_600_123), ops).cleaned();
         let line = serde_json::to_string(&change).unwrap();
         prop_assert!(!line.contains('\n'));
-        prop_assert_eq!(&serde_json::from_str::<Change>(&line).unwrap(), &change);
+        prop_assert_eq!(&serde_json::from_str::<StateChange>(&line).unwrap(), &change);
         prop_assert_eq!(&change.clone().cleaned(), &change);
     }
 

@@ -7,7 +7,7 @@
 use teamster_fs::{Dir, Sync, layout};
 use teamster_types::Time;
 
-use super::ops::{Change, Effect, Op};
+use super::ops::{Effect, Op, StateChange};
 use super::record::{AgentState, read_file, state_files};
 use super::{Applied, StateError};
 
@@ -15,8 +15,8 @@ use super::{Applied, StateError};
 const MOST_ARCHIVED: usize = 50;
 
 /// A session's place while the lock is held.
-enum Place {
-    /// `agent-state.json`
+enum SessionPlace {
+    /// The file that viewers poll, `agent-state.json`.
     Main,
     /// A file in the folder of sessions.
     Own(String),
@@ -32,7 +32,7 @@ struct Side {
     dirty: bool,
 }
 
-/// The files that a holder of the lock works on.
+/// A transaction on the state files: read under the lock, changed in memory, written back by [`StateTxn::commit`].
 pub(super) struct StateTxn<'a> {
     bkit: &'a Dir,
     main: Option<AgentState>,
@@ -44,14 +44,14 @@ pub(super) struct StateTxn<'a> {
 }
 
 /// One file as it is to be: a name in the folder of sessions or the main one, and its content; none to remove it.
-pub(super) struct Output {
+pub(super) struct StateWrite {
     /// `None`: `agent-state.json`.
     pub(super) side: Option<String>,
     pub(super) bytes: Option<Vec<u8>>,
 }
 
 impl<'a> StateTxn<'a> {
-    /// Nothing is read before it is needed.
+    /// Begins a transaction. No file is read before it is needed.
     pub(super) fn new(bkit: &'a Dir) -> Self {
         Self {
             bkit,
@@ -64,7 +64,7 @@ impl<'a> StateTxn<'a> {
     }
 
     /// Makes a change in memory.
-    pub(super) fn change(&mut self, change: &Change) -> Result<Applied, StateError> {
+    pub(super) fn change(&mut self, change: &StateChange) -> Result<Applied, StateError> {
         self.read_main(change.at)?;
         for op in &change.ops {
             if let Op::EndDead { dead } = op {
@@ -76,16 +76,18 @@ impl<'a> StateTxn<'a> {
         let mut effects = Vec::with_capacity(change.ops.len());
         let mut ended = false;
         let state = match &place {
-            Place::Main => &mut self.main,
-            Place::Own(name) => match self.sides.iter_mut().find(|side| side.name == *name) {
-                Some(side) => &mut side.state,
-                None => &mut None,
-            },
-            Place::Nowhere => &mut None,
+            SessionPlace::Main => &mut self.main,
+            SessionPlace::Own(name) => {
+                match self.sides.iter_mut().find(|side| side.name == *name) {
+                    Some(side) => &mut side.state,
+                    None => &mut None,
+                }
+            }
+            SessionPlace::Nowhere => &mut None,
         };
         for op in &change.ops {
             let is_new = state.is_none() && matches!(op, Op::Init(_) | Op::Ensure(_));
-            if is_new && !matches!(place, Place::Nowhere) {
+            if is_new && !matches!(place, SessionPlace::Nowhere) {
                 *state = Some(AgentState {
                     enabled: false,
                     ..AgentState::new(&change.session, &now)
@@ -113,13 +115,13 @@ impl<'a> StateTxn<'a> {
         });
         if effects.iter().any(Effect::is_change) {
             match place {
-                Place::Main => self.main_dirty = true,
-                Place::Own(name) => {
+                SessionPlace::Main => self.main_dirty = true,
+                SessionPlace::Own(name) => {
                     if let Some(side) = self.sides.iter_mut().find(|side| side.name == name) {
                         side.dirty = true;
                     }
                 }
-                Place::Nowhere => {}
+                SessionPlace::Nowhere => {}
             }
         }
         if ended {
@@ -133,13 +135,13 @@ impl<'a> StateTxn<'a> {
         })
     }
 
-    /// Where the session of a change has its state. May archive the shown one, or move the session up.
-    fn place(&mut self, change: &Change) -> Result<Place, StateError> {
+    /// Returns where the session of a change has its state. May archive the shown one, or move the session up.
+    fn place(&mut self, change: &StateChange) -> Result<SessionPlace, StateError> {
         let session = change.session.as_str();
         let creates = change.creates();
         // A script that names no session means what is shown.
         if session.is_empty() && !creates {
-            return Ok(Place::Main);
+            return Ok(SessionPlace::Main);
         }
         if let Some(main) = &self.main {
             let begins_anew =
@@ -147,7 +149,7 @@ impl<'a> StateTxn<'a> {
             let is_own = main.session_id == session && (main.enabled || !begins_anew);
             let is_anybodys = main.session_id.is_empty() || session.is_empty();
             if is_own || (is_anybodys && main.enabled) {
-                return Ok(Place::Main);
+                return Ok(SessionPlace::Main);
             }
             if main.is_live(change.at) {
                 return self.own_place(session, creates);
@@ -167,27 +169,27 @@ impl<'a> StateTxn<'a> {
                     side.state = None;
                     side.dirty = true;
                 }
-                Ok(Place::Main)
+                Ok(SessionPlace::Main)
             }
-            Some((name, Some(_))) => Ok(Place::Own(name)),
+            Some((name, Some(_))) => Ok(SessionPlace::Own(name)),
             _ if creates => {
                 self.archive_main(change.at);
                 self.main = None;
-                Ok(Place::Main)
+                Ok(SessionPlace::Main)
             }
-            _ => Ok(Place::Nowhere),
+            _ => Ok(SessionPlace::Nowhere),
         }
     }
 
-    fn own_place(&mut self, session: &str, creates: bool) -> Result<Place, StateError> {
+    fn own_place(&mut self, session: &str, creates: bool) -> Result<SessionPlace, StateError> {
         let Some(name) = layout::session_state_file(session) else {
             return Err(StateError::Session(session.to_owned()));
         };
         let is_there = self.side(&name)?.is_some_and(|side| side.state.is_some());
         Ok(if is_there || creates {
-            Place::Own(name)
+            SessionPlace::Own(name)
         } else {
-            Place::Nowhere
+            SessionPlace::Nowhere
         })
     }
 
@@ -232,7 +234,7 @@ impl<'a> StateTxn<'a> {
         self.promote(now)
     }
 
-    /// When the shown session has ended, the one that was heard of last moves up.
+    /// Shows the session that was heard of last when the shown one has ended.
     fn promote(&mut self, now: Time) -> Result<(), StateError> {
         if self.main.as_ref().is_none_or(|main| main.enabled) {
             return Ok(());
@@ -285,7 +287,7 @@ impl<'a> StateTxn<'a> {
         Ok(())
     }
 
-    /// A file in the folder of sessions, read once. One that cannot be understood is left as it is.
+    /// Returns a file in the folder of sessions, read once. One that cannot be understood is left as it is.
     fn side(&mut self, name: &str) -> Result<Option<&Side>, StateError> {
         if !self.sides.iter().any(|side| side.name == name) {
             let state = match self.bkit.child(layout::STATE_SESSIONS)? {
@@ -305,19 +307,19 @@ impl<'a> StateTxn<'a> {
         Ok(self.sides.iter().find(|side| side.name == name))
     }
 
-    /// Every file that is another one now, in the order in which it is safe to write them.
-    pub(super) fn outputs(&self) -> Vec<Output> {
+    /// Returns every file that is another one now, in the order in which it is safe to write them.
+    pub(super) fn outputs(&self) -> Vec<StateWrite> {
         let dirty = || self.sides.iter().filter(|side| side.dirty);
-        let mut outputs: Vec<Output> = dirty()
+        let mut outputs: Vec<StateWrite> = dirty()
             .filter_map(|side| {
-                Some(Output {
+                Some(StateWrite {
                     side: Some(side.name.clone()),
                     bytes: Some(side.state.as_ref()?.to_file()),
                 })
             })
             .collect();
         if let (true, Some(main)) = (self.main_dirty, &self.main) {
-            outputs.push(Output {
+            outputs.push(StateWrite {
                 side: None,
                 bytes: Some(main.to_file()),
             });
@@ -325,7 +327,7 @@ impl<'a> StateTxn<'a> {
         outputs.extend(
             dirty()
                 .filter(|side| side.state.is_none())
-                .map(|side| Output {
+                .map(|side| StateWrite {
                     side: Some(side.name.clone()),
                     bytes: None,
                 }),
@@ -333,7 +335,7 @@ impl<'a> StateTxn<'a> {
         outputs
     }
 
-    /// Writes what was changed.
+    /// Writes every file that was changed.
     pub(super) fn commit(self) -> Result<(), StateError> {
         for output in self.outputs() {
             output.write(self.bkit)?;
@@ -380,7 +382,7 @@ fn prune(sessions: &Dir) {
     }
 }
 
-impl Output {
+impl StateWrite {
     /// Makes it so. Doing it twice does no harm.
     pub(super) fn write(&self, bkit: &Dir) -> Result<(), StateError> {
         match (&self.side, &self.bytes) {

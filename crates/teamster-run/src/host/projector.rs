@@ -8,7 +8,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use teamster_claude::state::{Begin, Change, Model, Op, Pattern, Phase, Row, States, Status};
+use teamster_claude::state::{
+    Begin, Model, Op, Pattern, Phase, StateChange, States, Status, TeammateRow,
+};
 use teamster_fs::{Sync, layout};
 use teamster_journal::payload::RunSpec;
 use teamster_journal::{HOST, RunState};
@@ -137,7 +139,7 @@ impl Projector {
             return Ok(());
         }
         let ops = agent_ops(run.team(), run.spec(), before.as_ref(), &now);
-        let change = Change::new(format!("run-{}", run.team()), run.store().now(), ops);
+        let change = StateChange::new(format!("run-{}", run.team()), run.store().now(), ops);
         States::of(run.env().layout)
             .apply_or_leave(change, PATIENCE)
             .map_err(|error| error.to_string())?;
@@ -268,7 +270,7 @@ fn agent_ops(
     let none = BTreeMap::new();
     let known = before.map_or(&none, |before| &before.rows);
     for (name, (status, task, task_id)) in &now.rows {
-        let row = || Row {
+        let row = || TeammateRow {
             name: name.clone(),
             role: role_of(spec, name),
             // The contract knows three models; what a worker really uses is in our own data.

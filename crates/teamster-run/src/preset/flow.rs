@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
-use teamster_types::flow::{Fault as FlowFault, Flow};
+use teamster_types::flow::{Flow, FlowFault};
 
 use crate::document::form::Form;
 use crate::document::{Fault, Node, Value};

@@ -7,8 +7,8 @@ use super::Guard::{Finding, Plan, Tasks, Tickets};
 use super::Kind::{Active, Cancelled, Final, Idle, Waiting};
 use super::{ANY, Edge, Flow, Guard, Kind, Round, State};
 
-pub(super) const FLOWS: &[Table] = &[
-    Table {
+pub(super) const FLOWS: &[BuiltinFlow] = &[
+    BuiltinFlow {
         name: "staged",
         initial: "team-plan",
         states: &[
@@ -38,7 +38,7 @@ pub(super) const FLOWS: &[Table] = &[
             edge("cancelled", "team-exec").needs(&[Plan]),
         ],
     },
-    Table {
+    BuiltinFlow {
         name: "party",
         initial: "IDLE",
         states: &[
@@ -79,7 +79,7 @@ pub(super) const FLOWS: &[Table] = &[
             edge("CANCELLED", "IDLE"),
         ],
     },
-    Table {
+    BuiltinFlow {
         name: "pdca",
         initial: "plan",
         states: &[
@@ -103,22 +103,22 @@ pub(super) const FLOWS: &[Table] = &[
 ];
 
 /// A flow as it is written above.
-pub(super) struct Table {
+pub(super) struct BuiltinFlow {
     pub(super) name: &'static str,
     initial: &'static str,
     states: &'static [(&'static str, Kind)],
-    edges: &'static [Row],
+    edges: &'static [BuiltinEdge],
 }
 
-struct Row {
+struct BuiltinEdge {
     from: &'static str,
     to: &'static str,
     needs: &'static [Guard],
     round: Option<(Round, &'static str)>,
 }
 
-const fn edge(from: &'static str, to: &'static str) -> Row {
-    Row {
+const fn edge(from: &'static str, to: &'static str) -> BuiltinEdge {
+    BuiltinEdge {
         from,
         to,
         needs: &[],
@@ -126,7 +126,7 @@ const fn edge(from: &'static str, to: &'static str) -> Row {
     }
 }
 
-impl Row {
+impl BuiltinEdge {
     const fn needs(self, needs: &'static [Guard]) -> Self {
         Self { needs, ..self }
     }
@@ -139,7 +139,7 @@ impl Row {
     }
 }
 
-impl Table {
+impl BuiltinFlow {
     pub(super) fn to_flow(&self) -> Flow {
         Flow {
             name: self.name.to_owned(),

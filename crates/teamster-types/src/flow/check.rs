@@ -6,7 +6,7 @@ use super::{ANY, Flow, Kind};
 
 /// One thing that is wrong with a flow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum FlowFault {
     /// Two states have one name.
     #[error("state `{0}` is declared twice; give each state its own name")]
     TwiceDeclared(String),
@@ -63,45 +63,45 @@ pub enum Fault {
     NoFinal,
 }
 
-pub(super) fn faults(flow: &Flow) -> Vec<Fault> {
+pub(super) fn faults(flow: &Flow) -> Vec<FlowFault> {
     let mut faults = Vec::new();
     let mut names = BTreeSet::new();
     for state in &flow.states {
         if state.name == ANY || state.name.trim().is_empty() {
-            faults.push(Fault::BadName(state.name.clone()));
+            faults.push(FlowFault::BadName(state.name.clone()));
         }
         if !names.insert(state.name.as_str()) {
-            faults.push(Fault::TwiceDeclared(state.name.clone()));
+            faults.push(FlowFault::TwiceDeclared(state.name.clone()));
         }
     }
     edge_faults(flow, &names, &mut faults);
     if !flow.states.iter().any(|state| state.kind == Kind::Final) {
-        faults.push(Fault::NoFinal);
+        faults.push(FlowFault::NoFinal);
     }
     if !names.contains(flow.initial.as_str()) {
         // From nowhere nothing can be reached: to say so of every state would hide the one thing to mend.
-        faults.push(Fault::UnknownInitial(flow.initial.clone()));
+        faults.push(FlowFault::UnknownInitial(flow.initial.clone()));
         return faults;
     }
     let reachable = flow.reachable();
     for state in &flow.states {
         if !reachable.contains(state.name.as_str()) {
-            faults.push(Fault::Unreachable(state.name.clone()));
+            faults.push(FlowFault::Unreachable(state.name.clone()));
         } else if state.kind != Kind::Final && flow.next_states(&state.name).is_empty() {
-            faults.push(Fault::DeadEnd(state.name.clone()));
+            faults.push(FlowFault::DeadEnd(state.name.clone()));
         }
     }
     faults
 }
 
-fn edge_faults(flow: &Flow, names: &BTreeSet<&str>, faults: &mut Vec<Fault>) {
+fn edge_faults(flow: &Flow, names: &BTreeSet<&str>, faults: &mut Vec<FlowFault>) {
     let mut pairs = BTreeSet::new();
     for edge in &flow.edges {
         let (from, to) = (edge.from.clone(), edge.to.clone());
         let begins = Some(&edge.from).filter(|from| *from != ANY);
         for name in begins.into_iter().chain([&edge.to]).chain(&edge.beyond) {
             if !names.contains(name.as_str()) {
-                faults.push(Fault::UnknownState {
+                faults.push(FlowFault::UnknownState {
                     from: from.clone(),
                     to: to.clone(),
                     unknown: name.clone(),
@@ -109,19 +109,19 @@ fn edge_faults(flow: &Flow, names: &BTreeSet<&str>, faults: &mut Vec<Fault>) {
             }
         }
         if !pairs.insert((&edge.from, &edge.to)) {
-            faults.push(Fault::TwiceConnected {
+            faults.push(FlowFault::TwiceConnected {
                 from: from.clone(),
                 to: to.clone(),
             });
         }
         if edge.round.is_some() != edge.beyond.is_some() {
-            faults.push(Fault::HalfCounted {
+            faults.push(FlowFault::HalfCounted {
                 from: from.clone(),
                 to: to.clone(),
             });
         }
         if flow.kind(&edge.from) == Some(Kind::Final) {
-            faults.push(Fault::LeavesFinal { from, to });
+            faults.push(FlowFault::LeavesFinal { from, to });
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Flow, Kind};
 
-/// What is still missing before a step may be taken.
+/// Names what is still missing before a step may be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmet {
     /// There is no plan.
@@ -16,7 +16,7 @@ pub enum Unmet {
     },
     /// Tickets are not DONE.
     Tickets {
-        /// Which.
+        /// The ids of these tickets.
         open: Vec<String>,
     },
     /// Tasks are still to be done.
@@ -52,7 +52,7 @@ impl fmt::Display for Unmet {
     }
 }
 
-/// Why a step is refused. Nothing has changed.
+/// Tells why a step is refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// The flow has no such state.
@@ -112,7 +112,7 @@ pub enum StepError {
 }
 
 impl StepError {
-    /// The states that could have been asked for.
+    /// Returns the states that could have been asked for.
     pub fn legal(&self) -> &[String] {
         match self {
             Self::Unknown { legal, .. }
@@ -122,7 +122,7 @@ impl StepError {
         }
     }
 
-    /// What is missing, if the step itself exists.
+    /// Returns what is missing, if the step itself exists.
     pub fn unmet(&self) -> &[Unmet] {
         match self {
             Self::Guarded { unmet, .. } => unmet,

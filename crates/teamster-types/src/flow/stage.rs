@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use Outcome::{Cancelled, Complete, Failed, Rejected, RolledBack};
 use Stage::{Approval, End, Execute, Fix, Plan, Requirements, Revise, Verify};
 
-/// Where a run is.
+/// Names where a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum Stage {
@@ -26,7 +26,7 @@ pub enum Stage {
     Revise,
     /// Waiting for a person at the gate.
     Approval,
-    /// Over.
+    /// The run is over.
     End(Outcome),
 }
 
@@ -46,7 +46,7 @@ pub enum Outcome {
 }
 
 /// One line of the table: our word for a stage, and what the three state files call it.
-struct Row {
+struct StageNames {
     stage: Stage,
     word: &'static str,
     staged: &'static str,
@@ -61,8 +61,8 @@ const fn row(
     staged: &'static str,
     party: &'static [&'static str],
     pdca: &'static str,
-) -> Row {
-    Row {
+) -> StageNames {
+    StageNames {
         stage,
         word,
         staged,
@@ -72,7 +72,7 @@ const fn row(
 }
 
 #[rustfmt::skip]
-const VIEWS: &[Row; 12] = &[
+const VIEWS: &[StageNames; 12] = &[
     row(Plan,            "plan",         "team-plan",   &["ANALYZING", "PLANNING"],   "plan"),
     row(Requirements,    "requirements", "team-prd",    &["PLANNING"],                "design"),
     row(Execute,         "execute",      "team-exec",   &["EXECUTING"],               "do"),
@@ -88,7 +88,7 @@ const VIEWS: &[Row; 12] = &[
 ];
 
 impl Stage {
-    /// Every stage, in the order of the table.
+    /// Returns every stage, in the order of the table.
     pub fn all() -> impl Iterator<Item = Stage> {
         VIEWS.iter().map(|row| row.stage)
     }
@@ -98,22 +98,22 @@ impl Stage {
         self.row().word
     }
 
-    /// What `team-state.json` calls it.
+    /// Returns what `team-state.json` calls it.
     pub fn staged(self) -> &'static str {
         self.row().staged
     }
 
-    /// What `session.json` calls it: the states that are passed through in this order, the last of which stays.
+    /// Returns what `session.json` calls it: the states that are passed through in this order, the last of which stays.
     pub fn party(self) -> &'static [&'static str] {
         self.row().party
     }
 
-    /// What `pdcaPhase` in `agent-state.json` calls it.
+    /// Returns what `pdcaPhase` in `agent-state.json` calls it.
     pub fn pdca(self) -> &'static str {
         self.row().pdca
     }
 
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static StageNames {
         let at = match self {
             Plan => 0,
             Requirements => 1,

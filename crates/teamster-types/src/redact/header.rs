@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::scan::Stretch;
 use super::values::{is_opaque, is_ordinary, is_reference};
 
-/// How much of a header is looked at before it is taken for a secret.
+/// Limits how much of a header is looked at before it is taken for a secret, in bytes.
 const LOOK: usize = 256;
 
 #[rustfmt::skip]
@@ -14,7 +14,7 @@ const SCHEMES: [&str; 14] = [
     "aws4-hmac-sha256", "sharedkey", "key", "dpop",
 ];
 
-/// The value of an `Authorization` header whose name ends where `name` does.
+/// Returns the value of an `Authorization` header whose name ends where `name` does.
 pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<usize>> {
     if !is_name(stretch.text(name.clone())) {
         return None;
@@ -49,7 +49,7 @@ pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<us
     Some(start..start + value.len())
 }
 
-/// Whether a variable, key or header of this name is an `Authorization` header.
+/// Returns whether a variable, key or header of this name is an `Authorization` header.
 pub(super) fn is_name(name: &str) -> bool {
     let word = "authorization";
     let Some(at) = name.len().checked_sub(word.len()) else {
@@ -63,7 +63,8 @@ pub(super) fn is_name(name: &str) -> bool {
         })
 }
 
-/// Whether the value of such a header holds credentials, and is not a sentence, a type or the name of a variable.
+/// Returns whether the value of such a header holds credentials, and is not a sentence, a type or the name of a
+/// variable.
 pub(super) fn is_secret(value: &str) -> bool {
     if names_scheme(value) {
         value
@@ -95,7 +96,7 @@ fn is_harmless(word: &str) -> bool {
                 .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }
 
-/// The end of a header that is not in quotes of its own: the line's end, or the quotes around name and value.
+/// Returns the end of a header that is not in quotes of its own: the line's end, or the quotes around name and value.
 ///
 /// `Digest username="…", response="…"` has quotes of its own, each behind an equals sign.
 fn line_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {

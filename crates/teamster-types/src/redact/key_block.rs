@@ -2,11 +2,11 @@
 
 use super::scan::Stretch;
 
-/// No private key is longer than this, so an end further away belongs to something else.
+/// Limits the length of a private key, in bytes: an end that is further away belongs to something else.
 const LONGEST: usize = 32 * 1024;
 const RULE: &str = "-----";
 
-/// The end of the private key whose block begins at `at`, if one does.
+/// Returns the end of the private key whose block begins at `at`, if one does.
 pub(super) fn find(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
     if !stretch.has(at, "-----BEGIN ") {
         return None;
@@ -19,7 +19,7 @@ pub(super) fn find(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
     Some(closed_end(stretch, body).unwrap_or_else(|| torn_end(stretch, body)))
 }
 
-/// Behind the rule that closes a marker, whose label begins at `label`.
+/// Returns the end of the rule that closes a marker, whose label begins at `label`.
 fn marker_end(stretch: &Stretch<'_>, label: usize) -> Option<usize> {
     let rule = stretch.while_at(label, 64, |byte| {
         byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' '
@@ -27,7 +27,8 @@ fn marker_end(stretch: &Stretch<'_>, label: usize) -> Option<usize> {
     stretch.has(rule, RULE).then_some(rule + RULE.len())
 }
 
-/// The end of a block that is there as a whole. The search stops at the next beginning, where it would start again.
+/// Returns the end of a block that is there as a whole. The search stops at the next beginning, where it would start
+/// again.
 fn closed_end(stretch: &Stretch<'_>, body: usize) -> Option<usize> {
     let mut at = body;
     while at - body < LONGEST {
@@ -44,7 +45,7 @@ fn closed_end(stretch: &Stretch<'_>, body: usize) -> Option<usize> {
     None
 }
 
-/// The end of a block that was cut off: behind the last line that can be part of a key.
+/// Returns the end of a block that was cut off: behind the last line that can be part of a key.
 ///
 /// Lines may be ended by a line feed or by the two characters `\n`, and be numbered, quoted or marked as a diff does.
 fn torn_end(stretch: &Stretch<'_>, body: usize) -> usize {
@@ -68,7 +69,7 @@ fn torn_end(stretch: &Stretch<'_>, body: usize) -> usize {
     end
 }
 
-/// Whether what stands there can stand behind a line of a key, whole or cut off.
+/// Returns whether what stands there can stand behind a line of a key, whole or cut off.
 fn is_line_end(stretch: &Stretch<'_>, at: usize) -> bool {
     if next_line(stretch, at).is_some() || stretch.has(at, "...") || stretch.has(at, "…") {
         return true;
@@ -84,7 +85,7 @@ fn is_line_end(stretch: &Stretch<'_>, at: usize) -> bool {
     }
 }
 
-/// The beginning of the next line, if the rest of this one is only what closes a line.
+/// Returns the beginning of the next line, if the rest of this one is only what closes a line.
 fn next_line(stretch: &Stretch<'_>, from: usize) -> Option<usize> {
     let at = stretch.while_at(from, 8, |byte| {
         matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b',' | b'+')
@@ -95,7 +96,7 @@ fn next_line(stretch: &Stretch<'_>, from: usize) -> Option<usize> {
         .map(|ending| at + ending.len())
 }
 
-/// The end of a line such as `Proc-Type: 4,ENCRYPTED`.
+/// Returns the end of a line such as `Proc-Type: 4,ENCRYPTED`.
 fn attribute_end(stretch: &Stretch<'_>, start: usize) -> Option<usize> {
     let known = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"];
     let is_known = known.iter().any(|name| stretch.has(start, name));
@@ -106,7 +107,7 @@ fn attribute_end(stretch: &Stretch<'_>, start: usize) -> Option<usize> {
     })
 }
 
-/// Behind what stands before a line in a listing, a diff or source code: `  12→`, `+`, `> `, `"`.
+/// Steps over what stands before a line in a listing, a diff or source code: `  12→`, `+`, `> `, `"`.
 fn skip_listing(stretch: &Stretch<'_>, line: usize) -> usize {
     let is_mark = |byte| {
         matches!(

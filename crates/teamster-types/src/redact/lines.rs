@@ -12,7 +12,8 @@ pub struct LineRedactor {
 }
 
 impl LineRedactor {
-    /// The line with every secret replaced; `None` when it belongs to a private key that began on an earlier line.
+    /// Returns the line with every secret replaced; `None` when it belongs to a private key that began on an earlier
+    /// line.
     pub fn line<'a>(&mut self, line: &'a str) -> Option<Cow<'a, str>> {
         if self.is_in_key && is_key(line) {
             self.is_in_key = !line.contains("-----END ");
@@ -23,13 +24,13 @@ impl LineRedactor {
     }
 }
 
-/// Whether a private key begins on this line and goes on after it.
+/// Returns whether a private key begins on this line and goes on after it.
 fn begins_key(line: &str) -> bool {
     line.rfind("-----BEGIN ")
         .is_some_and(|at| line[at..].contains("PRIVATE KEY") && !line[at..].contains("-----END "))
 }
 
-/// Whether a line that comes after the beginning of a private key belongs to it.
+/// Returns whether a line that comes after the beginning of a private key belongs to it.
 fn is_key(line: &str) -> bool {
     let is_attribute = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"]
         .iter()

@@ -3,16 +3,16 @@
 use std::ops::Range;
 
 use super::scan::{Quote, Stretch};
-use super::values::{Hint, How, looks_secret};
+use super::values::{Hint, Placement, looks_secret};
 use super::{MASK, header};
 
-/// How much of a name and of a value is looked at.
+/// Limits how much of a name and of a value is looked at, in bytes.
 const LOOK: usize = 128;
 
-/// What no value that stands without quotes has in it.
+/// The bytes that no value without quotes has in it.
 const STOPS: &[u8] = b"\"'`\\&|<>({[;\x7f";
 
-/// What ends a value unless more of it follows.
+/// The bytes that end a value unless more of it follows.
 const MARKS: &[u8] = b",.:)]}";
 
 /// Endings of a word that names a secret for sure.
@@ -49,9 +49,9 @@ const ABOUT: [&str; 48] = [
     "provider", "ref", "size", "status", "store", "ttl", "type", "uri", "url", "usage", "version",
 ];
 
-/// The value behind a name, if the name is one of a secret and the value looks like one.
+/// Returns the value behind a name, if the name is one of a secret and the value looks like one.
 pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<usize>> {
-    let value = Value::behind(stretch, name.clone())?;
+    let value = FoundValue::behind(stretch, name.clone())?;
     let hint = hint(stretch.text(name.start.max(name.end.saturating_sub(LOOK))..name.end))?;
     let look = value.end(stretch, LOOK);
     let shown = stretch.beginning(value.start..look, LOOK);
@@ -70,7 +70,7 @@ pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<us
     Some(value.start..value.start + trimmed.len())
 }
 
-/// Whether the JSON string under this key is a secret because of the key.
+/// Returns whether the JSON string under this key is a secret because of the key.
 pub(super) fn names_secret(key: &str, value: &str) -> bool {
     // What holds a mask has been looked at already.
     if value.contains(MASK) {
@@ -79,18 +79,19 @@ pub(super) fn names_secret(key: &str, value: &str) -> bool {
     if header::is_name(key) {
         return header::is_secret(value);
     }
-    hint(key).is_some_and(|hint| looks_secret(value, hint, How::Quoted))
+    hint(key).is_some_and(|hint| looks_secret(value, hint, Placement::Quoted))
 }
 
 /// A value and how it stands behind its name.
-struct Value {
+struct FoundValue {
     start: usize,
     quote: Option<Quote>,
-    how: How,
+    how: Placement,
 }
 
-impl Value {
-    /// The value behind a name in `NAME=value`, `name: value`, `"name": "value"`, `--name value` or `Bearer value`.
+impl FoundValue {
+    /// Returns the value behind a name in `NAME=value`, `name: value`, `"name": "value"`, `--name value` or `Bearer
+    /// value`.
     fn behind(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Self> {
         let closing = stretch.quote(name.end);
         let mut sign = closing.map_or(name.end, |quote| quote.end);
@@ -119,9 +120,9 @@ impl Value {
             start: quote.map_or(start, |quote| quote.end),
             quote,
             how: match quote {
-                Some(_) => How::Quoted,
-                None if is_tight => How::Tight,
-                None => How::Loose,
+                Some(_) => Placement::Quoted,
+                None if is_tight => Placement::Tight,
+                None => Placement::Loose,
             },
         })
     }
@@ -134,12 +135,12 @@ impl Value {
     }
 }
 
-/// Whether a name takes its value behind a blank, as a flag and `Bearer` do.
+/// Returns whether a name takes its value behind a blank, as a flag and `Bearer` do.
 fn stands_before_blank(stretch: &Stretch<'_>, name: Range<usize>) -> bool {
     stretch.has(name.start, "--") || stretch.text(name).eq_ignore_ascii_case("bearer")
 }
 
-/// The end of a value that is not in quotes.
+/// Returns the end of a value that is not in quotes.
 fn bare_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
     let mut at = start;
     while at - start < most {
@@ -157,7 +158,7 @@ fn bare_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
     at
 }
 
-/// How surely a value with this name is a secret, if at all.
+/// Returns how surely a value with this name is a secret, if at all.
 fn hint(name: &str) -> Option<Hint> {
     if !may_name_secret(name) {
         return None;
@@ -190,7 +191,7 @@ fn hint(name: &str) -> Option<Hint> {
     hints.into_iter().flatten().max()
 }
 
-/// Whether a name has anything in it that a name of a secret has. Most have not, and are not taken apart.
+/// Returns whether a name has anything in it that a name of a secret has. Most have not, and are not taken apart.
 fn may_name_secret(name: &str) -> bool {
     let parts = [
         "pass", "pwd", "secret", "cred", "token", "key", "auth", "bearer",
@@ -223,12 +224,12 @@ fn word_hint(word: &str, before: Option<&str>, is_constant: bool) -> Option<Hint
     }
 }
 
-/// Whether a word is `key` written together with the word before it, as in `apikey`.
+/// Returns whether a word is `key` written together with the word before it, as in `apikey`.
 fn is_joined(word: &str, opening: &str) -> bool {
     word.strip_suffix("key") == Some(opening)
 }
 
-/// The words of a name, in lower case: `api_key`, `api-key`, `apiKey` and `APIKey` are all api and key.
+/// Returns the words of a name, in lower case: `api_key`, `api-key`, `apiKey` and `APIKey` are all api and key.
 fn words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{MASK, header, key_block, named, shapes};
 
-/// Where the secrets of a text are, in order, without overlap.
+/// Returns where the secrets of a text are, in order, without overlap.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -32,7 +32,7 @@ pub(super) struct Stretch<'a> {
     reads: std::cell::Cell<usize>,
 }
 
-/// How the words are made up that names and most tokens consist of.
+/// Returns whether a byte can be part of a word: names and most tokens consist of words.
 pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
@@ -47,13 +47,13 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// How often a byte was read so far.
+    /// Returns how often a byte was read so far.
     #[cfg(test)]
     pub(super) fn reads(&self) -> usize {
         self.reads.get()
     }
 
-    /// The byte there, unless the stretch is over.
+    /// Returns the byte there, unless the stretch is over.
     pub(super) fn at(&self, at: usize) -> Option<u8> {
         #[cfg(test)]
         self.reads.set(self.reads.get() + 1);
@@ -65,12 +65,12 @@ impl<'a> Stretch<'a> {
             && self.text.as_bytes()[at..].starts_with(wanted.as_bytes())
     }
 
-    /// The text of a range whose ends lie next to ASCII characters.
+    /// Returns the text of a range whose ends lie next to ASCII characters.
     pub(super) fn text(&self, range: Range<usize>) -> &'a str {
         &self.text[range]
     }
 
-    /// The first `most` bytes of a range, or a little less so as not to break a character.
+    /// Returns the first `most` bytes of a range, or a little less so as not to break a character.
     pub(super) fn beginning(&self, range: Range<usize>, most: usize) -> &'a str {
         let mut end = range.end.min(range.start + most);
         while !self.text.is_char_boundary(end) {
@@ -79,12 +79,12 @@ impl<'a> Stretch<'a> {
         &self.text[range.start..end]
     }
 
-    /// Whether what ends there leans against a `[redacted]`, and so was looked at when that was made.
+    /// Returns whether what ends there leans against a `[redacted]`, and so was looked at when that was made.
     pub(super) fn is_walled(&self, end: usize) -> bool {
         self.walled && end == self.text.len()
     }
 
-    /// Where the bytes from `from` on stop being of one kind, looking at most `most` bytes far.
+    /// Returns where the bytes from `from` on stop being of one kind, looking at most `most` bytes far.
     pub(super) fn while_at(&self, from: usize, most: usize, of_kind: impl Fn(u8) -> bool) -> usize {
         let mut at = from;
         while at - from < most && self.at(at).is_some_and(&of_kind) {
@@ -119,7 +119,7 @@ impl<'a> Stretch<'a> {
         found
     }
 
-    /// The secret that can be told from what stands at `at`, in a word that begins at `word`.
+    /// Returns the secret that can be told from what stands at `at`, in a word that begins at `word`.
     fn secret_at(&self, at: usize, byte: u8, word: usize) -> Option<Range<usize>> {
         if byte == b':' && at > word {
             return self.url_credentials(at);
@@ -164,7 +164,7 @@ impl<'a> Stretch<'a> {
         (telling && !secret.is_empty()).then_some(secret)
     }
 
-    /// The end of an escape that stands for something between words: `\n` as JSON writes it, `%3D`, a colour.
+    /// Returns the end of an escape that stands for something between words: `\n` as JSON writes it, `%3D`, a colour.
     ///
     /// Without it the `n` of `\nghp_…` would be taken for the beginning of the word.
     fn skip_escape(&self, at: usize) -> Option<usize> {
@@ -187,7 +187,7 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// The end of an escape that is written as `\u001b`, with the `[31m` behind it, or of another one alone.
+    /// Returns the end of an escape that is written as `\u001b`, with the `[31m` behind it, or of another one alone.
     fn skip_written_colour(&self, at: usize, end: usize) -> usize {
         let is_escape =
             ["\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\e", "\\033"].contains(&self.text(at..end));
@@ -195,7 +195,7 @@ impl<'a> Stretch<'a> {
         colour.unwrap_or(end)
     }
 
-    /// The end of `[31m` behind the escape character at `escape`.
+    /// Returns the end of `[31m` behind the escape character at `escape`.
     fn skip_colour(&self, escape: usize) -> Option<usize> {
         if self.at(escape + 1)? != b'[' {
             return None;
@@ -204,7 +204,7 @@ impl<'a> Stretch<'a> {
         matches!(self.at(end)?, b'@'..=b'~').then_some(end + 1)
     }
 
-    /// Behind spaces, tabs and colours.
+    /// Steps over spaces, tabs and colours.
     pub(super) fn skip_blank(&self, from: usize) -> usize {
         let mut at = from;
         loop {
@@ -243,7 +243,7 @@ pub(super) struct Quote {
 }
 
 impl Quote {
-    /// Where the text ends that this mark opens: at its counterpart, or else at what ends the text around it.
+    /// Returns where the text ends that this mark opens: at its counterpart, or else at what ends the text around it.
     pub(super) fn close(self, stretch: &Stretch<'_>, most: usize) -> usize {
         let mut backslashes = 0;
         let mut other = None;
@@ -275,7 +275,7 @@ impl Quote {
         at
     }
 
-    /// Whether a mark behind so many backslashes is the counterpart of this one.
+    /// Returns whether a mark behind so many backslashes is the counterpart of this one.
     fn is_closed_behind(self, backslashes: usize) -> bool {
         if self.depth == 0 {
             backslashes.is_multiple_of(2)
@@ -285,7 +285,7 @@ impl Quote {
     }
 }
 
-/// Whether the mark there ends a string of JSON, and so also what was opened inside it.
+/// Returns whether the mark there ends a string of JSON, and so also what was opened inside it.
 fn ends_json(stretch: &Stretch<'_>, mark: usize) -> bool {
     match stretch.at(mark + 1) {
         Some(next) => matches!(next, b',' | b'}' | b']' | b':'),

@@ -5,10 +5,10 @@ use super::values::is_mixed;
 use Body::{Capitals, Dotted, Letters, Path, Word};
 use Proof::{Length, Mark, Stretched};
 
-/// How much of a token is looked at before it is taken for one.
+/// Limits how much of a token is looked at before it is taken for one, in bytes.
 const LOOK: usize = 64;
 
-/// What a token is made of behind its prefix.
+/// Names what a token is made of behind its prefix.
 #[derive(Clone, Copy)]
 enum Body {
     /// Letters and digits.
@@ -23,7 +23,7 @@ enum Body {
     Path,
 }
 
-/// What sets a token apart from a word that begins like it.
+/// Names what sets a token apart from a word that begins like it.
 #[derive(Clone, Copy)]
 enum Proof {
     /// That it is long enough.
@@ -34,15 +34,15 @@ enum Proof {
     Stretched,
 }
 
-struct Shape {
+struct TokenShape {
     prefix: &'static str,
     body: Body,
     least: usize,
     proof: Proof,
 }
 
-const fn shape(prefix: &'static str, body: Body, least: usize, proof: Proof) -> Shape {
-    Shape {
+const fn shape(prefix: &'static str, body: Body, least: usize, proof: Proof) -> TokenShape {
+    TokenShape {
         prefix,
         body,
         least,
@@ -52,7 +52,7 @@ const fn shape(prefix: &'static str, body: Body, least: usize, proof: Proof) -> 
 
 /// The first that fits decides, so a longer prefix stands before a shorter one.
 #[rustfmt::skip]
-const SHAPES: &[Shape] = &[
+const SHAPES: &[TokenShape] = &[
     // OpenAI, Anthropic, OpenRouter, and the many that imitate them
     shape("sk-ant-",                   Word,     10, Mark),
     shape("sk-proj-",                  Word,     10, Mark),
@@ -162,7 +162,8 @@ const BEGINNINGS: [u32; 256] = {
     beginnings
 };
 
-/// The end of the token that begins at `at`, if one does; `whole_word` when nothing of the word stands before it.
+/// Returns the end of the token that begins at `at`, if one does; `whole_word` when nothing of the word stands before
+/// it.
 pub(super) fn find(stretch: &Stretch<'_>, at: usize, whole_word: bool) -> Option<usize> {
     let (first, second) = (stretch.at(at)?, stretch.at(at + 1)?);
     let is_likely = BEGINNINGS[usize::from(first)] & 1 << (second & 31) != 0;
@@ -180,7 +181,7 @@ pub(super) fn find(stretch: &Stretch<'_>, at: usize, whole_word: bool) -> Option
     })
 }
 
-impl Shape {
+impl TokenShape {
     fn find(&self, stretch: &Stretch<'_>, body: usize) -> Option<usize> {
         let look = stretch.while_at(body, LOOK, |byte| self.body.takes(byte));
         let begun = stretch.text(body..look);

@@ -1,6 +1,6 @@
 //! Whether a value looks like a secret, or like what people and programs write where no secret is.
 
-/// How surely a name says that its value is a secret.
+/// Tells how surely a name says that its value is a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Hint {
     /// It may be one: `key`, `tokens`.
@@ -11,10 +11,10 @@ pub(super) enum Hint {
     Strong,
 }
 
-/// How a value stands behind its name.
+/// Tells how a value stands behind its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// `NAME=value`.
+pub(super) enum Placement {
+    /// Directly behind the sign, as in `NAME=value`.
     Tight,
     /// `name: value`, `name = value`, `--name value`: it may as well be a sentence or code.
     Loose,
@@ -22,7 +22,7 @@ pub(super) enum How {
     Quoted,
 }
 
-/// What is written where a secret would be, and is none; anything shorter than six characters is none either.
+/// The words that are written where a secret would be and are none; a text of less than six characters is none either.
 #[rustfmt::skip]
 const ORDINARY: [&str; 33] = [
     "boolean", "default", "disabled", "enabled", "expired", "hidden", "include", "incorrect", "interactive",
@@ -31,8 +31,8 @@ const ORDINARY: [&str; 33] = [
     "true", "undefined", "unknown",
 ];
 
-/// Whether a value with a name that hints at a secret looks like one.
-pub(super) fn looks_secret(value: &str, hint: Hint, how: How) -> bool {
+/// Returns whether a value with a name that hints at a secret looks like one.
+pub(super) fn looks_secret(value: &str, hint: Hint, how: Placement) -> bool {
     let value = value.trim();
     if value.contains(char::is_whitespace) {
         // A sentence, unless one of its words cannot be part of one.
@@ -48,23 +48,24 @@ pub(super) fn looks_secret(value: &str, hint: Hint, how: How) -> bool {
         || is_reference(value)
         || is_place(value)
         || is_blotted(value)
-        || how != How::Quoted && is_path_in_code(value)
-        || how == How::Loose && hint < Hint::Strong && value.contains('_') && is_name(value)
+        || how != Placement::Quoted && is_path_in_code(value)
+        || how == Placement::Loose && hint < Hint::Strong && value.contains('_') && is_name(value)
     {
         return false;
     }
     let is_letters = value.chars().all(char::is_alphabetic);
     match hint {
         Hint::Faint => {
-            let least = if how == How::Loose { 16 } else { 12 };
+            let least = if how == Placement::Loose { 16 } else { 12 };
             let is_long = length >= 32 && is_mixed(value) && has_both_cases(value);
             is_long || parts(value).any(|part| part.len() >= least && is_mixed(part))
         }
         Hint::Fair => {
-            let least = if how == How::Loose { 10 } else { 8 };
-            is_mixed(value) && length >= least || how != How::Loose && length >= 24 && is_letters
+            let least = if how == Placement::Loose { 10 } else { 8 };
+            is_mixed(value) && length >= least
+                || how != Placement::Loose && length >= 24 && is_letters
         }
-        Hint::Strong if how == How::Loose => is_mixed(value),
+        Hint::Strong if how == Placement::Loose => is_mixed(value),
         Hint::Strong => {
             is_mixed(value)
                 || value.bytes().all(|byte| byte.is_ascii_digit())
@@ -75,18 +76,19 @@ pub(super) fn looks_secret(value: &str, hint: Hint, how: How) -> bool {
     }
 }
 
-/// Whether a text mixes letters and digits as words and numbers do not; `10k`, `12:30Z` and `v2` are numbers.
+/// Returns whether a text mixes letters and digits as words and numbers do not; `10k`, `12:30Z` and `v2` are numbers.
 pub(super) fn is_mixed(text: &str) -> bool {
     let letters = text.chars().filter(|c| c.is_alphabetic()).count();
     letters >= 3 && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a text cannot be a name or a word: long, and mixed without a break.
+/// Returns whether a text cannot be a name or a word: long, and mixed without a break.
 pub(super) fn is_opaque(text: &str) -> bool {
     parts(text).any(|part| part.len() >= 16 && is_mixed(part))
 }
 
-/// Whether a value stands for a secret that is somewhere else: `$TOKEN`, `${{ secrets.X }}`, `<token>`, `%TOKEN%`.
+/// Returns whether a value stands for a secret that is somewhere else: `$TOKEN`, `${{ secrets.X }}`, `<token>`,
+/// `%TOKEN%`.
 pub(super) fn is_reference(value: &str) -> bool {
     let mut chars = value.chars();
     match chars.next() {
@@ -117,7 +119,7 @@ pub(super) fn is_ordinary(word: &str) -> bool {
             .any(|ordinary| word.eq_ignore_ascii_case(ordinary))
 }
 
-/// Whether a value is a path or a URL. A URL's credentials are looked for on their own.
+/// Returns whether a value is a path or a URL. A URL's credentials are looked for on their own.
 fn is_place(value: &str) -> bool {
     let is_rooted = ["/", "./", "../", "~"]
         .iter()
@@ -139,20 +141,20 @@ fn is_place(value: &str) -> bool {
     value.contains("://") || (is_rooted || is_drive || has_ending) && !is_cloud_key
 }
 
-/// Whether somebody has already made the value unreadable.
+/// Returns whether somebody has already made the value unreadable.
 fn is_blotted(value: &str) -> bool {
     value
         .chars()
         .all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '…' | '-' | '_' | '#' | '?'))
 }
 
-/// Whether a value is found through others in code: `self.secret`, `config.db2.password`, `crate::Token`.
+/// Returns whether a value is found through others in code: `self.secret`, `config.db2.password`, `crate::Token`.
 fn is_path_in_code(value: &str) -> bool {
     let is_path = |divider| value.contains(divider) && value.split(divider).all(is_name);
     is_path(".") || is_path("::")
 }
 
-/// Whether a value is a name in code; one with many digits is none that a person gave.
+/// Returns whether a value is a name in code; one with many digits is none that a person gave.
 fn is_name(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && value
@@ -161,12 +163,12 @@ fn is_name(value: &str) -> bool {
         && value.bytes().filter(u8::is_ascii_digit).count() <= 2
 }
 
-/// Whether a value is a number, a version or a time with a unit.
+/// Returns whether a value is a number, a version or a time with a unit.
 fn is_counted(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_digit()) && !is_mixed(value)
 }
 
-/// Whether a value is the name of a secret: `db_password`, `my-app-secret`.
+/// Returns whether a value is the name of a secret: `db_password`, `my-app-secret`.
 fn names_another(value: &str) -> bool {
     let (_, last) = value.rsplit_once(['_', '-']).unwrap_or_default();
     [

@@ -11,12 +11,12 @@ use crate::{Time, WorkerName};
 pub struct Token(String);
 
 impl Token {
-    /// A token made of this text.
+    /// Returns a token made of this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The secret itself, for its holder.
+    /// Returns the secret itself, for its holder.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Who holds a task, and until when.
+/// Tells who holds a task, and until when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
@@ -44,24 +44,24 @@ pub struct Claim {
     nonce: Option<String>,
     /// When others may take it over, if the worker is dead by then.
     pub leased_until: Time,
-    /// The process that claimed it: its pid,
+    /// The pid of the process that claimed it.
     pub pid: u32,
-    /// its start time in clock ticks since boot,
+    /// The start time of that process, in clock ticks since boot.
     #[serde(default)]
     pub process_start_time: u64,
-    /// its boot,
+    /// The boot that the process belongs to.
     #[serde(default)]
     pub boot_id: String,
-    /// its pid namespace,
+    /// The pid namespace of the process.
     #[serde(default)]
     pub pid_ns: String,
-    /// and its machine.
+    /// The machine that the process runs on.
     #[serde(default)]
     pub host: String,
 }
 
 impl Claim {
-    /// A claim by `worker`, made by `process`.
+    /// Returns a claim by `worker`, made by `process`.
     pub fn new(
         worker: WorkerName,
         (token, nonce): (Token, String),
@@ -82,7 +82,7 @@ impl Claim {
         }
     }
 
-    /// The process that claimed it.
+    /// Returns the process that claimed it.
     pub fn process(&self) -> ProcessId {
         ProcessId {
             pid: self.pid,

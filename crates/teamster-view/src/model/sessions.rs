@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use teamster_claude::state::{
-    AgentState, Shown, StateError, States, Status, Viewed as StateViewed,
-};
+use teamster_claude::state::{AgentState, Liveness, ShownSession, StateError, States, Status};
 use teamster_fs::layout::{self, Layout};
 use teamster_types::Time;
 use teamster_types::health::Verdict;
@@ -66,7 +64,7 @@ impl Sessions {
         Some(self.whole(shown, now))
     }
 
-    fn shown(&self) -> Vec<Shown> {
+    fn shown(&self) -> Vec<ShownSession> {
         self.states.all().unwrap_or_default()
     }
 
@@ -93,7 +91,7 @@ impl Sessions {
         }
     }
 
-    fn row(&self, shown: &Shown, now: Time) -> TeamRow {
+    fn row(&self, shown: &ShownSession, now: Time) -> TeamRow {
         let state = &shown.state;
         TeamRow {
             id: self.id(state),
@@ -107,7 +105,7 @@ impl Sessions {
         }
     }
 
-    fn whole(&self, shown: &Shown, now: Time) -> TeamView {
+    fn whole(&self, shown: &ShownSession, now: Time) -> TeamView {
         let state = &shown.state;
         let id = self.id(state);
         let view = viewed(state.viewed(now));
@@ -205,10 +203,10 @@ fn id_of(project: &Path, session: &str) -> String {
     format!("{PREFIX}{hash:016x}")
 }
 
-fn viewed(state: StateViewed) -> Viewed {
+fn viewed(state: Liveness) -> Viewed {
     match state {
-        StateViewed::Live => Viewed::Live,
-        StateViewed::Stale => Viewed::Stale,
-        StateViewed::Ended => Viewed::Ended,
+        Liveness::Live => Viewed::Live,
+        Liveness::Stale => Viewed::Stale,
+        Liveness::Ended => Viewed::Ended,
     }
 }

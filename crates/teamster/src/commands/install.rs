@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use teamster_app::env_vars;
-use teamster_claude::install::{self, Outcome, Request};
+use teamster_claude::install::{self, InstallOutcome, InstallRequest};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
 
@@ -78,7 +78,7 @@ impl Install {
         let program = this_program()?;
         let request = command.place.request(context, &program, command.light);
         let outcome = install::install(&request)?;
-        let said = |outcome: &Outcome| {
+        let said = |outcome: &InstallOutcome| {
             let place = outcome.settings.display();
             match (outcome.changed || request.dry_run, outcome.diff.is_empty()) {
                 (_, true) => format!("nothing to do: our hooks are in {place}"),
@@ -96,8 +96,13 @@ impl Install {
 
 impl Place {
     /// What the library is asked for.
-    pub fn request<'a>(&self, context: &'a Context, program: &'a str, light: bool) -> Request<'a> {
-        Request {
+    pub fn request<'a>(
+        &self,
+        context: &'a Context,
+        program: &'a str,
+        light: bool,
+    ) -> InstallRequest<'a> {
+        InstallRequest {
             layout: &context.layout,
             scope: match self.scope {
                 Scope::User => install::Scope::User,
@@ -113,7 +118,12 @@ impl Place {
 }
 
 /// Says what was done: the change, what to know about it, and how it ended.
-pub fn answer(context: &Context, request: &Request<'_>, outcome: &Outcome, said: &str) -> Result {
+pub fn answer(
+    context: &Context,
+    request: &InstallRequest<'_>,
+    outcome: &InstallOutcome,
+    said: &str,
+) -> Result {
     context.out.answer(
         || object(request, outcome),
         || {
@@ -136,7 +146,7 @@ pub fn answer(context: &Context, request: &Request<'_>, outcome: &Outcome, said:
     )
 }
 
-fn object(request: &Request<'_>, outcome: &Outcome) -> Value {
+fn object(request: &InstallRequest<'_>, outcome: &InstallOutcome) -> Value {
     json!({
         "settings": outcome.settings,
         "scope": request.scope.word(),

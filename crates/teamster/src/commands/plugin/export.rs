@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_claude::install::hooks::quoted;
 use teamster_claude::install::{Scope, is_installed};
-use teamster_claude::plugin::{Request, export};
+use teamster_claude::plugin::{ExportRequest, export};
 
 use crate::commands::install::this_program;
 use crate::context::Context;
@@ -41,7 +41,7 @@ impl Export {
         context.actor.must_be_person("exporting a plugin")?;
         let folder = context.absolute(&self.folder);
         let program = this_program()?;
-        let exported = export(&Request {
+        let exported = export(&ExportRequest {
             folder: &folder,
             program: &program,
             version: env!("CARGO_PKG_VERSION"),

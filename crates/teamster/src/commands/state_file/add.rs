@@ -1,7 +1,7 @@
 //! `teamster state-file add`
 
 use clap::Args;
-use teamster_claude::state::{Model, Op, Row};
+use teamster_claude::state::{Model, Op, TeammateRow};
 
 use super::apply;
 use super::init::model;
@@ -38,7 +38,7 @@ pub struct Add {
 impl Add {
     pub fn run(self, context: &Context) -> Result {
         let name = viewed_line(&self.name);
-        let row = Row {
+        let row = TeammateRow {
             name: self.name,
             role: self.role,
             model: self.model,

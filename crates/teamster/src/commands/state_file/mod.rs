@@ -13,7 +13,7 @@ mod status;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use teamster_claude::state::{AgentState, Change, Effect, Op, States};
+use teamster_claude::state::{AgentState, Effect, Op, StateChange, States};
 use teamster_store::{Clock, SystemClock};
 
 use crate::context::Context;
@@ -74,7 +74,7 @@ fn apply(
     op: Op,
     said: impl FnOnce(&AgentState) -> String,
 ) -> Result {
-    let change = Change::new(session, SystemClock.now(), vec![op]);
+    let change = StateChange::new(session, SystemClock.now(), vec![op]);
     let applied = States::of(&context.layout).apply(change, PATIENCE)?;
     let state = applied.state.ok_or_else(no_state)?;
     match applied.effects.into_iter().next() {
