@@ -128,7 +128,7 @@ fn look(path: &OsStr, name: &'static str, driver: bool, patience: Duration) -> O
 }
 
 fn version_of(program: &Path, name: &str, patience: Duration) -> Result<String, String> {
-    match teamster_isolate::ask(program, ["--version"], patience) {
+    match teamster_isolate::probe(program, ["--version"], patience) {
         Ok(answer) if answer.ok => answer
             .first_line()
             .map(str::to_owned)

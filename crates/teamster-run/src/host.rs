@@ -37,8 +37,8 @@ use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::GRACE;
 use teamster_isolate::git::{CheckTree, GitError, Integration, Repo};
+use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
-use teamster_isolate::tree::Tree;
 use teamster_journal::payload::{Check, GateAnswer, RunEnd, RunSpec, RunStarted, StageEntered};
 use teamster_journal::{Event, EventKind, EventType, Finished, HOST, NewEvent, RunState, family};
 use teamster_store::{Store, StoreError};
@@ -433,7 +433,7 @@ impl<'a> Host<'a> {
     /// Ends a check or a leader that a killed host has left behind: it would write into what is ours now.
     fn end_what_was_under_way(&mut self) {
         if let Some(launch) = &self.story.under_way
-            && let Err(error) = Tree::of_launch(self.parts.machine, launch, None).end(GRACE)
+            && let Err(error) = ProcessTree::of_launch(self.parts.machine, launch, None).end(GRACE)
         {
             self.parts.desk.say(&error.to_string());
         }

@@ -12,8 +12,8 @@ use teamster_agents::{
     AgentEvent, Driver, Ending, Exit, Job, Outcome, Permissions, Reader, Rule, Stopped,
 };
 use teamster_fs::proc::Machine;
-use teamster_isolate::child::{Running, Said, Stream};
-use teamster_isolate::tree::Tree;
+use teamster_isolate::child::{ChildEvent, OutputStream, RunningChild};
+use teamster_isolate::process_tree::ProcessTree;
 
 use crate::process::{self, LAST_WORDS, LastLines};
 use crate::rules::Rules;
@@ -184,9 +184,9 @@ struct Watch<'a> {
     ask: &'a Ask<'a>,
     machine: &'a Machine,
     number: &'a str,
-    events: &'a Receiver<Said>,
+    events: &'a Receiver<ChildEvent>,
     reader: Box<dyn Reader>,
-    running: Running,
+    running: RunningChild,
     input: Option<Sender<Vec<u8>>>,
     hear: &'a mut dyn FnMut(&AgentEvent),
     said: String,
@@ -238,19 +238,19 @@ impl Watch<'_> {
         }
     }
 
-    fn hear(&mut self, said: Said) {
+    fn hear(&mut self, said: ChildEvent) {
         match said {
-            Said::Line(stream, line) => {
+            ChildEvent::Line(stream, line) => {
                 self.last.remember(stream, &line);
                 match stream {
-                    Stream::Output => self.line(&line),
+                    OutputStream::Output => self.line(&line),
                     // A program of the user's own shows life on either stream.
-                    Stream::Error if self.ask.driver.provider() == "command" => self.spoke(),
-                    Stream::Error => {}
+                    OutputStream::Error if self.ask.driver.provider() == "command" => self.spoke(),
+                    OutputStream::Error => {}
                 }
             }
-            Said::Closed(_) => self.open = self.open.saturating_sub(1),
-            Said::Ended(ending) => self.exit = Some(process::exit(ending)),
+            ChildEvent::Closed(_) => self.open = self.open.saturating_sub(1),
+            ChildEvent::Ended(ending) => self.exit = Some(process::exit(ending)),
         }
     }
 
@@ -304,8 +304,8 @@ impl Watch<'_> {
     }
 
     /// Whoever asks may have other children, so nobody is taken for the agent's by being below us.
-    fn tree(&self) -> Tree<'_> {
-        Tree::of_launch(self.machine, self.number, Some(self.running.id()))
+    fn tree(&self) -> ProcessTree<'_> {
+        ProcessTree::of_launch(self.machine, self.number, Some(self.running.id()))
     }
 
     /// Ends what the agent left behind, and hears its last words; how many processes those were.

@@ -26,8 +26,8 @@ use std::time::Instant;
 use teamster_agents::{Driver, Permissions};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_isolate::child::Said;
-use teamster_isolate::tree;
+use teamster_isolate::child::ChildEvent;
+use teamster_isolate::process_tree;
 use teamster_journal::payload::{WorkerSpawned, WorkerStopped};
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Kind, Outgoing, Recipient, Signal, Store, StoreError};
@@ -49,7 +49,7 @@ enum Event {
     /// From the heart.
     Heart(News),
     /// From the agent of this attempt.
-    Agent(u64, Said),
+    Agent(u64, ChildEvent),
 }
 
 /// Makes the place where a worker works, and says what it does. It is called by whoever has the worker's seat.
@@ -170,7 +170,7 @@ impl Bridge {
         let Wanted { team, worker, .. } = setup.wanted.clone();
         // The seat is held: another process of this worker would have its worktree pulled away under its agent.
         let workplace = (setup.workplace)(&mut setup.say)?;
-        tree::adopt_orphans();
+        process_tree::adopt_orphans();
         let machine = Arc::new(Machine::read());
         let project = Dir::open_or_create_root(&setup.project)?;
         // A signal that was meant for an earlier bridge of this name is not for us.
@@ -327,8 +327,8 @@ impl Bridge {
     /// Says goodbye: the answer to whoever asked, no heartbeat, nothing left running.
     fn leave(mut self) -> Result<(), BridgeError> {
         self.heart.is(WorkerStatus::Shutdown);
-        if let Err(error) =
-            tree::Tree::below_me(&self.machine, &self.who.launch).end(self.rules.grace)
+        if let Err(error) = process_tree::ProcessTree::below_me(&self.machine, &self.who.launch)
+            .end(self.rules.grace)
         {
             self.tell(&error.to_string());
         }

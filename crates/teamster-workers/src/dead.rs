@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_isolate::tree::{StillThere, Tree};
+use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::WorkerVerdict;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Kind, Store, StoreError};
@@ -30,7 +30,7 @@ pub struct Buried {
     /// Processes that were still running.
     pub ended: usize,
     /// Processes that could not be ended.
-    pub left: Option<StillThere>,
+    pub left: Option<SurvivingProcesses>,
 }
 
 impl Buried {
@@ -75,7 +75,7 @@ pub fn bury(
 ) -> Result<Buried, StoreError> {
     let mut buried = Buried::default();
     if let Some(launch) = launch {
-        let tree = Tree::of_launch(machine, launch, None);
+        let tree = ProcessTree::of_launch(machine, launch, None);
         buried.ended = tree.members().len();
         if buried.ended > 0 {
             buried.left = tree.end(GRACE).err();
@@ -145,7 +145,7 @@ pub fn succeed(
         .collect();
     let mut buried = Buried::default();
     for launch in &launches {
-        let tree = Tree::of_launch(machine, launch, None);
+        let tree = ProcessTree::of_launch(machine, launch, None);
         let count = tree.members().len();
         buried.ended += count;
         if count > 0

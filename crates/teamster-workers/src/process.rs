@@ -10,7 +10,7 @@ use std::time::Duration;
 use teamster_agents::{Driver, Exit, Input, Interrupt, Launch, Polite};
 use teamster_fs::proc::Machine;
 use teamster_isolate::Signal;
-use teamster_isolate::child::{self, Running, Said, Start, Stream};
+use teamster_isolate::child::{self, ChildEvent, ChildSpec, OutputStream, RunningChild};
 use teamster_types::redact::LineRedactor;
 
 /// A program that ended may have left its last words in a pipe.
@@ -38,10 +38,10 @@ pub(crate) fn begin<T, F>(
     place: &Where<'_>,
     sender: &Sender<T>,
     wrap: F,
-) -> io::Result<(Running, Option<Sender<Vec<u8>>>)>
+) -> io::Result<(RunningChild, Option<Sender<Vec<u8>>>)>
 where
     T: Send + 'static,
-    F: Fn(Said) -> T + Clone + Send + 'static,
+    F: Fn(ChildEvent) -> T + Clone + Send + 'static,
 {
     let names: Vec<String> = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
@@ -55,7 +55,7 @@ where
     unset.extend(["TMUX".into(), "TMUX_PANE".into()]);
     let mut set = launch.set.clone();
     set.extend(place.exported.iter().cloned());
-    let start = Start {
+    let start = ChildSpec {
         program: &launch.program,
         args: &launch.args,
         folder: place.folder,
@@ -64,7 +64,7 @@ where
         number: place.number,
         has_input: launch.input != Input::Nothing,
     };
-    let mut running = Running::start(machine, &start, sender, wrap)?;
+    let mut running = RunningChild::start(machine, &start, sender, wrap)?;
     let input = running.take_input().map(|input| {
         let (texts, received) = channel();
         child::feed(input, received);
@@ -87,7 +87,7 @@ where
 /// Asks an agent to end, in the way it understands. Whether it obeys is seen by its end.
 pub(crate) fn ask_to_end(
     driver: &dyn Driver,
-    running: &Running,
+    running: &RunningChild,
     input: Option<&Sender<Vec<u8>>>,
     has_started: bool,
 ) {
@@ -103,11 +103,11 @@ pub(crate) fn ask_to_end(
 }
 
 /// How a process ended, in the words of drivers.
-pub(crate) fn exit(ending: child::Ending) -> Exit {
+pub(crate) fn exit(ending: child::ChildExit) -> Exit {
     match ending {
-        child::Ending::Code(code) => Exit::Code(code),
-        child::Ending::Signal(signal) => Exit::Signal(signal),
-        child::Ending::Unknown => Exit::Unknown,
+        child::ChildExit::Code(code) => Exit::Code(code),
+        child::ChildExit::Signal(signal) => Exit::Signal(signal),
+        child::ChildExit::Unknown => Exit::Unknown,
     }
 }
 
@@ -120,15 +120,15 @@ pub(crate) struct LastLines {
 }
 
 impl LastLines {
-    pub(crate) fn remember(&mut self, stream: Stream, line: &[u8]) {
+    pub(crate) fn remember(&mut self, stream: OutputStream, line: &[u8]) {
         // A secret that was cut in two is no longer seen as one.
         let line = String::from_utf8_lossy(&line[..line.len().min(LOOKED_AT)]);
-        let redactor = &mut self.redactors[usize::from(stream == Stream::Error)];
+        let redactor = &mut self.redactors[usize::from(stream == OutputStream::Error)];
         let Some(line) = redactor.line(&line) else {
             return;
         };
         let line: String = line.chars().take(LAST_LINE).collect();
-        if stream == Stream::Error {
+        if stream == OutputStream::Error {
             self.errors.push_back(line.clone());
             if self.errors.len() > LAST_LINES {
                 self.errors.pop_front();
@@ -161,12 +161,12 @@ mod tests {
     #[test]
     fn last_lines_hold_no_part_of_a_key_and_no_half_of_a_token() {
         let mut last = LastLines::default();
-        last.remember(Stream::Error, b"-----BEGIN PRIVATE KEY-----");
+        last.remember(OutputStream::Error, b"-----BEGIN PRIVATE KEY-----");
         for _ in 0..2 * LAST_LINES {
-            last.remember(Stream::Error, "MIIEowIBAAKCAQEA".repeat(4).as_bytes());
+            last.remember(OutputStream::Error, "MIIEowIBAAKCAQEA".repeat(4).as_bytes());
         }
         let token = format!("{} ghp_{}", "x".repeat(LAST_LINE - 10), "a1B2".repeat(9));
-        last.remember(Stream::Error, token.as_bytes());
+        last.remember(OutputStream::Error, token.as_bytes());
         let errors = last.errors();
         assert!(
             !errors.contains("MIIE") && !errors.contains("ghp_"),

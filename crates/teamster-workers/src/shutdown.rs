@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
+use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
-use teamster_isolate::tree::Tree;
 use teamster_journal::payload::WorkerStopped;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
@@ -200,7 +200,7 @@ impl Shutdown<'_> {
             let Some(number) = &known.launch else {
                 continue;
             };
-            let tree = Tree::of_launch(self.machine, number, known.root.as_ref());
+            let tree = ProcessTree::of_launch(self.machine, number, known.root.as_ref());
             tree.ask(teamster_isolate::Signal::INT);
             if let Err(still) = tree.end(GRACE) {
                 left.push(format!("{} is still there: {still}", known.worker));
@@ -251,7 +251,9 @@ impl Shutdown<'_> {
 
     fn tree(&self, known: &Known) -> Vec<ProcessId> {
         match &known.launch {
-            Some(launch) => Tree::of_launch(self.machine, launch, known.root.as_ref()).members(),
+            Some(launch) => {
+                ProcessTree::of_launch(self.machine, launch, known.root.as_ref()).members()
+            }
             None => Vec::new(),
         }
     }
@@ -323,7 +325,7 @@ impl Shutdown<'_> {
             return Ok(end(known, How::Alive, note));
         };
         (self.tell)(&format!("{} is ended", known.worker));
-        let tree = Tree::of_launch(self.machine, number, known.root.as_ref());
+        let tree = ProcessTree::of_launch(self.machine, number, known.root.as_ref());
         tree.ask(teamster_isolate::Signal::INT);
         if let Err(still) = tree.end(GRACE) {
             return Ok(end(known, How::Alive, &still.to_string()));

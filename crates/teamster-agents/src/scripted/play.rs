@@ -1,14 +1,14 @@
 //! The agent that plays a script.
 //!
 //! Like any agent it works in its worktree and tells what it does on its standard output. It touches files through
-//! [`Beneath`], so a script cannot reach out of its worktree; commands are started by `teamster-isolate`.
+//! [`ProjectFiles`], so a script cannot reach out of its worktree; commands are started by `teamster-isolate`.
 
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use teamster_fs::Beneath;
+use teamster_fs::ProjectFiles;
 
 use super::script::{Part, Script, Step};
 use crate::event::Trouble;
@@ -241,7 +241,7 @@ impl Player<'_, '_> {
     /// Changes a file; gives its path, or why it could not be changed.
     fn touched(&self, step: &Step) -> Result<String, String> {
         let words = |error: teamster_fs::FsError| error.to_string();
-        let tree = Beneath::open(self.scene.worktree)
+        let tree = ProjectFiles::open(self.scene.worktree)
             .map_err(words)?
             .ok_or("its worktree is gone")?;
         let old = |path: &str| {
@@ -335,7 +335,7 @@ impl Player<'_, '_> {
 fn run(command: &str, within: Duration) -> Result<String, String> {
     // Both streams in one, as a person would see them.
     let script = format!("exec 2>&1\n{command}");
-    match teamster_isolate::ask(Path::new("/bin/sh"), ["-c", script.as_str()], within) {
+    match teamster_isolate::probe(Path::new("/bin/sh"), ["-c", script.as_str()], within) {
         Ok(answer) if answer.ok => Ok(answer.text),
         Ok(answer) => Err(answer.text),
         Err(silence) => Err(silence.to_string()),

@@ -119,7 +119,7 @@ fn no_step_reaches_out_of_the_worktree() {
         std::env::temp_dir().join(format!("teamster-play-{}", teamster_fs::random_hex()));
     std::fs::create_dir(&worktree).unwrap();
     std::os::unix::fs::symlink("/", worktree.join("link")).unwrap();
-    let tree = Beneath::open(&worktree).unwrap().unwrap();
+    let tree = ProjectFiles::open(&worktree).unwrap().unwrap();
     let error = tree.write(Path::new("link/tmp/x"), b"").unwrap_err();
     assert!(error.is_unsafe(), "{error}");
     std::fs::remove_dir_all(&worktree).unwrap();

@@ -1,6 +1,6 @@
 //! The two folders of one team, opened, and when they were last changed.
 
-use teamster_fs::{Dir, FsError, Problem, layout};
+use teamster_fs::{Dir, FsError, FsProblem, layout};
 use teamster_types::team::{Kind, TeamConfig};
 
 use super::look::{Budget, Scene};
@@ -81,11 +81,11 @@ pub(super) fn open(scene: &Scene<'_>, name: &str) -> Found {
     match try_open(scene, name) {
         Ok(found) => found,
         Err(error) => Found::Odd(match error.problem {
-            Problem::Link => format!(
+            FsProblem::Link => format!(
                 "{} is a symbolic link and not followed",
                 error.path.display()
             ),
-            Problem::NotA(wanted) => format!("{} is not a {wanted}", error.path.display()),
+            FsProblem::NotA(wanted) => format!("{} is not a {wanted}", error.path.display()),
             _ => error.to_string(),
         }),
     }

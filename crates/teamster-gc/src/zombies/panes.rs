@@ -95,11 +95,11 @@ impl Panes {
 
 impl TmuxServer {
     /// Returns what the server answers to a command; one that has ended answers with nothing.
-    fn ask(&self, words: &[&str]) -> Result<String, teamster_isolate::Silence> {
+    fn ask(&self, words: &[&str]) -> Result<String, teamster_isolate::ProbeError> {
         let socket = [OsStr::new("-S"), self.socket.as_os_str()];
         let words = words.iter().map(OsStr::new);
         let answer =
-            teamster_isolate::ask(&self.program, socket.into_iter().chain(words), PATIENCE)?;
+            teamster_isolate::probe(&self.program, socket.into_iter().chain(words), PATIENCE)?;
         Ok(answer.text)
     }
 
@@ -119,7 +119,7 @@ impl TmuxServer {
     }
 
     /// Closes a pane if it is still dead, and returns whether it is gone now.
-    fn close_if_dead(&self, id: &str) -> Result<bool, teamster_isolate::Silence> {
+    fn close_if_dead(&self, id: &str) -> Result<bool, teamster_isolate::ProbeError> {
         // The server itself looks once more: a pane whose program was started anew stays.
         let kill = format!("kill-pane -t {id}");
         self.ask(&["if-shell", "-F", "-t", id, "#{pane_dead}", &kill])?;

@@ -1,6 +1,6 @@
 //! The end: what is merged is cleared away, what is not is kept and named, and the story is written down.
 
-use teamster_isolate::git::{self, Integration, Listed, Removal, Repo};
+use teamster_isolate::git::{self, Integration, ListedWorktree, Removal, Repo};
 use teamster_journal::EventKind;
 use teamster_journal::payload::{RunEnd, RunFinished};
 use teamster_types::TeamName;
@@ -83,7 +83,7 @@ fn remove_what_is_safe(repo: &Repo, team: &TeamName) -> Vec<String> {
         Ok(listed) => listed,
         Err(error) => return vec![error.to_string()],
     };
-    let kept = |listed: Listed| match listed.remove_if_safe(repo) {
+    let kept = |listed: ListedWorktree| match listed.remove_if_safe(repo) {
         Ok(Removal::Removed) => None,
         Ok(Removal::Kept { why }) => Some(format!("{} is kept: {why}", listed.name)),
         Err(error) => Some(error.to_string()),

@@ -1,7 +1,7 @@
 //! Landing what was approved on the user's branch, as that is by now.
 
 use serde_json::json;
-use teamster_isolate::git::{CommitId, Integration, Landed, Merged};
+use teamster_isolate::git::{CommitId, Integration, Landed, MergeOutcome};
 use teamster_journal::EventKind;
 use teamster_journal::payload::CaughtUp;
 use teamster_types::flow::Stage;
@@ -150,10 +150,10 @@ impl Host<'_> {
         };
         let joined = self.beside(|_| integration.bring_up_to_date(&head, branch))??;
         match joined {
-            Merged::Moved => return Ok(Next::GoOn),
-            joined @ (Merged::Already | Merged::Made(_)) => {
+            MergeOutcome::Moved => return Ok(Next::GoOn),
+            joined @ (MergeOutcome::Already | MergeOutcome::Made(_)) => {
                 let made = match joined {
-                    Merged::Made(made) => Some(made.to_string()),
+                    MergeOutcome::Made(made) => Some(made.to_string()),
                     // A host that was killed had brought it up to date and could not say so any more.
                     _ => Some(integration.head()?.to_string()),
                 };
@@ -164,7 +164,7 @@ impl Host<'_> {
                 let reason = format!("{branch} has moved; it is verified and asked about again");
                 self.enter(Stage::Verify, &reason)?;
             }
-            Merged::Conflict { files } => {
+            MergeOutcome::Conflict { files } => {
                 let files: Vec<String> = files
                     .iter()
                     .map(|file| file.to_string_lossy().into_owned())

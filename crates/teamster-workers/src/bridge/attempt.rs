@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use teamster_agents::{
     AgentEvent, Decision, Driver, Ending, Exit, Job, Launch, Outcome, Reader, Step, Stopped,
 };
-use teamster_isolate::child::{Running, Said, Stream};
-use teamster_isolate::tree;
+use teamster_isolate::child::{ChildEvent, OutputStream, RunningChild};
+use teamster_isolate::process_tree;
 use teamster_store::Claimed;
 
 use super::asked::Waiting;
@@ -70,7 +70,7 @@ pub(super) struct Watch<'a> {
     driver: &'a dyn Driver,
     claimed: &'a Claimed,
     pub(super) reader: Box<dyn Reader>,
-    running: Running,
+    running: RunningChild,
     number: u64,
     pub(super) input: Option<Sender<Vec<u8>>>,
     pub(super) log: Option<&'a Log>,
@@ -193,7 +193,7 @@ impl Bridge {
             self.look_at_the_clock(watch);
             if looked.elapsed() >= LOOK_AGAIN {
                 looked = Instant::now();
-                tree::reap_adopted(&self.machine);
+                process_tree::reap_adopted(&self.machine);
             }
         }
     }
@@ -220,7 +220,7 @@ impl Bridge {
         if let Some(kill_at) = watch.kill_at {
             if now >= kill_at {
                 // It had its chance. Everything it started goes with it.
-                let _ = tree::Tree::below_me(&self.machine, &self.who.launch).kill();
+                let _ = process_tree::ProcessTree::below_me(&self.machine, &self.who.launch).kill();
                 watch.kill_at = Some(now + self.rules.grace);
             }
             return;
@@ -269,14 +269,14 @@ impl Bridge {
         }
     }
 
-    fn said(&mut self, watch: &mut Watch<'_>, said: Said) {
+    fn said(&mut self, watch: &mut Watch<'_>, said: ChildEvent) {
         match said {
-            Said::Line(stream, line) => {
+            ChildEvent::Line(stream, line) => {
                 let from = match stream {
-                    Stream::Output => From::Agent,
-                    Stream::Error => From::Error,
+                    OutputStream::Output => From::Agent,
+                    OutputStream::Error => From::Error,
                 };
-                let step = matches!(stream, Stream::Output).then(|| watch.reader.line(&line));
+                let step = matches!(stream, OutputStream::Output).then(|| watch.reader.line(&line));
                 let shown = step.as_ref().and_then(shown);
                 if let Some(log) = watch.log
                     && log
@@ -287,13 +287,13 @@ impl Bridge {
                 }
                 watch.last.remember(stream, &line);
                 match stream {
-                    Stream::Output => self.take(watch, step.unwrap_or_default()),
-                    Stream::Error if watch.hears_errors => self.spoke(watch, None),
-                    Stream::Error => {}
+                    OutputStream::Output => self.take(watch, step.unwrap_or_default()),
+                    OutputStream::Error if watch.hears_errors => self.spoke(watch, None),
+                    OutputStream::Error => {}
                 }
             }
-            Said::Closed(_) => watch.open = watch.open.saturating_sub(1),
-            Said::Ended(ending) => {
+            ChildEvent::Closed(_) => watch.open = watch.open.saturating_sub(1),
+            ChildEvent::Ended(ending) => {
                 watch.exit = Some(process::exit(ending));
             }
         }
@@ -360,7 +360,7 @@ impl Bridge {
     /// Ends what the agent left behind, and hears its last words; how many processes those were.
     fn clear_away(&mut self, watch: &mut Watch<'_>) -> usize {
         watch.input = None;
-        let tree = tree::Tree::below_me(&self.machine, &self.who.launch);
+        let tree = process_tree::ProcessTree::below_me(&self.machine, &self.who.launch);
         let left = tree.members().len();
         let ended = if left > 0 {
             tree.end(self.rules.grace.min(Duration::from_secs(1)))

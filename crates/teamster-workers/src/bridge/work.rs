@@ -3,7 +3,7 @@
 use serde_json::json;
 use teamster_agents::{AgentEvent, Decision, Job, TaskFacts};
 use teamster_fs::{Dir, Sync, layout};
-use teamster_isolate::child::Running;
+use teamster_isolate::child::RunningChild;
 use teamster_journal::EventKind;
 use teamster_journal::payload::{AgentEventRecorded, WorkerLaunchFailed, WorkerStarted};
 use teamster_store::{ClaimRequest, Claimed};
@@ -172,7 +172,7 @@ impl Bridge {
     }
 
     /// The agent showed that it is there.
-    pub(super) fn agent_is_there(&mut self, running: &Running, session: Option<&str>) {
+    pub(super) fn agent_is_there(&mut self, running: &RunningChild, session: Option<&str>) {
         self.mail_is_passed_on();
         let event = self.event_of_task(EventKind::WorkerStarted(WorkerStarted {
             process: Some(running.id().clone()),

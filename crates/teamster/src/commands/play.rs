@@ -95,7 +95,7 @@ fn run_script(file: &Path) -> ExitCode {
     };
     match play(&script, &scene, &mut std::io::stdout().lock()) {
         Ok(Played::Exit(code)) => ExitCode::from(code),
-        Ok(Played::Crash) => teamster_isolate::die(),
+        Ok(Played::Crash) => detached::die(),
         // Nobody listens any more; there is nobody to tell.
         Err(_) => ExitCode::from(exit_codes::FAILED),
     }
@@ -131,7 +131,7 @@ impl World for ThisMachine {
     }
 
     fn ignore_signals(&self) -> Result<(), String> {
-        teamster_isolate::ignore_polite_signals()
+        detached::ignore_soft_signals()
             .map_err(|error| format!("signals cannot be ignored: {error}"))
     }
 

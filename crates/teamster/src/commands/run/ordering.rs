@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use teamster_fs::Dir;
-use teamster_isolate::git::{Found, Git, GitProblem, Repo};
+use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
 use teamster_journal::payload::{Base, Budget, Check, MAX_FIX, RunSpec};
 use teamster_run::host::{ProjectSeat, Seat};
 use teamster_run::order::nobody_can;
@@ -129,7 +129,7 @@ impl Run {
         })
     }
 
-    fn repository(&self, project: &Path) -> Result<Option<Found>> {
+    fn repository(&self, project: &Path) -> Result<Option<FoundRepo>> {
         if self.no_worktrees {
             return Ok(None);
         }
@@ -150,7 +150,7 @@ impl Run {
         })
     }
 
-    fn base(&self, found: &Found) -> Result<Base> {
+    fn base(&self, found: &FoundRepo) -> Result<Base> {
         let base = self.wanted_base(found)?;
         let is_ours = |branch: &String| branch == "omc-team" || branch.starts_with("omc-team/");
         if let Some(branch) = base.branch.as_ref().filter(|branch| is_ours(branch)) {
@@ -162,7 +162,7 @@ impl Run {
         Ok(base)
     }
 
-    fn wanted_base(&self, found: &Found) -> Result<Base> {
+    fn wanted_base(&self, found: &FoundRepo) -> Result<Base> {
         let Some(name) = &self.base else {
             return Ok(Base {
                 commit: found.head.to_string(),

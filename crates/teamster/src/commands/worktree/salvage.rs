@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use teamster_isolate::git::{self, Listing, State, Worktree};
+use teamster_isolate::git::{self, Worktree, WorktreeKind, WorktreeState};
 
 use super::project_gc;
 use crate::cli::TeamArg;
@@ -39,12 +39,12 @@ impl Salvage {
             let message = format!("team {team} has no worktree {:?}", self.name);
             return Err(CommandError::not_found(message).hint(hint));
         };
-        if listed.listing == Listing::Foreign {
+        if listed.kind == WorktreeKind::Foreign {
             let message = format!("{} is not a worktree of ours", listed.path.display());
             return Err(CommandError::refused(message).hint(hint));
         }
         let worktree = match &listed.state {
-            State::Gone => None,
+            WorktreeState::Gone => None,
             _ => Worktree::named(&repo, &team, &self.name)?,
         };
         let Some(worktree) = worktree else {
