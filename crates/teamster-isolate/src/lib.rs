@@ -7,9 +7,9 @@
 //! - [`git`] is the repository: worktrees of workers, what they changed, the integration branch and the landing.
 //! - [`child`] runs an agent or a check under watch and hands out its output line by line.
 //! - [`detached`] starts programs that outlive us.
-//! - [`probe`] asks a program a short question, such as its version, and never waits longer than the caller said.
+//! - [`probe()`] asks a program a short question, such as its version, and never waits longer than the caller said.
 //! - [`process_tree`] finds and ends everything that one launch started, however it tried to get away.
-//! - [`terminate`] ends one process that was recorded, and no other one that has its pid by now.
+//! - [`terminate()`] ends one process that was recorded, and no other one that has its pid by now.
 //! - [`tmux`] is our own terminal server, which shows workers in panes.
 //!
 //! # How it works

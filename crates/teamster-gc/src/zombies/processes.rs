@@ -11,10 +11,10 @@ use teamster_isolate::{GRACE, TerminateError, Termination};
 use teamster_types::process::ProcessId;
 
 use super::Zombie;
-use super::reap::Done;
+use super::reap::ReapResult;
 
-/// Returns every process whose command line says which team it belongs to. Where there is no `/proc` nobody is found, and
-/// nobody is called gone for it.
+/// Returns every process whose command line says which team it belongs to. Where there is no `/proc` nobody is found,
+/// and nobody is called gone for it.
 pub(super) fn of_teams() -> Vec<(u32, PaneArguments)> {
     let Ok(Some(all)) = Dir::open_root(Path::new("/proc")) else {
         return Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn ended(
     ending: Result<Termination, String>,
     process: &ProcessId,
     mut zombie: Zombie,
-) -> Option<Done> {
+) -> Option<ReapResult> {
     let how = match ending {
         Ok(Termination::Before) => return None,
         Ok(Termination::Asked) => "it ended when it was asked to".to_owned(),
@@ -61,16 +61,16 @@ pub(super) fn ended(
             format!("it did not end within {} s and was killed", GRACE.as_secs())
         }
         Err(problem) => {
-            return Some(Done {
+            return Some(ReapResult {
                 problem: Some(problem),
-                ..Done::untouched(zombie)
+                ..ReapResult::untouched(zombie)
             });
         }
     };
     zombie.evidence.push(how);
-    Some(Done {
+    Some(ReapResult {
         reaped: true,
         process: Some(process.pid),
-        ..Done::untouched(zombie)
+        ..ReapResult::untouched(zombie)
     })
 }

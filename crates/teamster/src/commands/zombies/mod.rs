@@ -1,16 +1,16 @@
 //! `teamster zombies …`
 
 mod reap;
+mod render;
 mod restore;
 mod scan;
-mod words;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use teamster_fs::proc::Machine;
-use teamster_gc::zombies::{Budget, Look, Panes, TmuxEnvironment};
+use teamster_gc::zombies::{Panes, ScanOptions, TimeBudget, TmuxEnvironment};
 use teamster_store::{Clock, SystemClock};
 
 use crate::context::Context;
@@ -47,16 +47,20 @@ impl Zombies {
     }
 }
 
-/// The eyes of a person who has the time.
-fn look<'a>(context: &'a Context, machine: &'a Machine, ttl: Duration) -> Result<Look<'a>> {
+/// Options for a person, who has the time for everything.
+fn scan_options<'a>(
+    context: &'a Context,
+    machine: &'a Machine,
+    ttl: Duration,
+) -> Result<ScanOptions<'a>> {
     context.check_home()?;
-    Ok(Look {
+    Ok(ScanOptions {
         layout: &context.layout,
         machine,
         now: SystemClock.now(),
         ttl,
         panes: Panes::ask(&context.layout, &tmux_environment()),
-        budget: Budget::unlimited(),
+        budget: TimeBudget::unlimited(),
     })
 }
 

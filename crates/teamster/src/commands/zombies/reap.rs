@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use teamster_fs::proc::Machine;
-use teamster_gc::zombies::{self, Kind, ReapOptions};
+use teamster_gc::zombies::{self, ReapOptions, ZombieKind};
 
-use super::{look, words};
+use super::{render, scan_options};
 use crate::commands::{span, worktree};
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -45,17 +45,21 @@ pub struct Reap {
 }
 
 /// Removes what is over.
-pub fn remove(context: &Context, ttl: Duration, options: ReapOptions) -> Result<zombies::Outcome> {
+pub fn remove(
+    context: &Context,
+    ttl: Duration,
+    options: ReapOptions,
+) -> Result<zombies::ReapReport> {
     let machine = Machine::read();
-    let mut outcome = zombies::reap(&look(context, &machine, ttl)?, options)?;
-    outcome.reap_worktrees(&worktree::project_gc(context), options.dry_run);
-    Ok(outcome)
+    let mut report = zombies::reap(&scan_options(context, &machine, ttl)?, options)?;
+    report.reap_worktrees(&worktree::project_gc(context), options.dry_run);
+    Ok(report)
 }
 
 impl Reap {
     pub fn run(self, context: &Context) -> Result {
         context.identity.must_be_person("removing what is over")?;
-        let outcome = remove(
+        let report = remove(
             context,
             self.ttl,
             ReapOptions {
@@ -63,8 +67,9 @@ impl Reap {
                 kill: self.kill,
             },
         )?;
-        let kept = |done: &zombies::Done| !done.reaped && done.zombie.kind == Kind::Worker;
-        if self.kill && !self.dry_run && outcome.zombies.iter().any(kept) {
+        let kept =
+            |done: &zombies::ReapResult| !done.reaped && done.zombie.kind == ZombieKind::Worker;
+        if self.kill && !self.dry_run && report.zombies.iter().any(kept) {
             context
                 .out
                 .remark("--kill ends only what is proven ours; the list says how to end the rest");
@@ -72,18 +77,18 @@ impl Reap {
         context.out.answer(
             || {
                 redacted(json!({
-                    "zombies": outcome.zombies,
-                    "purged": outcome.purged,
-                    "problems": outcome.problems,
-                    "killed": outcome.killed,
+                    "zombies": report.zombies,
+                    "purged": report.purged,
+                    "problems": report.problems,
+                    "killed": report.killed,
                     "dryRun": self.dry_run,
                 }))
             },
-            || words::done(&outcome, self.dry_run, context.out.has_colour()),
+            || render::done(&report, self.dry_run, context.out.has_colour()),
         )?;
-        let failed = outcome.zombies.iter();
+        let failed = report.zombies.iter();
         let failed = failed.filter(|done| done.problem.is_some()).count();
-        match failed + outcome.problems.len() {
+        match failed + report.problems.len() {
             0 => Ok(()),
             count => Err(CommandError::new(
                 ErrorKind::Failed,

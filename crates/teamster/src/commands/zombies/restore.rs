@@ -5,7 +5,7 @@ use serde_json::json;
 use teamster_fs::proc::Machine;
 use teamster_gc::zombies;
 
-use super::{look, words};
+use super::{render, scan_options};
 use crate::context::Context;
 use crate::error::Result;
 
@@ -28,13 +28,13 @@ impl Restore {
     pub fn run(self, context: &Context) -> Result {
         context.identity.must_be_person("restoring a team")?;
         let machine = Machine::read();
-        let look = look(context, &machine, zombies::TTL)?;
-        let restored = zombies::restore(&look, &self.team)?;
+        let options = scan_options(context, &machine, zombies::TTL)?;
+        let restored = zombies::restore(&options, &self.team)?;
         context.out.answer(
             || json!({ "restored": restored }),
             || {
                 let tasks = if restored.tasks { " and its tasks" } else { "" };
-                format!("restored team {}{tasks}", words::name(&restored.team))
+                format!("restored team {}{tasks}", render::name(&restored.team))
             },
         )
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use teamster_fs::proc::Machine;
 use teamster_gc::zombies;
 
-use super::{look, words};
+use super::{render, scan_options};
 use crate::commands::span;
 use crate::context::Context;
 use crate::error::Result;
@@ -32,7 +32,11 @@ pub struct Scan {
 
 /// What is over but still there.
 pub fn find(context: &Context, ttl: Duration) -> Result<Vec<zombies::Zombie>> {
-    Ok(zombies::scan(&look(context, &Machine::read(), ttl)?)?)
+    Ok(zombies::scan(&scan_options(
+        context,
+        &Machine::read(),
+        ttl,
+    )?)?)
 }
 
 impl Scan {
@@ -40,7 +44,7 @@ impl Scan {
         let found = find(context, self.ttl)?;
         context.out.answer(
             || redacted(json!({ "zombies": found })),
-            || words::list(&found, context.out.has_colour()),
+            || render::list(&found, context.out.has_colour()),
         )
     }
 }

@@ -15,23 +15,23 @@ use teamster_types::{TeamName, Time};
 use teamster_claude::words::{LONGEST_TEXT, line};
 
 use super::Zombie;
-use super::folder::{self, Found};
-use super::look::Scene;
+use super::folder::{self, TeamFolderEntry};
+use super::scanner::ZombieScanner;
 
 /// How far back the same finding is looked for.
 const LAST_EVENTS: usize = 200;
 
 /// Something of a team that stays was removed.
-pub(super) fn reaped(scene: &Scene<'_>, zombie: &Zombie) {
-    if let Some((store, team)) = journal_of(scene, zombie) {
+pub(super) fn reaped(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
+    if let Some((store, team)) = journal_of(scanner, zombie) {
         // What was removed is gone either way; a journal that cannot be written is for `doctor` to tell.
-        let _ = store.record(&team, event(scene, EventKind::ZombieReaped, zombie));
+        let _ = store.record(&team, event(scanner, EventKind::ZombieReaped, zombie));
     }
 }
 
 /// Something of a team is there, and a person has to decide. Told once, not at every look.
-pub(super) fn found(scene: &Scene<'_>, zombie: &Zombie) {
-    let Some((store, team)) = journal_of(scene, zombie) else {
+pub(super) fn found(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
+    let Some((store, team)) = journal_of(scanner, zombie) else {
         return;
     };
     let last = store.last_events(&team, LAST_EVENTS);
@@ -44,38 +44,42 @@ pub(super) fn found(scene: &Scene<'_>, zombie: &Zombie) {
         _ => None,
     });
     if told != Some(true) {
-        let _ = store.record(&team, event(scene, EventKind::ZombieFound, zombie));
+        let _ = store.record(&team, event(scanner, EventKind::ZombieFound, zombie));
     }
 }
 
 /// A whole team is in the trash: its journal there ends with why.
-pub(super) fn reaped_team(scene: &Scene<'_>, registry: &Dir, zombie: &Zombie) {
-    let event = event(scene, EventKind::ZombieReaped, zombie);
-    let _ = append(registry, scene.look.now, event, |_| true);
+pub(super) fn reaped_team(scanner: &ZombieScanner<'_>, registry: &Dir, zombie: &Zombie) {
+    let event = event(scanner, EventKind::ZombieReaped, zombie);
+    let _ = append(registry, scanner.options.now, event, |_| true);
 }
 
-fn journal_of(scene: &Scene<'_>, zombie: &Zombie) -> Option<(FileStore, TeamName)> {
+fn journal_of(scanner: &ZombieScanner<'_>, zombie: &Zombie) -> Option<(FileStore, TeamName)> {
     let team: TeamName = zombie.team.parse().ok()?;
-    match folder::open(scene, &zombie.team) {
-        Found::Team(folder) if folder.is_ours() => {}
+    match folder::open(scanner, &zombie.team) {
+        TeamFolderEntry::Team(folder) if folder.is_ours() => {}
         _ => return None,
     }
     let settings = Settings {
         sync: Sync::Fast,
-        patience: scene.look.budget.patience(),
+        patience: scanner.options.budget.patience(),
         ..Settings::default()
     };
-    let store = FileStore::open(scene.look.layout, Arc::new(SystemClock), settings).ok()?;
+    let store = FileStore::open(scanner.options.layout, Arc::new(SystemClock), settings).ok()?;
     Some((store, team))
 }
 
-fn event(scene: &Scene<'_>, what: fn(ZombieSeen) -> EventKind, zombie: &Zombie) -> NewEvent {
+fn event(
+    scanner: &ZombieScanner<'_>,
+    what: fn(ZombieSeen) -> EventKind,
+    zombie: &Zombie,
+) -> NewEvent {
     let evidence: Vec<String> = zombie
         .evidence
         .iter()
         .map(|why| line(why, LONGEST_TEXT))
         .collect();
-    let actor = if scene.is_thorough() {
+    let actor = if scanner.is_thorough() {
         "user"
     } else {
         "system"
