@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use teamster_agents::{
-    CREDENTIALS, CannotLaunch, Input, Interrupt, Job, Launch, Permissions, Polite, Providers,
-    Resume, Rule,
+    AgentInput, CREDENTIALS, CannotLaunch, Interrupt, Job, Launch, Permissions, Providers,
+    ResumeSession, Rule, SoftSignal,
 };
 
 use super::recorded::{CLIENTS, driver, job};
@@ -55,11 +55,11 @@ fn the_prompt_is_never_an_argument() {
         let launch = driver(word).launch(&job).unwrap();
         let length: usize = launch.args.iter().map(|word| word.len()).sum();
         assert!(length < 1000, "{word}");
-        let (Input::Text(input) | Input::Dialogue(input)) = &launch.input else {
+        let (AgentInput::Text(input) | AgentInput::Dialogue(input)) = &launch.input else {
             panic!("{word} gets no input");
         };
         assert!(input.len() > prompt.len() - 10, "{word}");
-        if let Input::Dialogue(line) = &launch.input {
+        if let AgentInput::Dialogue(line) = &launch.input {
             let line: serde_json::Value = serde_json::from_slice(line).unwrap();
             assert_eq!(line["message"]["content"][0]["text"], prompt);
         }
@@ -92,7 +92,7 @@ fn a_prompt_is_words_and_never_a_command_of_the_client() {
                 path: bin.as_os_str(),
                 ..job(Path::new("/w/tree"), &permissions)
             };
-            let (Input::Text(input) | Input::Dialogue(input)) =
+            let (AgentInput::Text(input) | AgentInput::Dialogue(input)) =
                 driver(client).launch(&job).unwrap().input
             else {
                 panic!("{client} gets no input");
@@ -121,7 +121,7 @@ fn the_command_lines_of_the_clients() {
     let full = Job {
         git_dir: Some(Path::new("/w/.git")),
         model: Some("small"),
-        resume: Some(Resume {
+        resume: Some(ResumeSession {
             session: "abc",
             spent: None,
         }),
@@ -315,15 +315,15 @@ fn temp_files_go_where_the_job_says() {
 fn each_client_is_interrupted_in_the_way_it_obeys() {
     assert_eq!(
         driver("codex").interrupt(),
-        Interrupt::Signal(Polite::Interrupt)
+        Interrupt::Signal(SoftSignal::Interrupt)
     );
     assert_eq!(
         driver("gemini").interrupt(),
-        Interrupt::Signal(Polite::Terminate)
+        Interrupt::Signal(SoftSignal::Terminate)
     );
     assert_eq!(
         driver("command:x").interrupt(),
-        Interrupt::Signal(Polite::Terminate)
+        Interrupt::Signal(SoftSignal::Terminate)
     );
     assert!(matches!(driver("claude").interrupt(), Interrupt::Line(_)));
 }

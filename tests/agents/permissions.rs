@@ -1,13 +1,18 @@
 //! Claude Code asks, our policy answers.
 
 use serde_json::{Value, json};
-use teamster_agents::{AgentEvent, Answer, Decision, Interrupt, Permissions, Reader, Rule};
+use teamster_agents::{
+    AgentEvent, Interrupt, OutputReader, PermissionDecision, PermissionReply, Permissions, Rule,
+};
 
 use super::recorded::{driver, job, one, reader_for};
 use crate::kit::TestProject;
 
 /// Feeds a recording; gives every reply and every decision.
-fn replies(reader: &mut dyn Reader, stdout: &[u8]) -> (Vec<Value>, Vec<(String, Decision)>) {
+fn replies(
+    reader: &mut dyn OutputReader,
+    stdout: &[u8],
+) -> (Vec<Value>, Vec<(String, PermissionDecision)>) {
     let (mut replies, mut decisions) = (Vec::new(), Vec::new());
     for line in stdout.split_inclusive(|byte| *byte == b'\n') {
         let step = reader.line(line);
@@ -45,7 +50,7 @@ fn an_allowed_request_is_answered_as_the_client_expects_it() {
     assert!(
         decisions
             .iter()
-            .all(|(_, decision)| *decision == Decision::Allowed)
+            .all(|(_, decision)| *decision == PermissionDecision::Allowed)
     );
 }
 
@@ -61,16 +66,18 @@ fn a_person_can_be_asked_and_answers_once() {
     assert!(replies.is_empty(), "nobody answers for the person");
     let recorded = recorded_answers(&run.sent_lines);
     let (request, decision) = &decisions[1];
-    assert_eq!(*decision, Decision::Asked);
+    assert_eq!(*decision, PermissionDecision::Asked);
     let reply = reader
-        .answer(request, Answer::Deny("not now".into()))
+        .answer(request, PermissionReply::Deny("not now".into()))
         .unwrap();
     assert_eq!(
         &serde_json::from_slice::<Value>(&reply).unwrap(),
         recorded[1]
     );
-    assert_eq!(reader.answer(request, Answer::Allow), None);
-    let reply = reader.answer(&decisions[0].0, Answer::Allow).unwrap();
+    assert_eq!(reader.answer(request, PermissionReply::Allow), None);
+    let reply = reader
+        .answer(&decisions[0].0, PermissionReply::Allow)
+        .unwrap();
     assert_eq!(
         &serde_json::from_slice::<Value>(&reply).unwrap(),
         recorded[0]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use teamster_agents::{
-    AgentEvent, Ending, Exit, Input, Job, Outcome, Permissions, TaskFacts, Verdict,
+    AgentEnd, AgentEvent, AgentInput, AgentOutcome, AgentVerdict, Exit, Job, Permissions, TaskFacts,
 };
 
 use super::recorded::{driver, job};
@@ -18,7 +18,7 @@ fn play(
     script: &str,
     subject: &str,
     attempt: u32,
-) -> (Vec<AgentEvent>, Outcome) {
+) -> (Vec<AgentEvent>, AgentOutcome) {
     let file = project.home().join("script.toml");
     std::fs::write(&file, script).unwrap();
     let driver = driver(&format!("scripted:{}", file.display()));
@@ -45,7 +45,7 @@ fn play(
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let Input::Text(script) = &launch.input else {
+    let AgentInput::Text(script) = &launch.input else {
         panic!("{:?}", launch.input);
     };
     child.stdin.take().unwrap().write_all(script).unwrap();
@@ -63,7 +63,7 @@ fn play(
         (None, Some(signal)) => Exit::Signal(signal),
         (None, None) => Exit::Unknown,
     };
-    let ending = Ending {
+    let ending = AgentEnd {
         exit,
         stopped: None,
     };
@@ -92,14 +92,14 @@ fn a_script_works_in_the_worktree_and_ends_as_it_says() {
     let (_, first) = play(&project, script, "Fix it", 1);
     assert_eq!(
         first.verdict,
-        Verdict::Failed {
+        AgentVerdict::Failed {
             reason: "not yet".into()
         }
     );
     let (events, second) = play(&project, script, "Fix it", 2);
     assert_eq!(
         second.verdict,
-        Verdict::Done {
+        AgentVerdict::Done {
             summary: "worker-1 did 3 at attempt 2".into()
         }
     );
@@ -120,7 +120,7 @@ fn a_crash_is_a_death_by_signal_and_leaves_nothing() {
     let (_, outcome) = play(&project, "steps = [{ crash = true }]", "x", 1);
     assert_eq!(
         outcome.verdict,
-        Verdict::Failed {
+        AgentVerdict::Failed {
             reason: "it ended without a result (killed by signal 9)".into()
         }
     );
@@ -166,7 +166,7 @@ fn the_documented_script_does_what_the_document_says() {
     let failed = play(&project, list, "parser: add, not subtract", 1)
         .1
         .verdict;
-    let red = Verdict::Failed {
+    let red = AgentVerdict::Failed {
         reason: "the tests are red".into(),
     };
     assert_eq!(failed, red);
@@ -178,19 +178,19 @@ fn the_documented_script_does_what_the_document_says() {
     let greeting = || std::fs::read_to_string(project.folder().join("src/greeting.txt")).unwrap();
 
     let failed = verdict("Test the greeting", 1);
-    assert!(matches!(failed, Verdict::Failed { .. }), "{failed:?}");
+    assert!(matches!(failed, AgentVerdict::Failed { .. }), "{failed:?}");
     assert!(verdict("Fix the greeting", 1).is_done());
     assert_eq!(greeting(), "good morning\n");
     assert!(verdict("Test the greeting", 2).is_done());
     assert!(matches!(
         verdict("Ask the model", 1),
-        Verdict::Paused { .. }
+        AgentVerdict::Paused { .. }
     ));
     assert!(verdict("Ask the model", 2).is_done());
     let done = verdict("Write the manual", 1);
     assert_eq!(
         done,
-        Verdict::Done {
+        AgentVerdict::Done {
             summary: "task 3 is done".into()
         }
     );

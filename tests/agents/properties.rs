@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
-use teamster_agents::{AgentEvent, Ending, Exit, Permissions, Stopped};
+use teamster_agents::{AgentEnd, AgentEvent, Exit, Permissions, Stopped};
 
 use super::recorded::{CLIENTS, Recorded, all, one, read, reader_for};
 
@@ -38,7 +38,7 @@ fn no_stream_that_was_cut_anywhere_is_done() {
                     );
                     assert!(step.replies.is_empty() && !step.close_input);
                 }
-                let verdict = reader.end(Ending::code(0), "").verdict;
+                let verdict = reader.end(AgentEnd::code(0), "").verdict;
                 assert!(
                     !verdict.is_done(),
                     "{client} {} after {whole} lines",
@@ -120,7 +120,7 @@ fn any_event() -> impl Strategy<Value = String> {
     })
 }
 
-fn any_ending() -> impl Strategy<Value = Ending> {
+fn any_ending() -> impl Strategy<Value = AgentEnd> {
     let exit = prop_oneof![
         (0..256_i32).prop_map(Exit::Code),
         (1..32_i32).prop_map(Exit::Signal),
@@ -131,7 +131,7 @@ fn any_ending() -> impl Strategy<Value = Ending> {
         Stopped::Silent,
         Stopped::Late,
     ]));
-    (exit, stopped).prop_map(|(exit, stopped)| Ending { exit, stopped })
+    (exit, stopped).prop_map(|(exit, stopped)| AgentEnd { exit, stopped })
 }
 
 /// Every recorded run that was no success.

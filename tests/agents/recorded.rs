@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use teamster_agents::{
-    AgentEvent, Driver, Ending, Exit, Job, Outcome, Permissions, Reader, Resume, Spent, TaskFacts,
+    AgentEnd, AgentEvent, AgentOutcome, AgentSpending, Driver, Exit, Job, OutputReader,
+    Permissions, ResumeSession, TaskFacts,
 };
 
 /// One run of a client.
@@ -87,27 +88,27 @@ pub fn one(client: &'static str, name: &str) -> Recorded {
 
 impl Recorded {
     /// How it ended, as if nobody of ours had a part in it.
-    pub fn ending(&self) -> Ending {
-        Ending {
+    pub fn ending(&self) -> AgentEnd {
+        AgentEnd {
             exit: self.exit,
             stopped: None,
         }
     }
 
-    pub fn reader(&self) -> Box<dyn Reader> {
+    pub fn reader(&self) -> Box<dyn OutputReader> {
         let resume = self.name.starts_with("resume").then(|| self.earlier());
         reader_for(self.client, resume.as_ref(), &Permissions::default())
     }
 
     /// What the first turn of the recorded session spent.
-    fn earlier(&self) -> Spent {
+    fn earlier(&self) -> AgentSpending {
         let first = one(self.client, "text");
         let reader = reader_for(self.client, None, &Permissions::default());
         read(reader, &first.stdout, first.ending(), "").1.spent
     }
 
     /// The whole recording through its driver.
-    pub fn played(&self) -> (Vec<AgentEvent>, Outcome) {
+    pub fn played(&self) -> (Vec<AgentEvent>, AgentOutcome) {
         read(self.reader(), &self.stdout, self.ending(), &self.stderr)
     }
 }
@@ -119,10 +120,10 @@ pub fn driver(client: &str) -> Box<dyn Driver> {
 
 pub fn reader_for(
     client: &str,
-    resume: Option<&Spent>,
+    resume: Option<&AgentSpending>,
     permissions: &Permissions,
-) -> Box<dyn Reader> {
-    let resume = resume.map(|spent| Resume {
+) -> Box<dyn OutputReader> {
+    let resume = resume.map(|spent| ResumeSession {
         session: "earlier",
         spent: Some(*spent),
     });
@@ -158,11 +159,11 @@ pub fn job<'a>(worktree: &'a Path, permissions: &'a Permissions) -> Job<'a> {
 
 /// All that a reader makes of a stream.
 pub fn read(
-    mut reader: Box<dyn Reader>,
+    mut reader: Box<dyn OutputReader>,
     stdout: &[u8],
-    ending: Ending,
+    ending: AgentEnd,
     stderr: &str,
-) -> (Vec<AgentEvent>, Outcome) {
+) -> (Vec<AgentEvent>, AgentOutcome) {
     let mut events = Vec::new();
     for line in stdout.split_inclusive(|byte| *byte == b'\n') {
         events.extend(reader.line(line).events);

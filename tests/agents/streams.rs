@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use teamster_agents::{AgentEvent, Spent, Stopped, Trouble, Usage, Verdict};
+use teamster_agents::{AgentEvent, AgentSpending, AgentVerdict, Stopped, Trouble, Usage};
 
 use super::recorded::{CLIENTS, Recorded, all, foreign, one, read, reader_for};
 
@@ -84,7 +84,7 @@ fn rate_limits_outages_and_lost_sign_ins_cost_no_attempt() {
         let paused: Vec<(String, Trouble)> = all(client)
             .into_iter()
             .filter_map(|run| match run.played().1.verdict {
-                Verdict::Paused { trouble, .. } => Some((run.name, trouble)),
+                AgentVerdict::Paused { trouble, .. } => Some((run.name, trouble)),
                 _ => None,
             })
             .collect();
@@ -102,14 +102,14 @@ fn a_session_that_is_gone_is_told_apart_from_a_failure() {
         let run = one(client, "resume_unknown");
         let outcome = run.played().1;
         assert!(
-            matches!(outcome.verdict, Verdict::SessionGone { .. }),
+            matches!(outcome.verdict, AgentVerdict::SessionGone { .. }),
             "{client}: {outcome:?}"
         );
         // The same words mean nothing of the kind when no session was asked for.
         let reader = reader_for(client, None, &teamster_agents::Permissions::default());
         let (_, outcome) = read(reader, &run.stdout, run.ending(), &run.stderr);
         assert!(
-            matches!(outcome.verdict, Verdict::Failed { .. }),
+            matches!(outcome.verdict, AgentVerdict::Failed { .. }),
             "{client}: {outcome:?}"
         );
     }
@@ -124,14 +124,17 @@ fn one_that_we_interrupted_is_called_interrupted() {
             let (_, outcome) = read(run.reader(), &run.stdout, ending, &run.stderr);
             assert_eq!(
                 outcome.verdict,
-                Verdict::Interrupted,
+                AgentVerdict::Interrupted,
                 "{client} {}",
                 run.name
             );
             assert!(outcome.started, "{client} {}", run.name);
             // By somebody else's hand it is a failed attempt.
             let verdict = run.played().1.verdict;
-            assert!(matches!(verdict, Verdict::Failed { .. }), "{verdict:?}");
+            assert!(
+                matches!(verdict, AgentVerdict::Failed { .. }),
+                "{verdict:?}"
+            );
             seen += 1;
         }
     }
@@ -145,10 +148,10 @@ fn one_that_finished_while_we_stopped_it_is_done() {
         let ending = run.ending().stopped(Stopped::Interrupted);
         let (_, outcome) = read(run.reader(), &run.stdout, ending, "");
         assert!(outcome.verdict.is_done(), "{client}");
-        let killed = teamster_agents::Ending::signal(9).stopped(Stopped::Late);
+        let killed = teamster_agents::AgentEnd::signal(9).stopped(Stopped::Late);
         let (_, outcome) = read(run.reader(), &run.stdout, killed, "");
         assert!(
-            matches!(outcome.verdict, Verdict::Failed { .. }),
+            matches!(outcome.verdict, AgentVerdict::Failed { .. }),
             "{client}"
         );
     }
@@ -159,7 +162,7 @@ fn a_success_with_another_exit_code_is_none() {
     for client in CLIENTS {
         let run = one(client, "ok");
         for code in [1, 2, 130, 143] {
-            let ending = teamster_agents::Ending::code(code);
+            let ending = teamster_agents::AgentEnd::code(code);
             let (_, outcome) = read(run.reader(), &run.stdout, ending, "");
             assert!(!outcome.verdict.is_done(), "{client} {code}");
         }
@@ -179,7 +182,7 @@ fn gemini_that_waits_for_its_quota_is_paused_when_it_is_stopped() {
         let ending = begun.ending().stopped(Stopped::Silent);
         let (_, outcome) = read(begun.reader(), &begun.stdout, ending, &stderr[..until]);
         match outcome.verdict {
-            Verdict::Paused { trouble: found, .. } => assert_eq!(found, trouble),
+            AgentVerdict::Paused { trouble: found, .. } => assert_eq!(found, trouble),
             other => panic!("{other:?}"),
         }
     }
@@ -194,12 +197,12 @@ fn claude_that_tries_again_without_end_is_paused_when_it_is_stopped() {
         .position(|line| String::from_utf8_lossy(line).contains("api_retry"))
         .unwrap();
     let stdout = lines[..=tried].concat();
-    let ending = teamster_agents::Ending::code(143).stopped(Stopped::Silent);
+    let ending = teamster_agents::AgentEnd::code(143).stopped(Stopped::Silent);
     let (_, outcome) = read(run.reader(), &stdout, ending, "");
     assert!(
         matches!(
             outcome.verdict,
-            Verdict::Paused {
+            AgentVerdict::Paused {
                 trouble: Trouble::RateLimit,
                 ..
             }
@@ -217,7 +220,7 @@ fn claude_that_answered_without_its_model_did_no_work() {
     assert_ne!(stdout, text);
     let (_, outcome) = read(run.reader(), stdout.as_bytes(), run.ending(), "");
     assert!(
-        matches!(outcome.verdict, Verdict::Failed { .. }),
+        matches!(outcome.verdict, AgentVerdict::Failed { .. }),
         "{outcome:?}"
     );
 }
@@ -233,7 +236,7 @@ fn used(input: u64, cached_input: u64, output: u64, reasoning: u64) -> Usage {
 }
 
 /// Money is compared as it is shown.
-fn dollars(spent: &Spent) -> Option<String> {
+fn dollars(spent: &AgentSpending) -> Option<String> {
     spent.cost_usd.map(|cost| format!("{cost:.6}"))
 }
 
@@ -284,7 +287,7 @@ fn a_resumed_thread_whose_past_is_unknown_has_an_unknown_cost() {
     let run = one("codex", "resume");
     let reader = reader_for(
         "codex",
-        Some(&Spent::default()),
+        Some(&AgentSpending::default()),
         &teamster_agents::Permissions::default(),
     );
     let (events, outcome) = read(reader, &run.stdout, run.ending(), "");
@@ -347,7 +350,7 @@ fn other_protocols_are_never_a_success() {
     for stdout in foreign {
         for client in CLIENTS {
             let reader = reader_for(client, None, &teamster_agents::Permissions::default());
-            let (_, outcome) = read(reader, &stdout, teamster_agents::Ending::code(0), "");
+            let (_, outcome) = read(reader, &stdout, teamster_agents::AgentEnd::code(0), "");
             assert!(!outcome.verdict.is_done());
             assert!(!outcome.started);
         }

@@ -3,6 +3,8 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
+use teamster_testkit::wait::wait_until;
+
 use crate::kit::{Follower, TestProject, living};
 
 /// Every command and every group of commands, by its words.
@@ -212,9 +214,7 @@ impl<'a> Workers<'a> {
                 let shown = project.run(["task", "show", "3", "--json"]).succeeds();
                 shown.json()["task"]["status"] == "completed"
             };
-            while !is_done() {
-                std::thread::yield_now();
-            }
+            wait_until("the task that the worker does", is_done);
         }
         workers
     }

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use teamster_testkit::wait::poll;
 
 use super::sentences::Said;
 use crate::run::shop::Shop;
@@ -134,16 +136,8 @@ fn run<'a>(
     let mut child = shop
         .call(args)
         .spawn_into(std::fs::File::create(&said).unwrap());
-    let start = Instant::now();
-    let code = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break Some(status.code());
-        }
-        if start.elapsed() > HANGS {
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let ended = poll(HANGS, || child.try_wait().unwrap());
+    let code = ended.map(|status| status.code());
     let text = std::fs::read_to_string(&said).unwrap_or_default();
     let _ = std::fs::remove_file(said);
     if let Some(code) = code {

@@ -11,7 +11,7 @@ use teamster_fs::layout::{RUN_LOCK, TEAM_LOCK};
 use teamster_fs::{Dir, Lock, Waited};
 use teamster_journal::payload::{GateAnswer, GateDecided};
 use teamster_journal::{EventKind, NewEvent};
-use teamster_run::host::ProjectSeat;
+use teamster_run::host::ProjectLock;
 use teamster_store::Store as _;
 
 use crate::kit::{Call, TestProject};
@@ -422,7 +422,7 @@ fn rejection_that_lost_to_an_approval_while_it_waited_for_the_seat_is_a_conflict
     let shop = Shop::new();
     let (gate, commit) = at_gate(&shop);
     let folder = Dir::open_root(&shop.folder()).unwrap().unwrap();
-    let seat = ProjectSeat::take(&folder).unwrap().unwrap();
+    let seat = ProjectLock::take(&folder).unwrap().unwrap();
     let words = ["reject", "--team", "shop", "--commit", &commit];
     let mut reject = shop.call(&words).spawn();
     // It has read the journal, and wants the seat.

@@ -1,15 +1,13 @@
 //! The integration worktree: made, taken up again, and set right whatever stands in it.
 
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 use teamster_isolate::git::{
     CommitId, GitProblem, Integration, MergeOutcome, Ready, Removal, WorktreeKind, WorktreeState,
     list,
 };
 
-use super::{GitProject, put, team};
+use super::{GitProject, count_files, kill_when, put, team};
 
 pub const BRANCH: &str = "omc-team/fix-auth/integration";
 
@@ -106,23 +104,21 @@ fn a_killed_making_is_made_anew_wherever_it_was_killed() {
     project.commit("Many files");
     let place = project.folder().join(".omc/worktrees/fix-auth/integration");
     std::fs::create_dir_all(place.parent().unwrap()).unwrap();
-    for step in 0..12_u64 {
-        let place = place.to_str().unwrap();
-        let args = ["worktree", "add", "--quiet", "-b", BRANCH, place, "HEAD"];
-        let mut add = project
+    let admin = project.folder().join(".git/worktrees/integration");
+    for files in [0, 1, 2, 3, 4, 5, 6, 8, 40, 100, 200, 300] {
+        let path = place.to_str().unwrap();
+        let args = ["worktree", "add", "--quiet", "-b", BRANCH, path, "HEAD"];
+        let add = project
             .git_command(&project.folder(), &args)
             .spawn()
             .unwrap();
-        // Not a wait for something: where the kill falls is the point.
-        thread::sleep(Duration::from_micros(800 * step));
-        let _ = add.kill();
-        add.wait().unwrap();
+        kill_when(add, || count_files(&[&admin, &place]) >= files);
         let ready = project.ready();
-        assert!(ready.integration.is_clean().unwrap(), "step {step}");
+        assert!(ready.integration.is_clean().unwrap(), "at {files} files");
         assert_eq!(
             ready.integration.remove_if_landed().unwrap(),
             Removal::Removed,
-            "step {step}"
+            "at {files} files"
         );
     }
 }
@@ -255,17 +251,22 @@ fn a_git_that_is_killed_while_the_worktree_follows_costs_nothing() {
     let (project, integration, base, made) = merged();
     let good = tree(integration.path());
     let folder = integration.path().to_owned();
-    for step in 0..28_u64 {
+    let followed = || {
+        let is_new = |file: &String| {
+            std::fs::read_to_string(folder.join(file)).is_ok_and(|text| text == "new\n")
+        };
+        let files = (0..20).flat_map(|number| ["added", "many"].map(|at| format!("{at}/{number}")));
+        files.filter(is_new).count()
+    };
+    for files in (0..40).step_by(3).chain(33..=40) {
         project.git_in(&folder, &["read-tree", "-u", "--reset", base.as_str()]);
         let args = ["read-tree", "-m", "-u", base.as_str(), made.as_str()];
-        let mut follow = project.git_command(&folder, &args).spawn().unwrap();
-        thread::sleep(Duration::from_micros(300 * step));
-        let _ = follow.kill();
-        follow.wait().unwrap();
+        let follow = project.git_command(&folder, &args).spawn().unwrap();
+        kill_when(follow, || followed() >= files);
         let ready = project.ready();
-        assert_eq!(ready.integration.head().unwrap(), made, "step {step}");
-        assert_eq!(tree(&folder), good, "step {step}");
-        assert!(ready.integration.is_clean().unwrap(), "step {step}");
+        assert_eq!(ready.integration.head().unwrap(), made, "at {files} files");
+        assert_eq!(tree(&folder), good, "at {files} files");
+        assert!(ready.integration.is_clean().unwrap(), "at {files} files");
     }
 }
 

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use teamster_isolate::git::{CommitId, Git, Integration, MergeOutcome, Repo};
 
-use super::{GitProject, PATH, team, worker};
+use super::{GitProject, PATH, count_files, kill_when, team, worker};
 
 /// Where the process that is killed works, what is its home, and which commits it merges.
 const FOLDER: &str = "TEST_MERGES_IN";
@@ -48,7 +46,8 @@ fn merges_until_it_is_killed() {
 #[test]
 fn a_teamster_that_is_killed_while_it_merges_leaves_nothing_that_the_next_cannot_finish() {
     let mut interrupted = 0;
-    for step in 0..10_u64 {
+    // Files that the merges have made, of the objects and in the worktree, when it is killed.
+    for files in [3, 6, 11, 16, 20, 25, 29, 34, 40, 46] {
         let project = GitProject::new();
         let base = project.found().head;
         project.repo().exclude_ours().unwrap();
@@ -62,7 +61,10 @@ fn a_teamster_that_is_killed_while_it_merges_leaves_nothing_that_the_next_cannot
             .collect();
         let before = project.user_state();
         let ids: Vec<&str> = commits.iter().map(CommitId::as_str).collect();
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let objects = project.folder().join(".git/objects");
+        let worktree = project.folder().join(".omc/worktrees/fix-auth/integration");
+        let before_merges = count_files(&[&objects]);
+        let child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact"])
             .arg("isolate::killed::merges_until_it_is_killed")
             .env(FOLDER, project.folder())
@@ -72,22 +74,15 @@ fn a_teamster_that_is_killed_while_it_merges_leaves_nothing_that_the_next_cannot
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let begun = project
-            .folder()
-            .join(".omc/worktrees/fix-auth/integration/README.md");
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !begun.exists() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(1));
-        }
-        // Not a wait for something: where the kill falls is the point.
-        thread::sleep(Duration::from_millis(25 * step));
-        let _ = child.kill();
-        child.wait().unwrap();
+        kill_when(child, || {
+            let made = count_files(&[&objects, &worktree]).saturating_sub(before_merges);
+            worktree.join("README.md").exists() && made >= files
+        });
 
         let ready = project.ready();
         assert_eq!(
             ready.salvaged, None,
-            "step {step}: what a kill leaves is nobody's work"
+            "at {files} files: what a kill leaves is nobody's work"
         );
         let merged = merge_all(&ready.integration, &commits);
         let anew = merged
@@ -102,9 +97,9 @@ fn a_teamster_that_is_killed_while_it_merges_leaves_nothing_that_the_next_cannot
             (1..=4)
                 .map(|task| format!("Merge task {task} of worker-1"))
                 .collect::<Vec<_>>(),
-            "step {step}"
+            "at {files} files"
         );
-        assert!(ready.integration.is_clean().unwrap(), "step {step}");
+        assert!(ready.integration.is_clean().unwrap(), "at {files} files");
         for number in 0..4 {
             assert!(
                 ready
@@ -112,10 +107,10 @@ fn a_teamster_that_is_killed_while_it_merges_leaves_nothing_that_the_next_cannot
                     .path()
                     .join(format!("{number}/9"))
                     .exists(),
-                "step {step}"
+                "at {files} files"
             );
         }
-        assert_eq!(project.user_state(), before, "step {step}");
+        assert_eq!(project.user_state(), before, "at {files} files");
     }
     println!("{interrupted} of 10 were killed between two merges");
 }

@@ -18,9 +18,10 @@ mod salvage;
 mod setup;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use teamster_isolate::git::{Author, CommitId, FoundRepo, Git, Prepared, Repo, Worktree};
+use teamster_testkit::wait::wait_until;
 use teamster_types::{TeamName, WorkerName};
 
 use crate::kit::TestProject;
@@ -136,6 +137,34 @@ impl GitProject {
         .status
         .success()
     }
+}
+
+/// Kills a process as soon as it has got as far as this, unless it has ended before.
+///
+/// Where the kill falls is the point of such a test: by what can be seen of its work, and not by the time, it is another
+/// place each time however fast the machine is.
+#[track_caller]
+pub fn kill_when(mut child: Child, mut has_got_so_far: impl FnMut() -> bool) {
+    wait_until("the moment of the kill", || {
+        has_got_so_far() || child.try_wait().unwrap().is_some()
+    });
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+/// Counts the files below these folders. A folder that is not there has none.
+pub fn count_files(folders: &[&Path]) -> usize {
+    let mut open: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
+    let mut count = 0;
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => open.push(entry.path()),
+                _ => count += 1,
+            }
+        }
+    }
+    count
 }
 
 pub fn team() -> TeamName {

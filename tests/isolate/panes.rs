@@ -2,16 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use teamster_fs::layout::tmux_socket;
 use teamster_isolate::tmux::{Pane, PaneCommand, Tmux, TmuxError};
+use teamster_testkit::wait::{LONG, poll, wait_until};
 use teamster_types::WorkerName;
 
 use super::{PATH, team, worker};
 use crate::kit::TestProject;
-
-const LONG: Duration = Duration::from_secs(30);
 
 /// Our server in a project of its own; gone when dropped.
 struct Server {
@@ -39,16 +37,11 @@ impl Server {
     }
 
     fn wait(&self, worker: &WorkerName, is: impl Fn(&Pane) -> bool) -> Pane {
-        let start = Instant::now();
-        loop {
-            if let Some(pane) = self.tmux.pane_of(&team(), worker).unwrap()
-                && is(&pane)
-            {
-                return pane;
-            }
-            assert!(start.elapsed() < LONG, "{:?}", self.tmux.panes());
-            std::thread::yield_now();
-        }
+        let found = poll(LONG, || {
+            let pane = self.tmux.pane_of(&team(), worker).unwrap();
+            pane.filter(&is)
+        });
+        found.unwrap_or_else(|| panic!("{:?}", self.tmux.panes()))
     }
 }
 
@@ -70,14 +63,6 @@ fn is_alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-fn wait_for(what: &str, is: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < LONG, "{what}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn a_worker_is_the_process_of_its_pane_and_its_end_is_seen() {
     let server = Server::new();
@@ -86,7 +71,7 @@ fn a_worker_is_the_process_of_its_pane_and_its_end_is_seen() {
     let pane = server.start(&worker(), &["sleep", "600"]).unwrap();
     assert!(!pane.dead);
     // tmux names the process before it has become the program.
-    wait_for("no shell in between", || {
+    wait_until("no shell in between", || {
         let words = std::fs::read(format!("/proc/{}/cmdline", pane.pid));
         words.is_ok_and(|words| words == b"sleep\x00600\x00")
     });
@@ -113,7 +98,7 @@ fn a_worker_is_the_process_of_its_pane_and_its_end_is_seen() {
     );
     assert_eq!(attach.last().unwrap(), "=fix-auth:=worker-1");
     server.tmux.close_pane(&pane).unwrap();
-    wait_for("the worker is hung up on", || !is_alive(pane.pid));
+    wait_until("the worker is hung up on", || !is_alive(pane.pid));
     assert_eq!(server.tmux.pane_of(&team(), &worker()).unwrap(), None);
     assert!(is_alive(again.pid));
 }
@@ -168,7 +153,7 @@ fn words_variables_and_folders_arrive_byte_for_byte() {
         folder: &folder,
     };
     server.tmux.start(&team(), &worker(), &command).unwrap();
-    wait_for("the words arrive", || out.exists());
+    wait_until("the words arrive", || out.exists());
     let mut wanted = format!("{}\n{value}\0", folder.display());
     for word in odd {
         wanted.push_str(word);
@@ -210,14 +195,14 @@ fn a_killed_server_is_no_error_and_the_next_start_makes_a_new_one() {
         .args(["-9", &pid.to_string()])
         .status();
     assert!(killed.unwrap().success());
-    wait_for("the server ends", || !is_alive(pid));
+    wait_until("the server ends", || !is_alive(pid));
     assert_eq!(server.tmux.panes().unwrap(), []);
     assert_eq!(server.tmux.server_pid().unwrap(), None);
     assert!(server.tmux.end_if_empty().unwrap());
     server.tmux.close_pane(&first).unwrap();
     let second = server.start(&worker(), &["sleep", "600"]).unwrap();
     assert_ne!(second.pid, first.pid);
-    wait_for("the old worker is hung up on", || !is_alive(first.pid));
+    wait_until("the old worker is hung up on", || !is_alive(first.pid));
 }
 
 #[test]
@@ -237,7 +222,7 @@ fn what_a_worker_gets_is_not_seen_by_the_next() {
             .tmux
             .start(&team(), &worker.parse().unwrap(), &command)
             .unwrap();
-        wait_for("the environment is written", || out.exists());
+        wait_until("the environment is written", || out.exists());
         std::fs::read_to_string(out).unwrap()
     };
     let secret = [("API_KEY".into(), "s3cret".into())];

@@ -1,12 +1,11 @@
 //! What a killed git leaves, and many at once.
 
 use std::thread;
-use std::time::Duration;
 
 use teamster_isolate::git::{Worktree, branch_of};
 use teamster_types::WorkerName;
 
-use super::{GitProject, author, put, team, worker};
+use super::{GitProject, author, count_files, kill_when, put, team, worker};
 
 fn large() -> GitProject {
     let project = GitProject::new();
@@ -26,8 +25,9 @@ fn a_killed_worktree_add_is_recovered_wherever_it_was_killed() {
     let place = project.folder().join(".omc/worktrees/fix-auth/worker-1");
     std::fs::create_dir_all(place.parent().unwrap()).unwrap();
     let branch = branch_of(&team(), &worker());
-    for step in 0..14_u64 {
-        let mut add = project
+    let admin = project.folder().join(".git/worktrees/worker-1");
+    for files in [0, 1, 2, 3, 4, 5, 6, 7, 8, 40, 100, 200, 300, 400] {
+        let add = project
             .git_command(
                 &project.folder(),
                 &[
@@ -42,15 +42,12 @@ fn a_killed_worktree_add_is_recovered_wherever_it_was_killed() {
             )
             .spawn()
             .unwrap();
-        // Not a wait for something: where the kill falls is the point.
-        thread::sleep(Duration::from_micros(700 * step));
-        let _ = add.kill();
-        add.wait().unwrap();
+        kill_when(add, || count_files(&[&admin, &place]) >= files);
         let prepared = project.prepare();
-        assert!(prepared.worktree.is_clean().unwrap(), "step {step}");
-        assert_eq!(prepared.worktree.head().unwrap(), head, "step {step}");
+        assert!(prepared.worktree.is_clean().unwrap(), "at {files} files");
+        assert_eq!(prepared.worktree.head().unwrap(), head, "at {files} files");
         for kept in &prepared.kept {
-            assert!(kept.path.is_some(), "step {step}: {kept:?}");
+            assert!(kept.path.is_some(), "at {files} files: {kept:?}");
         }
         prepared.worktree.remove_if_safe().unwrap();
     }

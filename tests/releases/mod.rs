@@ -1,13 +1,13 @@
 //! Journals that earlier versions have written: what people see of them stays the same.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 use teamster_journal::{Event, RunState};
 use teamster_store::rebuild;
 use teamster_types::TeamName;
-use teamster_types::flow::Stage;
-use teamster_view::model::Story;
+use teamster_view::model::{Story, run_lately, run_now};
 
 use crate::kit::TestProject;
 
@@ -68,22 +68,35 @@ fn journals_of_0_1_replay_to_the_same_views() {
 }
 
 #[test]
-fn every_prefix_of_a_journal_of_0_1_is_judged_the_same_by_host_and_page() {
+fn every_prefix_of_a_journal_of_0_1_is_judged_the_same_by_host_page_and_status() {
     for folder in recorded() {
+        let project = TestProject::new();
+        copy(&folder.join("teams"), &project.claude("teams"));
+        let events = events(&folder);
+        let team: TeamName = events[0].team.parse().unwrap();
+        let journal = project.claude(&format!("teams/{team}/events.jsonl"));
         let mut host = RunState::default();
         let mut story = Story::of("");
-        for event in events(&folder) {
-            host.apply(&event);
-            story.apply(&event);
+        let mut told = String::new();
+        for event in &events {
+            told += &format!("{}\n", serde_json::to_string(event).unwrap());
+            std::fs::write(&journal, &told).unwrap();
+            let store = project.store(Duration::ZERO);
+            host.apply(event);
+            story.apply(event);
             let view = story.view();
-            let waits = view.approval.is_some_and(|approval| approval.waits);
             let place = format!("{} at {}", folder.display(), event.seq);
-            assert_eq!(waits, host.open_gate().is_some(), "{place}");
-            let stage = view.run.and_then(|run| run.stage);
-            let entered = host.stages.iter().map(|entry| entry.stage);
-            let mut entered = entered.filter(|stage| !matches!(stage, Stage::End(_)));
-            let last = entered.next_back().map(|stage| stage.as_str().to_owned());
-            assert_eq!(stage, last, "{place}");
+            let is_open = host.open_gate().is_some();
+            assert_eq!(view.awaits_approval(), is_open, "{place}");
+            let gate = teamster_view::gate::open_gate(&store, &team).unwrap();
+            assert_eq!(gate.is_some(), is_open, "{place}");
+            let stage = view.stage().map(str::to_owned);
+            for now in [run_now(&store, &team), run_lately(&store, &team)] {
+                let now = now.unwrap();
+                assert_eq!(now.awaits_approval, is_open, "{place}");
+                assert_eq!(now.finished, host.finished.is_some(), "{place}");
+                assert_eq!(now.stage, stage, "{place}");
+            }
         }
     }
 }

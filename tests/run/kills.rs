@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -196,14 +196,15 @@ fn a_killed_host_is_followed_by_another_that_comes_to_the_same() {
 #[test]
 fn a_host_may_be_killed_at_any_moment() {
     let shop = Shop::in_use();
-    let mut moment = Duration::from_millis(150);
     let mut host = shop.whole_run(&["--approve", "auto"]).spawn();
-    for _ in 0..6 {
-        std::thread::sleep(moment);
+    // How many events a host adds before it is killed, a moment later: another place each time.
+    for events in [0, 2, 3, 5, 8, 13] {
+        let wanted = shop.events().len() + events;
+        shop.until("the host's next events", || {
+            shop.events().len() >= wanted || host.try_wait().unwrap().is_some()
+        });
         host.kill().unwrap();
         host.wait().unwrap();
-        // Odd steps, so that it is another place each time.
-        moment = moment * 17 / 11;
         host = shop.call(&["run", "--resume", "shop"]).spawn();
     }
     let ended = host.wait().unwrap();

@@ -5,13 +5,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use teamster_agents::{AgentEvent, Codex, Command, Driver, Scripted, Spent};
+use teamster_agents::{
+    AgentEvent, AgentSpending, CodexDriver, CommandDriver, Driver, ScriptedDriver,
+};
 use teamster_fs::proc::Machine;
 use teamster_fs::processes;
 use teamster_isolate::detached::Detached;
 use teamster_journal::payload::Member;
 use teamster_run::leader::{LeaderError, LeaderJob, Led, Overview, Problem, lead};
-use teamster_workers::rules::Rules;
+use teamster_workers::limits::WorkerLimits;
 
 use crate::kit::TestProject;
 
@@ -49,7 +51,7 @@ struct Desk {
     project: TestProject,
     /// Whether the leader gets the project's folder, or one that goes with it.
     is_in_project: bool,
-    rules: Rules,
+    rules: WorkerLimits,
     mark: String,
 }
 
@@ -60,12 +62,12 @@ impl Desk {
         Self {
             project,
             is_in_project: true,
-            rules: Rules {
+            rules: WorkerLimits {
                 start: Duration::from_secs(20),
                 idle: Duration::from_secs(20),
                 task: Duration::from_secs(40),
                 grace: Duration::from_millis(300),
-                ..Rules::default()
+                ..WorkerLimits::default()
             },
             mark,
         }
@@ -75,9 +77,9 @@ impl Desk {
         self.project.folder().canonicalize().unwrap()
     }
 
-    fn script(&self, text: &str) -> Scripted {
+    fn script(&self, text: &str) -> ScriptedDriver {
         self.project.write("leader.toml", text);
-        Scripted::new(&self.folder().join("leader.toml"))
+        ScriptedDriver::new(&self.folder().join("leader.toml"))
     }
 
     fn lead(&self, driver: &dyn Driver) -> Result<Led, LeaderError> {
@@ -137,8 +139,8 @@ impl Desk {
     }
 }
 
-fn command(line: &str) -> Command {
-    Command::new(line, Vec::new())
+fn command(line: &str) -> CommandDriver {
+    CommandDriver::new(line, Vec::new())
 }
 
 fn subjects(led: &Led) -> Vec<&str> {
@@ -186,7 +188,10 @@ fn it_is_asked_once_more_with_its_answer_and_what_was_wrong() {
         ))
         .unwrap();
     assert_eq!(subjects(&led), ["go"]);
-    assert_eq!(led.spent, [Spent::default(), Spent::default()]);
+    assert_eq!(
+        led.spent,
+        [AgentSpending::default(), AgentSpending::default()]
+    );
     let (first, second) = (desk.read("prompt-1"), desk.read("prompt-2"));
     assert!(first.contains("로그인 폼을 고쳐줘"), "{first}");
     for part in [
@@ -237,7 +242,7 @@ fn one_that_fails_is_asked_again_and_then_given_up() {
     assert_eq!(desk.read("asked").lines().count(), 2);
     assert!(desk.read("prompt").contains("exit code 3: no model"));
 
-    let missing = desk.lead(&Codex).unwrap_err();
+    let missing = desk.lead(&CodexDriver).unwrap_err();
     assert!(
         matches!(missing.problem, Problem::NotStarted(_)),
         "{missing}"

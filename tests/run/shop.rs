@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use teamster_testkit::wait::{LONG, poll};
 
 use super::landed::compare_with_gate;
 use crate::kit::{Call, Ran, TestProject};
@@ -15,8 +15,6 @@ use crate::workers::carriers;
 
 /// What everything that a test starts carries. Checks get nothing whose name begins like ours.
 pub const MARK: &str = "SHOP_TEST_MARK";
-/// Nothing here takes so long unless it hangs.
-const LONG: Duration = Duration::from_secs(120);
 
 /// Folders of ours in a project; everything else is the user's.
 const OURS: [&str; 5] = [".git", ".omc", ".party", ".bkit", ".teamster"];
@@ -315,16 +313,12 @@ impl Shop {
         events
     }
 
-    /// Waits until something is so.
+    /// Waits until something is so, and shows the journal if it never is.
     #[track_caller]
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !is_so() {
-            if start.elapsed() >= LONG {
-                let journal = self.run(&["journal", "--team", "shop"]).stdout;
-                panic!("{what} did not come true:\n{journal}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        if poll(LONG, || is_so().then_some(())).is_none() {
+            let journal = self.run(&["journal", "--team", "shop"]).stdout;
+            panic!("{what} did not come true:\n{journal}");
         }
     }
 

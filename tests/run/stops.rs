@@ -120,7 +120,7 @@ fn the_third_ctrl_c_kills_whoever_does_not_listen() {
     signal(&host, "-INT");
     shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
     signal(&host, "-INT");
-    std::thread::sleep(Duration::from_millis(100));
+    shop.until("the stop", || !shop.events_of("signal.shutdown").is_empty());
     signal(&host, "-INT");
     assert_eq!(exit_code(&shop, &mut host), Some(13));
     assert!(start.elapsed() < Duration::from_secs(30));

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_journal::payload::{Check, CheckVerdict, Checked};
-use teamster_run::verify::{Place, Verifier, charge};
+use teamster_run::verify::{CheckRunner, Place, compare_with_base};
+use teamster_testkit::wait::{LONG, wait_until};
 
 use crate::kit::TestProject;
 
-const LONG: Duration = Duration::from_secs(120);
 const FOLDER: &str = "VERIFY_TEST_FOLDER";
 /// Where the check runs, if that is not the project's folder.
 const ELSEWHERE: &str = "VERIFY_TEST_ELSEWHERE";
@@ -33,7 +33,7 @@ fn hosts_one_check() {
     let project = Dir::open_root(&folder).unwrap().unwrap();
     let elsewhere = std::env::var_os(ELSEWHERE).map(PathBuf::from);
     let machine = Machine::read();
-    let verifier = Verifier {
+    let verifier = CheckRunner {
         machine: &machine,
         project: &project,
         team: &"fix-auth".parse().unwrap(),
@@ -133,11 +133,7 @@ impl Site {
     }
 
     fn wait_for(&self, file: &str) {
-        let deadline = Instant::now() + LONG;
-        while !self.project.folder().join(file).exists() {
-            assert!(Instant::now() < deadline, "{file} never came");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(file, || self.project.folder().join(file).exists());
     }
 }
 
@@ -205,7 +201,7 @@ fn a_check_that_passes_the_second_time_is_flaky() {
 }
 
 #[test]
-fn a_team_is_charged_with_what_it_broke_and_nothing_else() {
+fn a_team_answers_for_what_it_broke_and_nothing_else() {
     let site = Site::new();
     site.project.write("parser", "good");
     let commands = ["grep -q good parser", "grep -q good printer", "true"];
@@ -213,10 +209,10 @@ fn a_team_is_charged_with_what_it_broke_and_nothing_else() {
     let base = run();
     site.project.write("parser", "broken");
     let now = run();
-    let charge = charge(&base, &now);
-    assert_eq!(charge.charged, [&now[0]]);
-    assert_eq!(charge.failed_before, [&now[1]]);
-    assert_eq!(charge.passed, [&now[2]]);
+    let report = compare_with_base(&base, &now);
+    assert_eq!(report.regressions, [&now[0]]);
+    assert_eq!(report.failed_before, [&now[1]]);
+    assert_eq!(report.passed, [&now[2]]);
     // The logs of both are there.
     assert_ne!(base[0].log, now[0].log);
     for checked in base.iter().chain(&now) {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use teamster_store::MemStore;
-use teamster_store::conformance::{Stage, tell};
+use teamster_testkit::MemStore;
+use teamster_testkit::conformance::{Stage, tell};
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::process::{Life, ProcessId};
 

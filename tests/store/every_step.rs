@@ -12,13 +12,13 @@ use teamster_store::{
     Backend, ClaimRequest, Clock, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient,
     Result, Signal, Store, Txn, rebuild,
 };
-use teamster_testkit::events::recorded;
+use teamster_testkit::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;
 use teamster_types::graph::{self, Standing, State};
-use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam};
+use teamster_types::transitions::Edit;
 
 use super::files::leftovers;
 

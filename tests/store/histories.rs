@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use teamster_store::Store;
 use teamster_store::clock::ManualClock;
-use teamster_store::{MemStore, Store};
+use teamster_testkit::MemStore;
 use teamster_testkit::drive::{CLIENTS, Driven, Faces, drive};
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::process::{Life, ProcessId};

@@ -1,18 +1,17 @@
 //! Listening for one worker, in files.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use teamster_store::{Kind, Listen, Read, Store};
+use teamster_testkit::wait::stays_so;
 
 use super::crew::Crew;
 
 /// Hears nothing for so long that quiet is believed.
 fn get_used_to_quiet(listener: &mut dyn Listen) {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(2_500) {
-        assert_eq!(listener.hear().unwrap().signals, []);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    stays_so("there is no signal", Duration::from_millis(2_500), || {
+        listener.hear().unwrap().signals.is_empty()
+    });
 }
 
 #[test]

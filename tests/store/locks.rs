@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use teamster_store::{Backend, Kind, Read, Store};
-use teamster_testkit::events::recorded;
+use teamster_testkit::recorded;
 use teamster_testkit::scratch::gone;
 use teamster_types::process::ProcessId;
 use teamster_types::task::NewTask;

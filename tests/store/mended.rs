@@ -7,8 +7,8 @@ use teamster_store::{ClaimRequest, Kind, Read, Reader, Store};
 use teamster_testkit::scratch::gone;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::process::ProcessId;
-use teamster_types::steps::Edit;
 use teamster_types::team::NewMember;
+use teamster_types::transitions::Edit;
 
 use super::crew::{Crew, age, id, wish};
 

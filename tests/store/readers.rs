@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use teamster_store::{PlannedTask, Read, Store};
-use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task};
+use teamster_types::transitions::Edit;
 
 use super::crew::{Crew, id, wish};
 

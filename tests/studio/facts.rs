@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_journal::NewEvent;
 use teamster_store::Store;
-use teamster_testkit::events::recorded;
+use teamster_testkit::recorded;
 
 use super::Studio;
 use crate::kit::{TestProject, gone, living};

@@ -17,7 +17,7 @@ mod stream;
 pub mod terminal;
 
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -27,17 +27,7 @@ use http::{Answer, Request};
 /// How long anything is waited for: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for a condition.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < until, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+pub use teamster_testkit::wait::wait_for;
 
 /// A server that runs until it is dropped.
 pub struct Studio {

@@ -1,7 +1,7 @@
 //! Changes as they happen: each once, in order, over a restart of the server too.
 
 use std::time::Duration;
-use teamster_testkit::events::recorded;
+use teamster_testkit::recorded;
 
 use serde_json::Value;
 

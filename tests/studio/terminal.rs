@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use teamster_testkit::wait::{LONG, poll};
 
 use super::facts::in_the_middle;
 use super::wait_for;
@@ -93,16 +94,8 @@ impl Terminal {
     }
 
     pub fn wait_for(&self, words: &str) {
-        let found = || self.text().contains(words).then_some(());
-        let until = std::time::Instant::now() + super::PATIENCE;
-        while found().is_none() {
-            assert!(
-                std::time::Instant::now() < until,
-                "{words} is not on\n{}",
-                self.text()
-            );
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        let found = poll(LONG, || self.text().contains(words).then_some(()));
+        assert!(found.is_some(), "{words} is not on\n{}", self.text());
     }
 
     pub fn press(&mut self, keys: &str) {

@@ -14,14 +14,11 @@ mod trust;
 mod work;
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use teamster_testkit::wait::{LONG, poll};
 
 use crate::kit::{Ran, TestProject};
-
-/// Nothing here takes so long unless it hangs.
-const LONG: Duration = Duration::from_secs(90);
 
 /// A team with a real repository. Everyone is gone when it is dropped.
 pub struct Crew {
@@ -100,16 +97,12 @@ impl Crew {
         self.project.task(subject, &[])
     }
 
-    /// Waits until something is so.
+    /// Waits until something is so, and shows the journal if it never is.
     #[track_caller]
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !is_so() {
-            if start.elapsed() >= LONG {
-                let journal = self.project.run(["journal"]).stdout;
-                panic!("{what} did not come true:\n{journal}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        if poll(LONG, || is_so().then_some(())).is_none() {
+            let journal = self.project.run(["journal"]).stdout;
+            panic!("{what} did not come true:\n{journal}");
         }
     }
 

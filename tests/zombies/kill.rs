@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use teamster_store::{Read as _, Store as _};
-use teamster_testkit::events::recorded;
+use teamster_testkit::recorded;
+use teamster_testkit::wait::wait_until;
 use teamster_types::process::ProcessId;
 
 use super::{DAY, evidence, scanned};
@@ -253,11 +254,9 @@ impl Servers {
             tmux(socket, &["new-session", "-d", "cat"])?;
             tmux(socket, &["set-option", "-g", "remain-on-exit", "on"])?;
             tmux(socket, &["split-window", "-d", "true"])?;
-            let deadline = std::time::Instant::now() + Duration::from_secs(20);
-            while panes(socket) != ["%0 0", "%1 1"] {
-                assert!(std::time::Instant::now() < deadline, "{:?}", panes(socket));
-                std::thread::yield_now();
-            }
+            wait_until("a living pane and a dead one", || {
+                panes(socket) == ["%0 0", "%1 1"]
+            });
         }
         Some(servers)
     }

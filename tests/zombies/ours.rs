@@ -1,7 +1,7 @@
 //! A team of ours goes only when its run has finished and nothing is left to do.
 
 use teamster_store::Store;
-use teamster_testkit::events::recorded;
+use teamster_testkit::recorded;
 
 use super::{DAY, evidence, is_gone, listed, scanned, touch};
 use crate::kit::{TestProject, gone, living};

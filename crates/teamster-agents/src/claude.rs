@@ -11,14 +11,14 @@ use serde_json::json;
 
 use crate::detect;
 use crate::driver::{
-    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, as_words,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, as_words,
     whose_work,
 };
-use crate::reader::Reader;
+use crate::reader::OutputReader;
 
 /// Claude Code.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Claude;
+pub struct ClaudeDriver;
 
 /// Its credentials, in whichever way it reaches its model.
 const SECRETS: [&str; 6] = [
@@ -43,7 +43,7 @@ const CLOUDS: [&str; 3] = [
     "CLAUDE_CODE_USE_FOUNDRY",
 ];
 
-impl Claude {
+impl ClaudeDriver {
     /// Whether the environment alone lets it reach its model, so that it does not need the user's own folder.
     pub fn has_credentials(var: impl Fn(&str) -> Option<std::ffi::OsString>) -> bool {
         let is_set = |name: &&str| var(name).is_some_and(|value| !value.is_empty());
@@ -58,7 +58,7 @@ impl Claude {
     }
 }
 
-impl Driver for Claude {
+impl Driver for ClaudeDriver {
     fn provider(&self) -> &'static str {
         "claude"
     }
@@ -95,16 +95,16 @@ impl Driver for Claude {
             program,
             args,
             set,
-            unset: OF_A_SESSION_AROUND_US.to_vec(),
+            unset: OUTER_SESSION_VARS.to_vec(),
             secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: Input::Dialogue(line(&json!({
+            input: AgentInput::Dialogue(line(&json!({
                 "type": "user",
                 "message": { "role": "user", "content": [{ "type": "text", "text": as_words(job.prompt) }] },
             }))),
         })
     }
 
-    fn reader(&self, job: &Job<'_>) -> Box<dyn Reader> {
+    fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
         Box::new(read::ClaudeReader::new(job))
     }
 

@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 use crate::detect;
 use crate::driver::{
-    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, as_words,
-    whose_work,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, SoftSignal,
+    as_words, whose_work,
 };
 use crate::permission::Rule;
-use crate::reader::Reader;
+use crate::reader::OutputReader;
 
 /// Codex.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Codex;
+pub struct CodexDriver;
 
 const SECRETS: [&str; 4] = [
     "AZURE_OPENAI_API_KEY",
@@ -27,7 +27,7 @@ const SECRETS: [&str; 4] = [
     "OPENAI_API_KEY",
 ];
 
-impl Driver for Codex {
+impl Driver for CodexDriver {
     fn provider(&self) -> &'static str {
         "codex"
     }
@@ -67,18 +67,18 @@ impl Driver for Codex {
             program,
             args,
             set: whose_work(job),
-            unset: OF_A_SESSION_AROUND_US.to_vec(),
+            unset: OUTER_SESSION_VARS.to_vec(),
             secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: Input::Text(as_words(job.prompt).into_owned().into_bytes()),
+            input: AgentInput::Text(as_words(job.prompt).into_owned().into_bytes()),
         })
     }
 
-    fn reader(&self, job: &Job<'_>) -> Box<dyn Reader> {
+    fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
         Box::new(read::CodexReader::new(job))
     }
 
     fn interrupt(&self) -> Interrupt {
-        Interrupt::Signal(Polite::Interrupt)
+        Interrupt::Signal(SoftSignal::Interrupt)
     }
 }
 

@@ -8,20 +8,23 @@ use std::path::PathBuf;
 use teamster_types::redact::LineRedactor;
 
 use crate::driver::{
-    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, whose_work,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, SoftSignal,
+    whose_work,
 };
-use crate::event::{AgentEvent, Spent};
-use crate::reader::{Ending, Exit, Outcome, Reader, Step, Stopped, Verdict};
+use crate::event::{AgentEvent, AgentSpending};
+use crate::reader::{
+    AgentEnd, AgentOutcome, AgentVerdict, Exit, LineEffects, OutputReader, Stopped,
+};
 use crate::words::{LONGEST_TEXT, clip, exit_words, last_words, one_line, reason};
 
 /// Any program.
 #[derive(Clone, Debug)]
-pub struct Command {
+pub struct CommandDriver {
     command: String,
     secrets: Vec<String>,
 }
 
-impl Command {
+impl CommandDriver {
     /// What is run, and which credentials it may see.
     pub fn new(command: impl Into<String>, secrets: Vec<String>) -> Self {
         Self {
@@ -31,7 +34,7 @@ impl Command {
     }
 }
 
-impl Driver for Command {
+impl Driver for CommandDriver {
     fn provider(&self) -> &'static str {
         "command"
     }
@@ -46,18 +49,18 @@ impl Driver for Command {
             program: PathBuf::from("/bin/sh"),
             args: vec!["-c".into(), self.command.clone().into()],
             set: whose_work(job),
-            unset: OF_A_SESSION_AROUND_US.to_vec(),
+            unset: OUTER_SESSION_VARS.to_vec(),
             secrets: self.secrets.clone(),
-            input: Input::Text(job.prompt.as_bytes().to_vec()),
+            input: AgentInput::Text(job.prompt.as_bytes().to_vec()),
         })
     }
 
-    fn reader(&self, _job: &Job<'_>) -> Box<dyn Reader> {
+    fn reader(&self, _job: &Job<'_>) -> Box<dyn OutputReader> {
         Box::<CommandReader>::default()
     }
 
     fn interrupt(&self) -> Interrupt {
-        Interrupt::Signal(Polite::Terminate)
+        Interrupt::Signal(SoftSignal::Terminate)
     }
 }
 
@@ -68,8 +71,8 @@ struct CommandReader {
     redactor: LineRedactor,
 }
 
-impl Reader for CommandReader {
-    fn line(&mut self, line: &[u8]) -> Step {
+impl OutputReader for CommandReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
         let text = String::from_utf8_lossy(line);
         let text = text.trim_end_matches(['\n', '\r']);
         let mut events = Vec::new();
@@ -86,13 +89,13 @@ impl Reader for CommandReader {
             }
             events.push(AgentEvent::Text(clip(text, LONGEST_TEXT)));
         }
-        Step {
+        LineEffects {
             events,
-            ..Step::default()
+            ..LineEffects::default()
         }
     }
 
-    fn end(self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome {
+    fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
         let words =
             last_words(stderr_tail).or_else(|| (!self.last.is_empty()).then(|| self.last.clone()));
         let with_words = |text: String| match words {
@@ -100,24 +103,24 @@ impl Reader for CommandReader {
             None => text,
         };
         let verdict = match (ending.exit, ending.stopped) {
-            (Exit::Code(0), _) => Verdict::Done { summary: self.last },
-            (_, Some(Stopped::Interrupted)) => Verdict::Interrupted,
-            (_, Some(Stopped::Silent)) => Verdict::Failed {
+            (Exit::Code(0), _) => AgentVerdict::Done { summary: self.last },
+            (_, Some(Stopped::Interrupted)) => AgentVerdict::Interrupted,
+            (_, Some(Stopped::Silent)) => AgentVerdict::Failed {
                 reason: with_words("it printed nothing for too long and was stopped".to_owned()),
             },
-            (_, Some(Stopped::Late)) => Verdict::Failed {
+            (_, Some(Stopped::Late)) => AgentVerdict::Failed {
                 reason: with_words("it took longer than a task may and was stopped".to_owned()),
             },
-            (exit, None) => Verdict::Failed {
+            (exit, None) => AgentVerdict::Failed {
                 reason: with_words(exit_words(exit)),
             },
         };
-        Outcome {
+        AgentOutcome {
             verdict,
             // Its exit is an event, too: a command may well have nothing to say.
             started: true,
             session: None,
-            spent: Spent::default(),
+            spent: AgentSpending::default(),
         }
     }
 }
@@ -126,7 +129,7 @@ impl Reader for CommandReader {
 mod tests {
     use super::*;
 
-    fn run(lines: &[&[u8]], ending: Ending, stderr: &str) -> Outcome {
+    fn run(lines: &[&[u8]], ending: AgentEnd, stderr: &str) -> AgentOutcome {
         let mut reader = Box::<CommandReader>::default();
         for line in lines {
             reader.line(line);
@@ -136,30 +139,33 @@ mod tests {
 
     #[test]
     fn its_exit_code_is_its_verdict() {
-        let done = run(&[b"one\n", b"\xfftwo\n", b"\n"], Ending::code(0), "noise");
+        let done = run(&[b"one\n", b"\xfftwo\n", b"\n"], AgentEnd::code(0), "noise");
         assert_eq!(
             done.verdict,
-            Verdict::Done {
+            AgentVerdict::Done {
                 summary: "\u{fffd}two".into()
             }
         );
-        assert_eq!(done.spent, Spent::default());
-        assert!(run(&[], Ending::code(0), "").started);
-        let failed = run(&[b"one"], Ending::code(3), "sh: no such thing\n\n").verdict;
+        assert_eq!(done.spent, AgentSpending::default());
+        assert!(run(&[], AgentEnd::code(0), "").started);
+        let failed = run(&[b"one"], AgentEnd::code(3), "sh: no such thing\n\n").verdict;
         assert_eq!(
             failed,
-            Verdict::Failed {
+            AgentVerdict::Failed {
                 reason: "exit code 3: sh: no such thing".into()
             }
         );
-        assert!(!run(&[], Ending::signal(9), "").verdict.is_done());
+        assert!(!run(&[], AgentEnd::signal(9), "").verdict.is_done());
     }
 
     #[test]
     fn one_that_we_stopped_is_not_done_unless_it_finished() {
-        let stopped = Ending::signal(15).stopped(Stopped::Interrupted);
-        assert_eq!(run(&[], stopped, "").verdict, Verdict::Interrupted);
-        let late = Ending::code(1).stopped(Stopped::Late);
-        assert!(matches!(run(&[], late, "").verdict, Verdict::Failed { .. }));
+        let stopped = AgentEnd::signal(15).stopped(Stopped::Interrupted);
+        assert_eq!(run(&[], stopped, "").verdict, AgentVerdict::Interrupted);
+        let late = AgentEnd::code(1).stopped(Stopped::Late);
+        assert!(matches!(
+            run(&[], late, "").verdict,
+            AgentVerdict::Failed { .. }
+        ));
     }
 }

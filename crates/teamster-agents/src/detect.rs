@@ -30,7 +30,7 @@ const OLDEST_NODE: u32 = 20;
 
 /// A client on this machine.
 #[derive(Clone, Debug, Serialize)]
-pub struct Client {
+pub struct InstalledClient {
     /// Its name, which is its provider's.
     pub name: &'static str,
     /// Where its command is.
@@ -66,7 +66,7 @@ pub fn how_to_install(name: &str) -> Option<&'static str> {
 
 /// Every client found in the folders of `path`, asked for their versions all at once; none is waited for longer than
 /// `patience`.
-pub fn clients(path: &OsStr, patience: Duration) -> Vec<Client> {
+pub fn clients(path: &OsStr, patience: Duration) -> Vec<InstalledClient> {
     let with_driver = PROGRAMS.iter().map(|(name, _)| (*name, true));
     let names = with_driver.chain(OTHERS.iter().map(|name| (*name, false)));
     thread::scope(|scope| {
@@ -94,7 +94,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     PROGRAMS.iter().map(|(name, _)| *name).chain(OTHERS)
 }
 
-fn look(path: &OsStr, name: &'static str, driver: bool, patience: Duration) -> Option<Client> {
+fn look(
+    path: &OsStr,
+    name: &'static str,
+    driver: bool,
+    patience: Duration,
+) -> Option<InstalledClient> {
     let file = teamster_isolate::find_program(name, path)?;
     let program = match name {
         "codex" => native_codex(&file),
@@ -117,7 +122,7 @@ fn look(path: &OsStr, name: &'static str, driver: bool, patience: Duration) -> O
         "gemini" => missing.extend(node_is_missing(path, patience)),
         _ => {}
     }
-    Some(Client {
+    Some(InstalledClient {
         name,
         path: file,
         program,

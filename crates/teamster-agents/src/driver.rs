@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::Reader;
-use crate::event::Spent;
+use crate::OutputReader;
+use crate::event::AgentSpending;
 use crate::permission::Permissions;
 
 /// One kind of coding agent.
@@ -27,7 +27,7 @@ pub trait Driver: Send + Sync {
     fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch>;
 
     /// A reader for one run of what `launch` gave for the same job.
-    fn reader(&self, job: &Job<'_>) -> Box<dyn Reader>;
+    fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader>;
 
     /// The script that this agent plays, as it was read; `None` for agents that play none. What is accepted of it must be
     /// these bytes.
@@ -58,7 +58,7 @@ pub struct Job<'a> {
     /// Which model; else the client's own choice.
     pub model: Option<&'a str>,
     /// An earlier session to go on with.
-    pub resume: Option<Resume<'a>>,
+    pub resume: Option<ResumeSession<'a>>,
     /// What it may do.
     pub permissions: &'a Permissions,
     /// Which team it works for.
@@ -79,12 +79,12 @@ pub struct Job<'a> {
 
 /// A session of the client to go on with.
 #[derive(Clone, Copy, Debug)]
-pub struct Resume<'a> {
-    /// Its name, from [`Outcome::session`](crate::Outcome::session).
+pub struct ResumeSession<'a> {
+    /// Its name, from [`AgentOutcome::session`](crate::AgentOutcome::session).
     pub session: &'a str,
-    /// The sum of what all earlier runs of this session spent, made with [`Spent::then`]. Some clients count on from
+    /// The sum of what all earlier runs of this session spent, made with [`AgentSpending::then`]. Some clients count on from
     /// there, so without it the cost of the new run is unknown.
-    pub spent: Option<Spent>,
+    pub spent: Option<AgentSpending>,
 }
 
 /// What is told to any program about its task.
@@ -114,7 +114,7 @@ pub struct Launch {
     /// The credentials it may inherit. All others of [`CREDENTIALS`] are to be taken out of its environment.
     pub secrets: Vec<String>,
     /// What goes to its standard input.
-    pub input: Input,
+    pub input: AgentInput,
 }
 
 impl Launch {
@@ -152,7 +152,7 @@ fn quoted(word: &str) -> String {
 
 /// What goes to the standard input. It is never left open with nobody to feed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum AgentInput {
     /// Nothing: `/dev/null`.
     Nothing,
     /// This, and then its end.
@@ -165,14 +165,14 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interrupt {
     /// By a signal to its process.
-    Signal(Polite),
+    Signal(SoftSignal),
     /// By a line on its standard input.
     Line(Vec<u8>),
 }
 
 /// A signal that asks and does not force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Polite {
+pub enum SoftSignal {
     /// SIGINT.
     Interrupt,
     /// SIGTERM.
@@ -228,7 +228,7 @@ pub const CREDENTIALS: &[&str] = &[
 
 /// What Claude Code tells the programs it starts about itself. When teamster was started by such a session, an agent
 /// of ours must not take itself for a part of it.
-pub const OF_A_SESSION_AROUND_US: &[&str] = &[
+pub const OUTER_SESSION_VARS: &[&str] = &[
     "AI_AGENT",
     "CLAUDECODE",
     "CLAUDE_CODE_CHILD_SESSION",

@@ -13,7 +13,7 @@ pub use teamster_types::usage::Usage;
 pub enum AgentEvent {
     /// The agent is there: the proof of start.
     Started {
-        /// What it calls its session; [`Resume`](crate::Resume) continues it.
+        /// What it calls its session; [`ResumeSession`](crate::ResumeSession) continues it.
         session: Option<String>,
         /// The model it says it uses.
         model: Option<String>,
@@ -47,14 +47,14 @@ pub enum AgentEvent {
     Usage(Usage),
     /// It asked whether it may do something.
     PermissionAsked {
-        /// The client's name of the request, for [`Reader::answer`](crate::Reader::answer).
+        /// The client's name of the request, for [`OutputReader::answer`](crate::OutputReader::answer).
         request: String,
         /// With which tool.
         tool: String,
         /// What it wants to do, in one line.
         detail: String,
         /// What it was told.
-        decision: Decision,
+        decision: PermissionDecision,
     },
     /// It wants its work committed now, with this message.
     CommitAsked {
@@ -113,9 +113,11 @@ impl AgentEvent {
                 decision,
                 ..
             } => match decision {
-                Decision::Allowed => format!("may {tool} {detail}"),
-                Decision::Denied { reason } => format!("may not {tool} {detail}: {reason}"),
-                Decision::Asked => format!("asks a person: {tool} {detail}"),
+                PermissionDecision::Allowed => format!("may {tool} {detail}"),
+                PermissionDecision::Denied { reason } => {
+                    format!("may not {tool} {detail}: {reason}")
+                }
+                PermissionDecision::Asked => format!("asks a person: {tool} {detail}"),
             },
             Self::CommitAsked { message } => format!("commits: {message}"),
             Self::Error {
@@ -131,7 +133,7 @@ impl AgentEvent {
 
 /// What an agent that asked was told, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum PermissionDecision {
     /// It may.
     Allowed,
     /// It may not.
@@ -139,7 +141,7 @@ pub enum Decision {
         /// Why.
         reason: String,
     },
-    /// A person has to say; [`Reader::answer`](crate::Reader::answer) passes the answer on.
+    /// A person has to say; [`OutputReader::answer`](crate::OutputReader::answer) passes the answer on.
     Asked,
 }
 
@@ -177,7 +179,7 @@ impl Trouble {
 /// What a run of a client cost. Unknown is `None`, never 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Spent {
+pub struct AgentSpending {
     /// Tokens.
     pub usage: Option<Usage>,
     /// Money, in US dollars, as the client itself reckons it.
@@ -186,7 +188,7 @@ pub struct Spent {
     pub at_least: bool,
 }
 
-impl Spent {
+impl AgentSpending {
     /// Both together. What is unknown on one side is unknown in the sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -203,7 +205,7 @@ impl Spent {
         }
     }
 
-    /// The sum of a session after one more run, for [`Resume::spent`](crate::Resume::spent). A run that was cut short
+    /// The sum of a session after one more run, for [`ResumeSession::spent`](crate::ResumeSession::spent). A run that was cut short
     /// and told nothing leaves the last known sum standing: a client that counts on from there tells it with the next.
     #[must_use]
     pub fn then(self, run: Self) -> Self {
@@ -222,12 +224,12 @@ impl Spent {
 mod tests {
     use super::*;
 
-    fn spent(input: Option<u64>, cost_usd: Option<f64>, at_least: bool) -> Spent {
+    fn spent(input: Option<u64>, cost_usd: Option<f64>, at_least: bool) -> AgentSpending {
         let usage = input.map(|input| Usage {
             input,
             ..Usage::default()
         });
-        Spent {
+        AgentSpending {
             usage,
             cost_usd,
             at_least,
@@ -240,7 +242,10 @@ mod tests {
         assert_eq!(known.plus(known), spent(Some(6), Some(1.0), false));
         let tokens_only = spent(Some(1), None, false);
         assert_eq!(known.plus(tokens_only), spent(Some(4), None, false));
-        assert_eq!(known.plus(Spent::default()), Spent::default());
+        assert_eq!(
+            known.plus(AgentSpending::default()),
+            AgentSpending::default()
+        );
     }
 
     #[test]

@@ -6,19 +6,19 @@ use std::ffi::OsString;
 
 use crate::detect;
 use crate::driver::{
-    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, as_words,
-    whose_work,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, SoftSignal,
+    as_words, whose_work,
 };
 use crate::permission::Rule;
-use crate::reader::Reader;
+use crate::reader::OutputReader;
 
 /// Gemini CLI.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Gemini;
+pub struct GeminiDriver;
 
 const SECRETS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 
-impl Driver for Gemini {
+impl Driver for GeminiDriver {
     fn provider(&self) -> &'static str {
         "gemini"
     }
@@ -52,13 +52,13 @@ impl Driver for Gemini {
             program,
             args,
             set,
-            unset: OF_A_SESSION_AROUND_US.to_vec(),
+            unset: OUTER_SESSION_VARS.to_vec(),
             secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: Input::Text(as_words(job.prompt).into_owned().into_bytes()),
+            input: AgentInput::Text(as_words(job.prompt).into_owned().into_bytes()),
         })
     }
 
-    fn reader(&self, job: &Job<'_>) -> Box<dyn Reader> {
+    fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
         Box::new(read::GeminiReader::new(job))
     }
 
@@ -67,6 +67,6 @@ impl Driver for Gemini {
     }
 
     fn interrupt(&self) -> Interrupt {
-        Interrupt::Signal(Polite::Terminate)
+        Interrupt::Signal(SoftSignal::Terminate)
     }
 }

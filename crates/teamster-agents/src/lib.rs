@@ -18,12 +18,12 @@
 mod claude;
 mod codex;
 mod command;
-mod course;
 pub mod detect;
 mod driver;
 mod event;
 mod gemini;
 mod lines;
+mod outcome;
 mod permission;
 mod provider;
 mod reader;
@@ -31,17 +31,19 @@ pub mod scripted;
 mod trouble;
 mod words;
 
-pub use claude::Claude;
-pub use codex::Codex;
-pub use command::Command;
+pub use claude::ClaudeDriver;
+pub use codex::CodexDriver;
+pub use command::CommandDriver;
 pub use driver::{
-    CREDENTIALS, CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US,
-    Polite, Resume, TaskFacts,
+    AgentInput, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS,
+    ResumeSession, SoftSignal, TaskFacts,
 };
-pub use event::{AgentEvent, Decision, Spent, Trouble, Usage};
-pub use gemini::Gemini;
-pub use lines::{LONGEST_LINE, Lines};
+pub use event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
+pub use gemini::GeminiDriver;
+pub use lines::{LONGEST_LINE, LineSplitter};
 pub use permission::{Permissions, Rule};
-pub use provider::{Configured, Kind, Provider, ProviderError, Providers};
-pub use reader::{Answer, Ending, Exit, Outcome, Reader, Step, Stopped, Verdict};
-pub use scripted::Scripted;
+pub use provider::{Configured, Provider, ProviderError, ProviderKind, Providers};
+pub use reader::{
+    AgentEnd, AgentOutcome, AgentVerdict, Exit, LineEffects, OutputReader, PermissionReply, Stopped,
+};
+pub use scripted::ScriptedDriver;

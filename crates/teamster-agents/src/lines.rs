@@ -10,13 +10,13 @@ const KEPT: usize = 64 * 1024;
 /// A line beyond [`LONGEST_LINE`] is passed on as its beginning, once, and the rest of it is dropped: a client that
 /// prints without end costs no memory, and what was dropped can be no success.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LineSplitter {
     held: Vec<u8>,
     /// In the rest of a line that was too long.
     dropping: bool,
 }
 
-impl Lines {
+impl LineSplitter {
     /// The next bytes; `each` gets every line that they complete, with its line end.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -57,7 +57,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn lines(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let mut found = Vec::new();
         for piece in pieces {
             lines.push(piece, |line| found.push(line.to_vec()));

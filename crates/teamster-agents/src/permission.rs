@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::event::Decision;
+use crate::event::PermissionDecision;
 
 /// What an agent may do.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Rule {
 
 /// What an agent wants to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum ToolRequest {
     /// Read or write these files, relative ones as seen from the worktree.
     Files(Vec<PathBuf>),
     /// Run a command.
@@ -71,16 +71,18 @@ pub(crate) enum Wish {
 }
 
 impl Permissions {
-    pub(crate) fn decide(&self, worktree: &Path, wish: &Wish) -> Decision {
+    pub(crate) fn decide(&self, worktree: &Path, wish: &ToolRequest) -> PermissionDecision {
         match wish {
-            Wish::Files(paths) => paths
+            ToolRequest::Files(paths) => paths
                 .iter()
                 .find_map(|path| self.objection(worktree, path))
-                .map_or(Decision::Allowed, |reason| Decision::Denied { reason }),
-            Wish::Shell => follow(self.shell, || {
+                .map_or(PermissionDecision::Allowed, |reason| {
+                    PermissionDecision::Denied { reason }
+                }),
+            ToolRequest::Shell => follow(self.shell, || {
                 "commands are not allowed here (setting `permissions.shell`)".to_owned()
             }),
-            Wish::Other(tool) => follow(self.other, || {
+            ToolRequest::Other(tool) => follow(self.other, || {
                 format!(
                     "the tool {tool} is not allowed for workers; use files and commands (setting `permissions.other`)"
                 )
@@ -117,11 +119,11 @@ impl Permissions {
     }
 }
 
-fn follow(rule: Rule, reason: impl FnOnce() -> String) -> Decision {
+fn follow(rule: Rule, reason: impl FnOnce() -> String) -> PermissionDecision {
     match rule {
-        Rule::Allow => Decision::Allowed,
-        Rule::Deny => Decision::Denied { reason: reason() },
-        Rule::Ask => Decision::Asked,
+        Rule::Allow => PermissionDecision::Allowed,
+        Rule::Deny => PermissionDecision::Denied { reason: reason() },
+        Rule::Ask => PermissionDecision::Asked,
     }
 }
 
@@ -155,8 +157,8 @@ mod tests {
             real: as_named,
             ..Permissions::default()
         };
-        let wish = Wish::Files(vec![path.into()]);
-        permissions.decide(Path::new("/w/tree"), &wish) == Decision::Allowed
+        let wish = ToolRequest::Files(vec![path.into()]);
+        permissions.decide(Path::new("/w/tree"), &wish) == PermissionDecision::Allowed
     }
 
     #[test]
@@ -205,10 +207,14 @@ mod tests {
             },
             ..Permissions::default()
         };
-        let decide =
-            |path: &str| permissions.decide(Path::new("/w/tree"), &Wish::Files(vec![path.into()]));
-        assert_eq!(decide("plain/a"), Decision::Allowed);
-        assert!(matches!(decide("link/passwd"), Decision::Denied { .. }));
+        let decide = |path: &str| {
+            permissions.decide(Path::new("/w/tree"), &ToolRequest::Files(vec![path.into()]))
+        };
+        assert_eq!(decide("plain/a"), PermissionDecision::Allowed);
+        assert!(matches!(
+            decide("link/passwd"),
+            PermissionDecision::Denied { .. }
+        ));
     }
 
     #[test]
@@ -217,10 +223,10 @@ mod tests {
             real: |_| None,
             ..Permissions::default()
         };
-        let wish = Wish::Files(vec!["a".into()]);
+        let wish = ToolRequest::Files(vec!["a".into()]);
         assert!(matches!(
             permissions.decide(Path::new("/w"), &wish),
-            Decision::Denied { .. }
+            PermissionDecision::Denied { .. }
         ));
     }
 
@@ -228,13 +234,19 @@ mod tests {
     fn commands_and_the_rest_follow_their_rules() {
         let mut permissions = Permissions::default();
         let root = Path::new("/w");
-        assert_eq!(permissions.decide(root, &Wish::Shell), Decision::Allowed);
-        let other = Wish::Other("WebFetch".into());
+        assert_eq!(
+            permissions.decide(root, &ToolRequest::Shell),
+            PermissionDecision::Allowed
+        );
+        let other = ToolRequest::Other("WebFetch".into());
         assert!(matches!(
             permissions.decide(root, &other),
-            Decision::Denied { .. }
+            PermissionDecision::Denied { .. }
         ));
         permissions.shell = Rule::Ask;
-        assert_eq!(permissions.decide(root, &Wish::Shell), Decision::Asked);
+        assert_eq!(
+            permissions.decide(root, &ToolRequest::Shell),
+            PermissionDecision::Asked
+        );
     }
 }

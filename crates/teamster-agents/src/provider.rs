@@ -9,11 +9,11 @@ use teamster_types::routing::default_capabilities;
 use thiserror::Error;
 
 use crate::driver::{CREDENTIALS, Driver};
-use crate::{Claude, Codex, Command, Gemini, Scripted};
+use crate::{ClaudeDriver, CodexDriver, CommandDriver, GeminiDriver, ScriptedDriver};
 
 /// Which driver, with its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProviderKind {
     /// Claude Code.
     Claude,
     /// Codex.
@@ -26,7 +26,7 @@ pub enum Kind {
     Scripted(PathBuf),
 }
 
-impl Kind {
+impl ProviderKind {
     /// Its word: `claude`, `codex`, `gemini`, `command`, `scripted`.
     pub fn word(&self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ pub struct Provider {
     /// What the user called it.
     pub name: String,
     /// Which driver.
-    pub kind: Kind,
+    pub kind: ProviderKind,
     /// Which model, unless a worker is given another.
     pub model: Option<String>,
     /// What its workers can do.
@@ -83,11 +83,13 @@ impl Provider {
     /// The driver for it.
     pub fn driver(&self) -> Box<dyn Driver> {
         match &self.kind {
-            Kind::Claude => Box::new(Claude),
-            Kind::Codex => Box::new(Codex),
-            Kind::Gemini => Box::new(Gemini),
-            Kind::Command(command) => Box::new(Command::new(command, self.secrets.clone())),
-            Kind::Scripted(file) => Box::new(Scripted::new(file)),
+            ProviderKind::Claude => Box::new(ClaudeDriver),
+            ProviderKind::Codex => Box::new(CodexDriver),
+            ProviderKind::Gemini => Box::new(GeminiDriver),
+            ProviderKind::Command(command) => {
+                Box::new(CommandDriver::new(command, self.secrets.clone()))
+            }
+            ProviderKind::Scripted(file) => Box::new(ScriptedDriver::new(file)),
         }
     }
 }
@@ -145,9 +147,9 @@ impl Providers {
             .split_once('=')
             .ok_or_else(|| ProviderError::Definition(definition.to_owned()))?;
         let mut section = Configured::default();
-        match Kind::parse(word, &self.base)? {
-            Some(Kind::Command(command)) => section.command = Some(command),
-            Some(Kind::Scripted(file)) => section.file = Some(file),
+        match ProviderKind::parse(word, &self.base)? {
+            Some(ProviderKind::Command(command)) => section.command = Some(command),
+            Some(ProviderKind::Scripted(file)) => section.file = Some(file),
             Some(_) => {}
             None => return Err(self.unknown(word)),
         }
@@ -160,7 +162,7 @@ impl Providers {
         if let Some(section) = self.configured.get(word) {
             return self.of_section(word, section);
         }
-        let kind = Kind::parse(word, &self.base)?.ok_or_else(|| self.unknown(word))?;
+        let kind = ProviderKind::parse(word, &self.base)?.ok_or_else(|| self.unknown(word))?;
         // What is said about a kind holds for all that carry an argument, too.
         let section = self.configured.get(kind.word());
         let section = section.cloned().unwrap_or_default();
@@ -207,17 +209,17 @@ impl Providers {
         );
         let kind = match (word, &section.command, &section.file) {
             ("command", Some(command), None) if !command.trim().is_empty() => {
-                Kind::Command(command.clone())
+                ProviderKind::Command(command.clone())
             }
             ("command", ..) => {
                 return Err(wrong("kind \"command\" needs `command`, and no `file`"));
             }
-            ("scripted", None, Some(file)) => Kind::Scripted(self.base.join(file)),
+            ("scripted", None, Some(file)) => ProviderKind::Scripted(self.base.join(file)),
             ("scripted", ..) => {
                 return Err(wrong("kind \"scripted\" needs `file`, and no `command`"));
             }
             (_, None, None) if built_in => {
-                Kind::parse(word, &self.base)?.ok_or_else(|| self.unknown(word))?
+                ProviderKind::parse(word, &self.base)?.ok_or_else(|| self.unknown(word))?
             }
             _ if built_in => return Err(wrong("`command` and `file` are for other kinds")),
             _ => {
@@ -249,7 +251,7 @@ impl Providers {
     }
 }
 
-fn capabilities(kind: &Kind, configured: Option<Vec<String>>) -> Vec<String> {
+fn capabilities(kind: &ProviderKind, configured: Option<Vec<String>>) -> Vec<String> {
     configured.unwrap_or_else(|| {
         default_capabilities(kind.word())
             .iter()

@@ -9,7 +9,7 @@ fn providers(toml: &str) -> Result<Providers, ProviderError> {
     Ok(providers)
 }
 
-fn kind(word: &str) -> Result<Kind, ProviderError> {
+fn kind(word: &str) -> Result<ProviderKind, ProviderError> {
     Providers::new(Path::new("/base"))
         .find(word)
         .map(|found| found.kind)
@@ -17,22 +17,22 @@ fn kind(word: &str) -> Result<Kind, ProviderError> {
 
 #[test]
 fn the_words_of_the_specification_are_understood() {
-    assert_eq!(kind("claude"), Ok(Kind::Claude));
-    assert_eq!(kind("codex"), Ok(Kind::Codex));
-    assert_eq!(kind("mcp-codex"), Ok(Kind::Codex));
-    assert_eq!(kind("gemini"), Ok(Kind::Gemini));
-    assert_eq!(kind("mcp-gemini"), Ok(Kind::Gemini));
+    assert_eq!(kind("claude"), Ok(ProviderKind::Claude));
+    assert_eq!(kind("codex"), Ok(ProviderKind::Codex));
+    assert_eq!(kind("mcp-codex"), Ok(ProviderKind::Codex));
+    assert_eq!(kind("gemini"), Ok(ProviderKind::Gemini));
+    assert_eq!(kind("mcp-gemini"), Ok(ProviderKind::Gemini));
     assert_eq!(
         kind("command:make a:b"),
-        Ok(Kind::Command("make a:b".into()))
+        Ok(ProviderKind::Command("make a:b".into()))
     );
     assert_eq!(
         kind("scripted:d/x.toml"),
-        Ok(Kind::Scripted("/base/d/x.toml".into()))
+        Ok(ProviderKind::Scripted("/base/d/x.toml".into()))
     );
     assert_eq!(
         kind("scripted:/x.toml"),
-        Ok(Kind::Scripted("/x.toml".into()))
+        Ok(ProviderKind::Scripted("/x.toml".into()))
     );
     assert_eq!(kind("claude-native"), Err(ProviderError::Native));
     assert_eq!(
@@ -57,7 +57,7 @@ fn a_section_makes_a_provider_or_changes_a_built_in_one() {
     )
     .unwrap();
     let aider = providers.find("aider").unwrap();
-    assert_eq!(aider.kind, Kind::Command("aider --yes".into()));
+    assert_eq!(aider.kind, ProviderKind::Command("aider --yes".into()));
     assert_eq!(aider.capabilities, ["code-edit"]);
     assert_eq!(aider.secrets, ["OPENAI_API_KEY"]);
     assert_eq!(aider.driver().provider(), "command");
@@ -100,13 +100,13 @@ fn the_command_line_defines_providers_too() {
     providers.define("second=codex").unwrap();
     assert_eq!(
         providers.find("mine").unwrap().kind,
-        Kind::Command("x=1 make".into())
+        ProviderKind::Command("x=1 make".into())
     );
     assert_eq!(
         providers.find("demo").unwrap().kind,
-        Kind::Scripted("/base/a.toml".into())
+        ProviderKind::Scripted("/base/a.toml".into())
     );
-    assert_eq!(providers.find("second").unwrap().kind, Kind::Codex);
+    assert_eq!(providers.find("second").unwrap().kind, ProviderKind::Codex);
     for wrong in ["mine", "=command:x", "a=nothing", "a=command:"] {
         assert!(providers.define(wrong).is_err(), "{wrong}");
     }

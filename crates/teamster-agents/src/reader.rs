@@ -1,28 +1,28 @@
 //! From the bytes of one run to events and, at its end, a verdict.
 
-use crate::event::{AgentEvent, Spent, Trouble};
+use crate::event::{AgentEvent, AgentSpending, Trouble};
 
 /// Understands one run of a client.
 ///
 /// Whatever the lines hold, a reader neither fails nor takes for a success what is none.
-pub trait Reader: Send {
+pub trait OutputReader: Send {
     /// One line of the client's standard output, with or without its line end.
-    fn line(&mut self, line: &[u8]) -> Step;
+    fn line(&mut self, line: &[u8]) -> LineEffects;
 
-    /// A person's answer to a request that was [`Decision::Asked`](crate::Decision::Asked): what to write to the
+    /// A person's answer to a request that was [`PermissionDecision::Asked`](crate::PermissionDecision::Asked): what to write to the
     /// client's input. `None`: nobody waits for it any more.
-    fn answer(&mut self, request: &str, answer: Answer) -> Option<Vec<u8>> {
+    fn answer(&mut self, request: &str, answer: PermissionReply) -> Option<Vec<u8>> {
         let _ = (request, answer);
         None
     }
 
     /// The client has ended. `stderr_tail` is the end of its error stream, for the reason.
-    fn end(self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome;
+    fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome;
 }
 
 /// What one line led to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Step {
+pub struct LineEffects {
     /// What the agent did.
     pub events: Vec<AgentEvent>,
     /// What to write to its input now, each with its line end.
@@ -31,7 +31,7 @@ pub struct Step {
     pub close_input: bool,
 }
 
-impl Step {
+impl LineEffects {
     pub(crate) fn event(event: AgentEvent) -> Self {
         Self {
             events: vec![event],
@@ -42,7 +42,7 @@ impl Step {
 
 /// What a person says to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum PermissionReply {
     /// It may.
     Allow,
     /// It may not, for this reason.
@@ -51,14 +51,14 @@ pub enum Answer {
 
 /// How a client's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct AgentEnd {
     /// By itself or by a signal.
     pub exit: Exit,
     /// Whether we made it end.
     pub stopped: Option<Stopped>,
 }
 
-impl Ending {
+impl AgentEnd {
     /// It ended by itself with this exit code.
     pub fn code(code: i32) -> Self {
         Self {
@@ -109,20 +109,20 @@ pub enum Stopped {
 
 /// How a run ended, all in all.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct AgentOutcome {
     /// Whether the work is done.
-    pub verdict: Verdict,
+    pub verdict: AgentVerdict,
     /// Whether the agent itself ever showed that it was there. If not, the launch failed.
     pub started: bool,
     /// The client's session, to go on with.
     pub session: Option<String>,
     /// What this run spent.
-    pub spent: Spent,
+    pub spent: AgentSpending,
 }
 
 /// Whether the work is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AgentVerdict {
     /// The client said so at its end and exited with 0.
     Done {
         /// What it said.
@@ -149,7 +149,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl AgentVerdict {
     /// Whether the work is done.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done { .. })

@@ -11,22 +11,23 @@ mod step_list;
 
 use std::path::{Path, PathBuf};
 
-pub use play::{Played, Scene, World, play};
+pub use play::{ScriptContext, ScriptEnd, ScriptHost, play};
 pub use script::{Script, ScriptError};
 
 use crate::driver::{
-    CannotLaunch, Driver, Input, Interrupt, Job, Launch, OF_A_SESSION_AROUND_US, Polite, whose_work,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, SoftSignal,
+    whose_work,
 };
-use crate::reader::Reader;
+use crate::reader::OutputReader;
 
 /// An agent that plays a script.
 #[derive(Clone, Debug)]
-pub struct Scripted {
+pub struct ScriptedDriver {
     file: PathBuf,
     text: Result<String, ScriptError>,
 }
 
-impl Scripted {
+impl ScriptedDriver {
     /// Reads the script of this file, once: what was read is what is played, whatever becomes of the file.
     pub fn new(file: &Path) -> Self {
         Self {
@@ -36,7 +37,7 @@ impl Scripted {
     }
 }
 
-impl Driver for Scripted {
+impl Driver for ScriptedDriver {
     fn provider(&self) -> &'static str {
         "scripted"
     }
@@ -50,9 +51,9 @@ impl Driver for Scripted {
             program: job.teamster.to_owned(),
             args: vec!["play".into(), "-".into()],
             set: whose_work(job),
-            unset: OF_A_SESSION_AROUND_US.to_vec(),
+            unset: OUTER_SESSION_VARS.to_vec(),
             secrets: Vec::new(),
-            input: Input::Text(text.as_bytes().to_vec()),
+            input: AgentInput::Text(text.as_bytes().to_vec()),
         })
     }
 
@@ -60,11 +61,11 @@ impl Driver for Scripted {
         self.text.as_ref().ok().map(String::as_bytes)
     }
 
-    fn reader(&self, _job: &Job<'_>) -> Box<dyn Reader> {
+    fn reader(&self, _job: &Job<'_>) -> Box<dyn OutputReader> {
         Box::<read::ScriptedReader>::default()
     }
 
     fn interrupt(&self) -> Interrupt {
-        Interrupt::Signal(Polite::Terminate)
+        Interrupt::Signal(SoftSignal::Terminate)
     }
 }

@@ -13,4 +13,3 @@ pub mod install;
 pub mod native;
 pub mod plugin;
 pub mod state;
-pub mod words;

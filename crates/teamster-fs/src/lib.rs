@@ -49,6 +49,7 @@ mod folders;
 mod in_place_file;
 pub mod layout;
 mod lock;
+mod log_file;
 pub mod proc;
 pub mod processes;
 mod project_files;
@@ -65,6 +66,7 @@ pub use error::{FsError, FsProblem};
 pub use folders::{CopyLimits, copy_folder, remove_tree, remove_tree_while};
 pub use in_place_file::InPlaceFile;
 pub use lock::{Lock, Waited};
+pub use log_file::LogFile;
 pub use project_files::ProjectFiles;
 pub use user_file::{FileSnapshot, FolderLock, Owner, UserFile};
 

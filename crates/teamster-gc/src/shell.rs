@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use teamster_types::redact::clean;
+use teamster_types::text::clean;
 
 /// Returns a path as a word that a shell reads as this path; its bytes need not be UTF-8.
 fn path_word(path: &Path) -> String {

@@ -160,10 +160,34 @@ pub struct Costs {
     pub workers: BTreeMap<String, Cost>,
     /// Each task, all attempts together.
     pub tasks: BTreeMap<TaskId, Cost>,
+    /// What clients told, all together.
+    pub reported: Reported,
+    /// What clients told, by worker.
+    pub reported_by_worker: BTreeMap<String, Reported>,
+    /// What clients told, by task; what belongs to none is under `None`.
+    pub reported_by_task: BTreeMap<Option<TaskId>, Reported>,
+    /// Tokens that are set aside for attempts that run.
+    pub reserved_tokens: u64,
     /// Attempts that are over, and what is known of them.
     finished: Finished,
     /// Attempts that go on.
     open: BTreeMap<TaskId, Attempt>,
+}
+
+/// What clients told, summed up. What they did not tell is not in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reported {
+    /// The sum.
+    pub cost: Cost,
+    /// How many times a client told what it used.
+    pub reports: u64,
+}
+
+impl Reported {
+    fn add(&mut self, cost: Cost) {
+        self.cost = self.cost.plus(cost);
+        self.reports += 1;
+    }
 }
 
 /// An attempt at a task that goes on.
@@ -199,6 +223,11 @@ impl Costs {
     pub fn apply(&mut self, event: &Event, what: &EventKind) {
         if let EventKind::Usage(used) = what {
             let cost = Cost::told(used);
+            self.reported.add(cost);
+            let by_worker = &mut self.reported_by_worker;
+            by_worker.entry(event.actor.clone()).or_default().add(cost);
+            let by_task = &mut self.reported_by_task;
+            by_task.entry(event.task_id.clone()).or_default().add(cost);
             self.add(&event.actor, event.task_id.as_ref(), cost);
             // Whoever plans has no task, and costs all the same.
             if let Some(task) = &event.task_id
@@ -207,6 +236,9 @@ impl Costs {
                 attempt.told = Some(attempt.told.map_or(cost, |before| before.plus(cost)));
             }
             return;
+        }
+        if let EventKind::BudgetReserved(reserved) = what {
+            self.reserved_tokens = reserved.tokens;
         }
         let Some(task) = &event.task_id else {
             return;

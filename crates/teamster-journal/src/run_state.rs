@@ -11,9 +11,10 @@ use crate::cost::Costs;
 use crate::event::Event;
 use crate::kind::EventKind;
 use crate::payload::{
-    CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, RunEnd, RunFinished, RunSpec,
-    RunStarted,
+    CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, RunEnd,
+    RunFinished, RunSpec, RunStarted,
 };
+use crate::run_history::RunHistory;
 
 /// The actor of everything that a host does.
 pub const HOST: &str = "lead";
@@ -139,14 +140,16 @@ pub struct RunState {
     pub spent: Costs,
     /// The launch of a check or a leader that was begun, and of whose end nothing is known.
     pub under_way: Option<String>,
-    /// Conflicts that were met: the task, the files, and whether that was the last time.
-    pub conflicts: Vec<(TaskId, Vec<String>, bool)>,
+    /// Every conflict that was met, with the task whose work it kept out.
+    pub conflicts: Vec<(TaskId, MergeConflict)>,
     /// How often the work of a task was called merged and was not where it should have been.
     pub lost: BTreeMap<TaskId, u32>,
     /// The references of the user's when the run began, by their full names.
     pub refs: Option<BTreeMap<String, String>>,
     /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
     pub added: Vec<TaskId>,
+    /// What happened, for whoever looks at the run.
+    pub history: RunHistory,
 }
 
 impl RunState {
@@ -157,6 +160,8 @@ impl RunState {
 
     /// Takes one event further whose payload was read already.
     pub fn apply_kind(&mut self, event: &Event, what: &EventKind) {
+        let is_open = self.open_gate().is_some();
+        self.history.apply(event, what, is_open);
         match what {
             EventKind::RunStarted(started) | EventKind::RunResumed(started) => {
                 self.hosted(event.ts, started);
@@ -207,8 +212,7 @@ impl RunState {
             }
             EventKind::MergeConflict(conflict) => {
                 if let Some(id) = &event.task_id {
-                    let files = conflict.files.clone();
-                    self.conflicts.push((id.clone(), files, conflict.is_final));
+                    self.conflicts.push((id.clone(), conflict.clone()));
                 }
             }
             EventKind::TaskCreated(_) | EventKind::TaskRetried(_)

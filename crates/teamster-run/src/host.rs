@@ -5,31 +5,31 @@
 //! ```
 //!
 //! It keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is, it
-//! reads there ([`RunState`]); what it does can be done twice without harm. So a host that was killed at any moment can be
+//! reads there ([`teamster_journal::RunState`]); what it does can be done twice without harm. So a host that was killed at any moment can be
 //! followed by another that goes on where it was.
 
 mod background;
 mod budget;
 mod checking;
+mod context;
 mod ending;
+mod exclusive_lock;
 mod gate;
 mod landing;
 mod merging;
 mod own;
 mod planning;
-mod projecting;
+mod projector;
 mod refs;
+mod render;
 mod replacements;
-mod seat;
-mod settled;
-mod telling;
+mod task_progress;
 mod truth;
+mod worker_pool;
 mod working;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use teamster_fs::layout::Layout;
@@ -39,32 +39,25 @@ use teamster_isolate::GRACE;
 use teamster_isolate::git::{CheckTree, GitError, Integration, Repo};
 use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
-use teamster_journal::payload::{Check, GateAnswer, RunEnd, RunSpec, RunStarted, StageEntered};
-use teamster_journal::{Event, EventKind, EventType, Finished, HOST, NewEvent, RunState, family};
+use teamster_journal::payload::{Check, GateAnswer, RunEnd, RunSpec, StageEntered};
+use teamster_journal::{EventKind, Finished};
 use teamster_store::{Store, StoreError};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
 use teamster_types::health::Limits;
-use teamster_types::heartbeat::Heartbeat;
-use teamster_types::task::Task;
 use teamster_workers::launch::Launcher;
-use teamster_workers::supervise::Supervisor;
 use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
-use crate::desk::{Desk, Look, Wish};
+use crate::observer::{RunObserver, StopLevel};
 use crate::plan::Plan;
-use projecting::Projector;
-pub use seat::{ProjectSeat, Seat};
+use context::RunContext;
+pub use exclusive_lock::{ExclusiveLock, ProjectLock};
+use projector::Projector;
 
 /// Between two looks when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
 /// What is not journalled is looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// While workers are at it, a task that changes has an event, unless somebody else's program changed it; its file is
-/// looked at this often. Reading a thousand of them every second would be most of what a waiting host does.
-const TASKS_AGAIN: Duration = Duration::from_secs(5);
-/// Events that are read at once.
-const PAGE: usize = 1_000;
 
 /// Asks an agent for a plan.
 pub trait Plans {
@@ -76,7 +69,7 @@ pub trait Plans {
         folder: &Path,
         launch: &str,
         until: Option<Instant>,
-        desk: &mut dyn Desk,
+        observer: &mut dyn RunObserver,
     ) -> Result<Plan, String>;
 }
 
@@ -94,7 +87,7 @@ pub trait ProjectTrust {
 }
 
 /// What a host works with.
-pub struct Parts<'a> {
+pub struct HostEnvironment<'a> {
     /// Where the team lives.
     pub store: &'a dyn Store,
     /// Where it runs.
@@ -123,8 +116,8 @@ pub struct Parts<'a> {
     pub stop_deadline: Duration,
     /// Asks an agent for a plan.
     pub leader: &'a mut dyn Plans,
-    /// Who sits before it.
-    pub desk: &'a mut dyn Desk,
+    /// Who watches it.
+    pub observer: &'a mut dyn RunObserver,
 }
 
 /// Why a run cannot go on. It can be taken up again.
@@ -182,7 +175,7 @@ type Result<T, E = RunError> = std::result::Result<T, E>;
 
 /// How a host left its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum HostExit {
     /// It is over.
     Over(Finished),
     /// The gate is open, and nobody is waited for.
@@ -203,34 +196,14 @@ enum Next {
     /// Something must happen first.
     Wait,
     /// The host leaves.
-    Leave(Left),
+    Leave(HostExit),
 }
-
-/// What was read, at which event, and when.
-type Known<T> = (u64, Instant, Rc<Vec<T>>);
 
 /// One host of one run.
 pub struct Host<'a> {
-    parts: Parts<'a>,
-    team: TeamName,
-    order: RunSpec,
-    story: RunState,
-    /// The last event that was read,
-    seen: u64,
-    /// the last one that may have changed a task,
-    tasks_changed: u64,
-    /// and the last one about a worker.
-    crew_changed: u64,
-    /// Since when this host hosts the run, by a clock that nobody can set.
-    hosting_since: Instant,
-    supervisor: Supervisor<'a>,
+    run: RunContext<'a>,
     integration: Option<Integration>,
     projector: Projector,
-    /// Whether workers were started for the stage that we are in.
-    crew_is_up: bool,
-    /// Since when this host has workers that it has not stopped again.
-    crew_since: Option<Instant>,
-    next_look: Instant,
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
     gate_shown: Option<String>,
@@ -238,111 +211,83 @@ pub struct Host<'a> {
     proposed: Option<(Plan, &'static str)>,
     /// Checks that this host has run since the stage was entered. Without commits nothing else tells what they saw.
     checked_here: BTreeSet<String>,
-    known_tasks: RefCell<Option<Known<Task>>>,
-    known_beats: RefCell<Option<Known<Heartbeat>>>,
     /// Whether something was approved that could not land as the user's branch was.
     not_landed: bool,
     /// Whether this host has begun to act.
     has_begun: bool,
-    /// How long this host has waited for a person, and since when it does so now.
-    waited_at_gate: Duration,
     /// When the repository was last looked at while the gate was open.
     gate_looked: Option<Instant>,
-    at_gate_since: Option<Instant>,
 }
 
 impl<'a> Host<'a> {
-    /// A host for the run of a team. It must have the [`Seat`].
-    pub fn new(parts: Parts<'a>, team: TeamName, order: RunSpec) -> Self {
-        let supervisor = Supervisor::new(
-            parts.store,
-            parts.machine,
-            parts.project,
-            parts.launcher,
-            parts.limits,
-            team.clone(),
-        );
+    /// Returns a host for the run of a team. Its process must hold the [`ExclusiveLock`].
+    pub fn new(env: HostEnvironment<'a>, team: TeamName, spec: RunSpec) -> Self {
         Self {
-            parts,
-            team,
-            order,
-            story: RunState::default(),
-            seen: 0,
-            tasks_changed: 0,
-            crew_changed: 0,
-            hosting_since: Instant::now(),
-            supervisor,
+            run: RunContext::new(env, team, spec),
             integration: None,
             projector: Projector::default(),
-            crew_is_up: false,
-            crew_since: None,
-            next_look: Instant::now(),
             alone_since: None,
             gate_shown: None,
             proposed: None,
             checked_here: BTreeSet::new(),
-            known_tasks: RefCell::default(),
-            known_beats: RefCell::default(),
             not_landed: false,
             has_begun: false,
-            waited_at_gate: Duration::ZERO,
             gate_looked: None,
-            at_gate_since: None,
         }
     }
 
     /// Takes the run to its end, or as far as it goes. Where it cannot go on, its workers are stopped: nobody would look
     /// after them.
-    pub fn run(&mut self) -> Result<Left> {
+    pub fn run(&mut self) -> Result<HostExit> {
         let left = self.drive();
         if left.is_err() && self.has_begun {
-            self.stop_after_error();
+            self.run.stop_after_error();
         }
         left
     }
 
-    fn drive(&mut self) -> Result<Left> {
-        self.catch_up_with_the_journal()?;
-        if let Some(finished) = self.story.finished.clone()
+    fn drive(&mut self) -> Result<HostExit> {
+        self.run.read_past()?;
+        if let Some(finished) = self.run.state().finished.clone()
             && !finished.is_resumable()
         {
             // Nothing is begun anew: the team's branches are gone, and would only be made again. A host that was
             // killed at its last step has left the files that others read, and the report, as they were before it.
-            if self.is_projected() {
-                self.project();
+            if projector::is_projected(&self.run) {
+                self.projector.project(&mut self.run);
             }
             self.write_down();
-            return Ok(Left::Over(finished));
+            return Ok(HostExit::Over(finished));
         }
         self.has_begun = true;
-        self.require_room()?;
+        self.run.require_room()?;
         self.begin()?;
         let mut acted: Option<(u64, Instant)> = None;
         loop {
-            self.read()?;
+            self.run.read()?;
             // While others work there is nothing to do until something happens. Not everything that happens is
             // journalled, so a look is taken now and then.
-            let is_quiet =
-                acted.is_some_and(|(seen, at)| seen == self.seen && at.elapsed() < LOOK_AGAIN);
-            if is_quiet && self.parts.desk.wish() == Wish::GoOn {
-                self.show()?;
+            let is_quiet = acted
+                .is_some_and(|(seen, at)| seen == self.run.seen() && at.elapsed() < LOOK_AGAIN);
+            if is_quiet && self.run.stop_level() == StopLevel::GoOn {
+                self.run.show()?;
                 std::thread::sleep(PAUSE);
                 continue;
             }
-            self.project();
-            if let Some(finished) = self.story.finished.clone() {
-                return Ok(Left::Over(finished));
+            self.projector.project(&mut self.run);
+            if let Some(finished) = self.run.state().finished.clone() {
+                return Ok(HostExit::Over(finished));
             }
             if let Some(left) = self.obey()? {
-                self.project();
+                self.projector.project(&mut self.run);
                 return Ok(left);
             }
-            if let Some(exceeded) = self.out_of_time() {
+            if let Some(exceeded) = self.run.out_of_time() {
                 self.out_of_budget(&exceeded)?;
                 acted = None;
                 continue;
             }
-            let next = match self.story.stage.unwrap_or(Stage::Plan) {
+            let next = match self.run.state().stage.unwrap_or(Stage::Plan) {
                 Stage::Plan | Stage::Requirements => self.plan()?,
                 Stage::Execute | Stage::Fix | Stage::Revise => self.work()?,
                 Stage::Verify => self.verify()?,
@@ -354,16 +299,16 @@ impl<'a> Host<'a> {
                 Next::GoOn => {}
                 Next::Wait => {
                     let is_work = matches!(
-                        self.story.stage,
+                        self.run.state().stage,
                         Some(Stage::Execute | Stage::Fix | Stage::Revise)
                     );
-                    acted = is_work.then(|| (self.seen, Instant::now()));
-                    self.show()?;
+                    acted = is_work.then(|| (self.run.seen(), Instant::now()));
+                    self.run.show()?;
                     std::thread::sleep(PAUSE);
                 }
                 Next::Leave(left) => {
-                    self.read()?;
-                    self.project();
+                    self.run.read()?;
+                    self.projector.project(&mut self.run);
                     return Ok(left);
                 }
             }
@@ -374,13 +319,13 @@ impl<'a> Host<'a> {
     fn begin(&mut self) -> Result<()> {
         self.end_what_was_under_way();
         self.keep_rules()?;
-        let is_new = self.story.begun.is_none();
-        if !is_new || self.story.spec.as_ref() != Some(&self.order) {
-            let replacements = match self.parts.repo.filter(|_| is_new) {
+        let is_new = self.run.state().begun.is_none();
+        if !is_new || self.run.state().spec.as_ref() != Some(self.run.spec()) {
+            let replacements = match self.run.repo().filter(|_| is_new) {
                 Some(repo) => Some(repo.replacements()?),
                 None => None,
             };
-            self.host_team(replacements, |started| {
+            self.run.register_host(replacements, |started| {
                 if is_new {
                     EventKind::RunStarted(started)
                 } else {
@@ -388,12 +333,14 @@ impl<'a> Host<'a> {
                 }
             })?;
         }
-        if let (Some(repo), Some(base), false) =
-            (self.parts.repo, &self.order.base, self.order.in_place)
-        {
+        if let (Some(repo), Some(base), false) = (
+            self.run.repo(),
+            &self.run.spec().base,
+            self.run.spec().in_place,
+        ) {
             repo.exclude_ours()?;
             let is_rolled_back = matches!(
-                &self.story.decision,
+                &self.run.state().decision,
                 Some(decision) if matches!(decision.answer, GateAnswer::Reject { rollback: true, .. })
             );
             if !is_rolled_back {
@@ -403,28 +350,28 @@ impl<'a> Host<'a> {
                         "look at the team's config.json",
                     )
                 })?;
-                let team = self.team.clone();
+                let team = self.run.team().clone();
                 // A large repository takes long to be checked out.
-                let (ready, swept) = self.beside(|_| {
+                let (ready, swept) = self.run.in_background(|_| {
                     let ready = Integration::prepare(repo, &team, &base);
                     (ready, CheckTree::sweep(repo, &team))
                 })?;
                 let ready = ready?;
                 if let Some(branch) = ready.salvaged {
                     let text = format!("work that was found in no commit is kept in {branch}");
-                    self.parts.desk.say(&text);
+                    self.run.say(&text);
                 }
                 if let Err(error) = swept {
                     let text =
                         format!("the tree of an earlier check could not be removed: {error}");
-                    self.parts.desk.say(&text);
+                    self.run.say(&text);
                 }
                 self.integration = Some(ready.integration);
             }
         }
-        self.read()?;
+        self.run.read()?;
         self.note_refs()?;
-        if self.story.stage.is_none() {
+        if self.run.state().stage.is_none() {
             self.enter(Stage::Plan, "the run begins")?;
         }
         Ok(())
@@ -432,168 +379,26 @@ impl<'a> Host<'a> {
 
     /// Ends a check or a leader that a killed host has left behind: it would write into what is ours now.
     fn end_what_was_under_way(&mut self) {
-        if let Some(launch) = &self.story.under_way
-            && let Err(error) = ProcessTree::of_launch(self.parts.machine, launch, None).end(GRACE)
+        if let Some(launch) = &self.run.state().under_way
+            && let Err(error) =
+                ProcessTree::of_launch(self.run.env().machine, launch, None).end(GRACE)
         {
-            self.parts.desk.say(&error.to_string());
+            self.run.say(&error.to_string());
         }
-    }
-
-    /// Reads what was journalled before we came. Of a run that has not begun, everything is news.
-    fn catch_up_with_the_journal(&mut self) -> Result<()> {
-        let begun = self.parts.store.last_of(
-            &self.team,
-            &[EventType::RunStarted.name(), EventType::RunResumed.name()],
-        )?;
-        let is_new = begun.is_none();
-        loop {
-            let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
-            let count = page.events.len();
-            for event in &page.events {
-                self.take_in(event);
-                if is_new {
-                    self.parts.desk.event(event);
-                } else {
-                    self.parts.desk.known(event);
-                }
-            }
-            if count < PAGE {
-                return Ok(());
-            }
-        }
-    }
-
-    fn take_in(&mut self, event: &Event) {
-        self.seen = event.seq;
-        teamster_fs::fail::reached_event(event.seq);
-        self.story.apply(event);
-        match (self.story.stage, self.at_gate_since) {
-            (Some(Stage::Approval), None) => self.at_gate_since = Some(Instant::now()),
-            (Some(Stage::Approval), Some(_)) | (_, None) => {}
-            (_, Some(_)) => self.ends_waiting(),
-        }
-        if event.task_id.is_some()
-            && !event.is(EventType::AgentEvent)
-            && !event.is(EventType::Usage)
-            || event.data.contains_key("also")
-        {
-            self.tasks_changed = event.seq;
-        }
-        if event.kind.starts_with(family::WORKER) || event.kind.starts_with(family::MEMBER) {
-            self.crew_changed = event.seq;
-        }
-    }
-
-    /// A person who was waited for has answered.
-    fn ends_waiting(&mut self) {
-        if let Some(since) = self.at_gate_since.take() {
-            self.waited_at_gate += since.elapsed();
-        }
-    }
-
-    /// Reads what was journalled since the last time.
-    fn read(&mut self) -> Result<()> {
-        loop {
-            let page = self.parts.store.events(&self.team, self.seen + 1, PAGE)?;
-            for event in &page.events {
-                self.take_in(event);
-                self.parts.desk.event(event);
-            }
-            if page.events.len() < PAGE {
-                return Ok(());
-            }
-        }
-    }
-
-    fn show(&mut self) -> Result<()> {
-        let tasks = self.tasks()?;
-        let beats = self.beats()?;
-        self.parts.desk.look(&Look {
-            story: &self.story,
-            tasks: &tasks,
-            beats: &beats,
-            worked: self.story.worked(self.hosted()),
-        });
-        Ok(())
-    }
-
-    fn record(&mut self, event: NewEvent) -> Result<()> {
-        self.parts.store.record(&self.team, event)?;
-        self.read()
-    }
-
-    /// Records something that the host did.
-    fn journal(&mut self, what: EventKind) -> Result<()> {
-        self.record(NewEvent::new(HOST, what))
     }
 
     fn enter(&mut self, stage: Stage, reason: &str) -> Result<()> {
-        self.crew_is_up = false;
+        self.run.stage_entered();
         self.alone_since = None;
         self.checked_here.clear();
-        let from = self.story.stage.map(Stage::as_str);
-        self.journal(EventKind::RunStage(StageEntered {
+        let from = self.run.state().stage.map(Stage::as_str);
+        self.run.journal(EventKind::RunStage(StageEntered {
             from: from.map(str::to_owned),
             to: stage.as_str().to_owned(),
             stage: stage.as_str().to_owned(),
-            round: self.story.round,
+            round: self.run.state().round,
             reason: reason.to_owned(),
         }))
-    }
-
-    /// Notes that the order is another one now.
-    fn reorder(&mut self) -> Result<()> {
-        self.host_team(None, EventKind::RunOrdered)?;
-        self.read()
-    }
-
-    /// Registers this process as the host of the run, with what the run is to do.
-    fn host_team(
-        &self,
-        replacements: Option<Vec<String>>,
-        what: impl FnOnce(RunStarted) -> EventKind,
-    ) -> Result<()> {
-        let spec = self.order.clone();
-        let order = serde_json::json!(spec);
-        let event = NewEvent::new(HOST, what(RunStarted { spec, replacements }));
-        let store = self.parts.store;
-        store.host_team(&self.team, Some(&order), event)?;
-        Ok(())
-    }
-
-    /// The tasks, as they were at the last event, or a moment ago.
-    fn tasks(&self) -> Result<Rc<Vec<Task>>> {
-        let mut known = self.known_tasks.borrow_mut();
-        let again = if self.crew_is_up {
-            TASKS_AGAIN
-        } else {
-            LOOK_AGAIN
-        };
-        if let Some((changed, at, tasks)) = &*known
-            && *changed == self.tasks_changed
-            && at.elapsed() < again
-        {
-            return Ok(Rc::clone(tasks));
-        }
-        let mut tasks = self.parts.store.tasks(&self.team)?.tasks;
-        tasks.retain(|task| !task.is_internal());
-        let tasks = Rc::new(tasks);
-        *known = Some((self.tasks_changed, Instant::now(), Rc::clone(&tasks)));
-        Ok(tasks)
-    }
-
-    /// The heartbeats, as they were at the last event, or a moment ago.
-    fn beats(&self) -> Result<Rc<Vec<Heartbeat>>> {
-        let mut known = self.known_beats.borrow_mut();
-        if let Some((changed, at, beats)) = &*known
-            && *changed == self.crew_changed
-            && at.elapsed() < LOOK_AGAIN
-        {
-            return Ok(Rc::clone(beats));
-        }
-        let beats = Rc::new(self.parts.store.heartbeats(&self.team)?.0);
-        *known = Some((self.crew_changed, Instant::now(), Rc::clone(&beats)));
-        Ok(beats)
     }
 
     /// Whether the work of a task has to be merged.
@@ -602,20 +407,20 @@ impl<'a> Host<'a> {
     }
 
     /// Does what the person before the run wants. At the gate nobody works any more, so there it is enough to leave.
-    fn obey(&mut self) -> Result<Option<Left>> {
-        if self.parts.desk.wish() == Wish::GoOn {
+    fn obey(&mut self) -> Result<Option<HostExit>> {
+        if self.run.stop_level() == StopLevel::GoOn {
             return Ok(None);
         }
-        if let (true, Some(gate)) = (self.story.is_at_gate(), &self.story.gate) {
-            return Ok(Some(Left::AtGate {
+        if let (true, Some(gate)) = (self.run.state().is_at_gate(), &self.run.state().gate) {
+            return Ok(Some(HostExit::AtGate {
                 commit: gate.commit.clone(),
                 exit_code: crate::exit::CANCELLED,
                 why: "the gate stays open".to_owned(),
             }));
         }
-        self.stop_crew("the run is cancelled")?;
+        self.run.stop_workers("the run is cancelled")?;
         self.finish(RunEnd::Cancelled, "a person stopped it")?;
-        let finished = self.story.finished.clone();
-        Ok(finished.map(Left::Over))
+        let finished = self.run.state().finished.clone();
+        Ok(finished.map(HostExit::Over))
     }
 }

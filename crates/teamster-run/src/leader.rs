@@ -14,11 +14,13 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
-use teamster_agents::{AgentEvent, Driver, Permissions, Rule, Spent, Stopped, Verdict};
+use teamster_agents::{
+    AgentEvent, AgentSpending, AgentVerdict, Driver, Permissions, Rule, Stopped,
+};
 use teamster_journal::payload::Member;
 use teamster_types::redact::redact;
-use teamster_workers::ask::{Ask, Asked, NotStarted, ask};
-use teamster_workers::rules::Rules;
+use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
+use teamster_workers::limits::WorkerLimits;
 
 use crate::document::Fault;
 use crate::plan::Plan;
@@ -59,7 +61,7 @@ pub struct LeaderJob<'a> {
     /// Where it runs: a folder that it may write to without harm; without one, a temp folder that goes with it.
     pub folder: Option<&'a Path>,
     /// How long it may take.
-    pub rules: &'a Rules,
+    pub rules: &'a WorkerLimits,
     /// Variables that it gets besides its own.
     pub exported: &'a [(OsString, OsString)],
     /// Where programs are looked for.
@@ -80,7 +82,7 @@ pub struct Led {
     /// Commands that it would have verified with, and that were left out.
     pub left_out: Vec<String>,
     /// What each time it was asked has cost.
-    pub spent: Vec<Spent>,
+    pub spent: Vec<AgentSpending>,
 }
 
 /// Why there is no plan, and what that cost.
@@ -91,14 +93,14 @@ pub struct LeaderError {
     /// Who was asked.
     pub provider: String,
     /// What each time it was asked has cost.
-    pub spent: Vec<Spent>,
+    pub spent: Vec<AgentSpending>,
 }
 
 /// What went wrong with a leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// It could not be started.
-    NotStarted(NotStarted),
+    NotStarted(AgentNotStarted),
     /// Somebody wanted it stopped.
     Stopped,
     /// It cannot work now, in its own words: a rate limit, an outage, no sign-in.
@@ -174,7 +176,7 @@ fn rounds(
     job: &LeaderJob<'_>,
     stop: &dyn Fn() -> bool,
     hear: &mut dyn FnMut(&AgentEvent),
-    spent: &mut Vec<Spent>,
+    spent: &mut Vec<AgentSpending>,
 ) -> Result<(answer::Usable, String), Problem> {
     let first = prompt::first(job);
     let mut text = first.clone();
@@ -216,7 +218,7 @@ fn asking<'a>(job: &'a LeaderJob<'_>, prompt: &'a str) -> Ask<'a> {
             other: Rule::Deny,
             ..Permissions::default()
         },
-        rules: job.rules,
+        limits: job.rules,
         exported: job.exported,
         path: job.path,
         teamster: job.teamster,
@@ -225,19 +227,21 @@ fn asking<'a>(job: &'a LeaderJob<'_>, prompt: &'a str) -> Ask<'a> {
 }
 
 /// `None`: it came to its end. A reason: it failed, and may be asked again.
-fn ended(asked: &Asked) -> Result<Option<String>, Problem> {
+fn ended(asked: &AskResult) -> Result<Option<String>, Problem> {
     match &asked.outcome.verdict {
         // It may have finished in the moment in which it was to stop.
-        Verdict::Interrupted => Err(Problem::Stopped),
-        _ if asked.cut == Some(Stopped::Interrupted) => Err(Problem::Stopped),
-        Verdict::Done { .. } => Ok(None),
-        Verdict::Paused { trouble, reason } => {
+        AgentVerdict::Interrupted => Err(Problem::Stopped),
+        _ if asked.stopped == Some(Stopped::Interrupted) => Err(Problem::Stopped),
+        AgentVerdict::Done { .. } => Ok(None),
+        AgentVerdict::Paused { trouble, reason } => {
             let reason = redact(reason);
             Err(Problem::Paused(format!("{}: {reason}", trouble.words())))
         }
         // One that took too long would take as long again.
-        Verdict::Failed { reason } if asked.cut.is_some() => Err(failed(reason)),
-        Verdict::Failed { reason } | Verdict::SessionGone { reason } => Ok(Some(reason.clone())),
+        AgentVerdict::Failed { reason } if asked.stopped.is_some() => Err(failed(reason)),
+        AgentVerdict::Failed { reason } | AgentVerdict::SessionGone { reason } => {
+            Ok(Some(reason.clone()))
+        }
     }
 }
 

@@ -5,14 +5,15 @@
 //! write, so everything that is wrong with one is found at once and named by file and line ([`document`]).
 //!
 //! Then one [`host`] owns the run to its end. Where it is, its journal tells ([`teamster_journal::RunState`]). Whether the
-//! work holds is for [`verify`], what it came to, in words, for [`report`]. Whoever sits before it has a [`desk`].
+//! work holds is for [`verify`], what it came to, in words, for [`report`]. Whoever watches it is an
+//! [`observer`].
 
 pub mod cast;
-pub mod desk;
 pub mod document;
 pub mod exit;
 pub mod host;
 pub mod leader;
+pub mod observer;
 pub mod order;
 pub mod plan;
 pub mod preset;

@@ -24,8 +24,8 @@ use teamster_types::WorkerName;
 use teamster_types::graph::plan_cycle;
 use teamster_types::json::Object;
 use teamster_types::paths::Glob;
-use teamster_types::steps::check_texts;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT};
+use teamster_types::transitions::check_texts;
 
 use crate::document::form::Form;
 use crate::document::{Fault, Faults, Node, Value, read};

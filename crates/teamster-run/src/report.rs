@@ -7,7 +7,6 @@
 //! Names and texts come from agents and from files that anybody may have written. None of them can break a table, draw
 //! over a terminal, or show a secret (`words.rs`).
 
-mod fold;
 mod gate;
 mod journal;
 mod left;
@@ -165,9 +164,9 @@ pub struct WorkerLine {
     /// Its role.
     pub role: String,
     /// Tasks that it completed.
-    pub done: usize,
+    pub done: u64,
     /// Attempts of its that failed.
-    pub failed: usize,
+    pub failed: u64,
     /// How long it had a task.
     pub busy: Duration,
     /// What it cost.

@@ -2,7 +2,7 @@
 
 use teamster_fs::FsError;
 use teamster_types::NameError;
-use teamster_types::steps::Refusal;
+use teamster_types::transitions::Refusal;
 
 /// What sort of failure it is; the exit code follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

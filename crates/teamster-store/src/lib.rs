@@ -12,37 +12,32 @@
 //! - [`FileStore`] keeps the files that other programs know. A change is made under the team's lock, prepared as
 //!   `.next` files, committed by one append to the journal, and finished by renames. Whoever holds the lock next
 //!   finishes or undoes what a killed process left.
-//! - [`MemStore`] keeps everything in memory, for tests and simulations.
-//!
-//! [`conformance`] is the one suite that every back end passes.
+//! - `teamster-testkit` has a second one, which keeps everything in memory, and the one suite that every back end passes.
 //!
 //! # What it refuses
 //!
 //! A stale token changes nothing. A task is never taken from a worker that may still be alive. A link is never
 //! followed. A file that cannot be understood is named, and hides no other.
 
+pub mod backend;
 pub mod clock;
-pub mod conformance;
 mod error;
 mod file;
 mod folders;
 mod listen;
-mod memory;
 pub mod rebuild;
 mod rules;
 mod store;
-mod txn;
 mod watch;
 
+pub use backend::{Backend, Candidates, MailCursor, Position, Txn};
 pub use clock::{Clock, SystemClock};
 pub use error::{Kind, Result, StoreError};
 pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
 pub use folders::Folders;
 pub use listen::{Heard, Listen, Pulse};
-pub use memory::MemStore;
 pub use store::{
     ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, LostMerge, Merge,
     Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
 };
-pub use txn::{Backend, Candidates, MailCursor, Position, Txn};
 pub use watch::{Change, Watch};

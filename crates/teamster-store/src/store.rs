@@ -11,9 +11,9 @@ use teamster_types::message::{Mailbox, Message};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::progress::Progress;
 use teamster_types::session::ClientSession;
-use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam, TeamConfig};
+use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use teamster_types::redact::{clean, redact_json};
+use teamster_types::redact::redact_json;
+use teamster_types::text::clean;
 
 /// The longest text that is passed on as a part of an answer, in characters. More is asked for by its own route.
 const LONGEST: usize = 64 * 1024;

@@ -1,15 +1,18 @@
-//! What the tests of several crates share.
+//! Everything that the tests of several crates share. Nothing of it is shipped.
 //!
 //! - [`scratch`]: a folder for one test, in memory where the machine has such a place, and stores in it.
+//! - [`wait`]: waiting for something to be so, with a limit and a message that says what never came.
+//! - [`MemStore`]: a store without a disk.
+//! - [`conformance`]: the suite that every back end of the store passes.
 //! - [`linear`]: a judge of concurrent histories in the manner of Wing and Gong: is there one order of the operations,
 //!   none moved outside its own interval, that a sequential model would have answered in the same way?
 //! - [`claims`]: that model for one task: claim, renew, complete, fail, release, retry.
 //! - [`history`]: what clients did, when they began and when they had their answer; and its parts, task by task.
-//! - [`events`]: events as somebody wrote them into a journal, complete or not.
 //! - [`drive`]: clients that make such histories on a real store.
+//! - [`recorded()`]: events as somebody wrote them into a journal, complete or not.
 //! - [`skip()`]: the one rule for checks that a machine cannot make.
 //!
-//! Nothing here ships. It knows the store only through its public face.
+//! It knows the store only through its public face. A product crate may name it as a dev-dependency only.
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,15 +21,22 @@
 )]
 
 pub mod claims;
+pub mod conformance;
 // Clients die at fail-points, which a release does not have.
 #[cfg(debug_assertions)]
 pub mod drive;
-pub mod events;
 pub mod history;
 pub mod linear;
+mod memory;
 pub mod scratch;
+pub mod wait;
 
 use std::io::Write as _;
+
+use serde_json::Value;
+use teamster_journal::{EventKind, NewEvent};
+
+pub use memory::MemStore;
 
 /// Skips a check whose tool is missing: an error when `CI` is set, otherwise a note on the standard error.
 ///
@@ -38,4 +48,10 @@ pub fn skip(what: &str) -> Result<(), String> {
     }
     let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
     Ok(())
+}
+
+/// Returns an event of this kind with `data` as it is, whatever its payload should look like.
+pub fn recorded(kind: &str, actor: &str, data: &Value) -> NewEvent {
+    let data = data.as_object().cloned().unwrap_or_default();
+    NewEvent::new(actor, EventKind::parse(kind, &data))
 }

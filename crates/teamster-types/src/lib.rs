@@ -2,7 +2,7 @@
 //!
 //! This crate owns every record that is written to disk or a database ([`task`], [`message`], [`heartbeat`],
 //! [`team`], [`event`], [`failure`], [`gate`]), the names that may become a path ([`ids`]), and the decisions that are a
-//! function of such records: which step a task may take ([`steps`]), what the dependency graph says ([`graph`]),
+//! function of such records: which step a task may take ([`transitions`]), what the dependency graph says ([`graph`]),
 //! how healthy a worker is ([`health`]), who should get a task ([`routing`]), which stage may follow which
 //! ([`flow`]), which paths no agent may touch ([`denied`]), whether two tasks reserve the same files ([`paths`]), and
 //! what must not be shown ([`redact`]).
@@ -29,10 +29,11 @@ pub mod quote;
 pub mod redact;
 pub mod routing;
 pub mod session;
-pub mod steps;
 pub mod task;
 pub mod team;
+pub mod text;
 pub mod time;
+pub mod transitions;
 pub mod usage;
 
 pub use ids::{NameError, TaskId, TeamName, WorkerName};

@@ -1,4 +1,4 @@
-//! What must not be shown: secrets, and characters that deceive the eye.
+//! Finds secrets in texts and replaces them.
 //!
 //! [`redact`] goes over a text once, from left to right, and replaces what looks like a secret with `[redacted]`:
 //! tokens of well-known shapes, `Authorization` headers, private-key blocks, values of variables that are named like
@@ -12,13 +12,12 @@
 //!   state in which it begins behind a wall, and a value that leans against a wall has been looked at already.
 //! - The rest of the text stays byte for byte as it was, so a line of JSON stays a line of JSON.
 //!
-//! Redact first, then [`clean`]: a secret that was cut in two is no longer seen as one.
+//! Redact first, then [`clean`](crate::text::clean): a secret that was cut in two is no longer seen as one.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-mod clean;
 mod header;
 mod key_block;
 mod lines;
@@ -27,7 +26,6 @@ mod scan;
 mod shapes;
 mod values;
 
-pub use clean::clean;
 pub use lines::LineRedactor;
 
 /// What stands where a secret was.

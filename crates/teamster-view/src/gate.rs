@@ -1,6 +1,6 @@
 //! Whether a team's run waits for a person, by the last events of its journal.
 
-use teamster_journal::{EventKind, RunState};
+use teamster_journal::RunState;
 use teamster_store::{Read, Result};
 use teamster_types::TeamName;
 
@@ -29,14 +29,12 @@ impl OpenGate {
 /// Returns the gate of a team's run, if it waits for a decision.
 pub fn open_gate(read: &dyn Read, team: &TeamName) -> Result<Option<OpenGate>> {
     let mut state = RunState::default();
-    let mut words = String::new();
     for event in read.last_events(team, LAST)?.events {
-        let what = event.payload();
-        if let EventKind::ApprovalRequested(opened) = &what {
-            words.clone_from(&opened.words);
-        }
-        state.apply_kind(&event, &what);
+        state.apply(&event);
     }
-    let gate = state.open_gate().map(|gate| gate.commit.clone());
-    Ok(gate.map(|commit| OpenGate { commit, words }))
+    let words = (state.history.gate.as_ref()).map(|gate| gate.opened.words.clone());
+    Ok(state.open_gate().map(|gate| OpenGate {
+        commit: gate.commit.clone(),
+        words: words.unwrap_or_default(),
+    }))
 }

@@ -1,42 +1,28 @@
 //! What agents want to do and a person has to decide.
 
-use serde::Serialize;
-use teamster_journal::payload::AgentEventRecorded;
-use teamster_journal::{Event, EventKind};
+use teamster_journal::{Event, EventKind, PermissionRequest};
 use teamster_store::{Read, Result};
-use teamster_types::{TaskId, TeamName, Time};
+use teamster_types::TeamName;
 
 /// A request is denied after minutes without an answer, and in that time no team records more events than this.
 const LOOKED_THROUGH: usize = 20_000;
 
-/// A request that waits for an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Request {
-    /// Its name, for the answer.
-    pub request: String,
-    /// What the agent wants to do.
-    pub what: String,
-    /// For which task.
-    pub task_id: Option<TaskId>,
-    /// Since when it waits.
-    pub asked_at: Time,
-}
-
 /// The requests of a worker's agent that wait for an answer, the oldest first.
-pub fn waiting(read: &dyn Read, team: &TeamName, worker: &str) -> Result<Vec<Request>> {
+pub fn waiting(read: &dyn Read, team: &TeamName, worker: &str) -> Result<Vec<PermissionRequest>> {
     Ok(still_open(
         &read.last_events(team, LOOKED_THROUGH)?.events,
         worker,
     ))
 }
 
-fn still_open(events: &[Event], worker: &str) -> Vec<Request> {
-    let mut open: Vec<Request> = Vec::new();
+fn still_open(events: &[Event], worker: &str) -> Vec<PermissionRequest> {
+    let mut open: Vec<PermissionRequest> = Vec::new();
     for event in events {
         let is_own = event.actor == worker;
         match event.payload() {
-            EventKind::AgentEvent(agent) if is_own => Request::follow(&mut open, event, &agent),
+            EventKind::AgentEvent(agent) if is_own => {
+                PermissionRequest::follow(&mut open, event, &agent);
+            }
             // Another run of the agent, or none any more.
             EventKind::WorkerSpawned(_)
             | EventKind::WorkerStarted(_)
@@ -56,25 +42,6 @@ fn still_open(events: &[Event], worker: &str) -> Vec<Request> {
         }
     }
     open
-}
-
-impl Request {
-    /// Takes a request of an agent into `open`, or out of it when it was answered.
-    pub(crate) fn follow(open: &mut Vec<Self>, event: &Event, agent: &AgentEventRecorded) {
-        let Some(request) = &agent.request else {
-            return;
-        };
-        match agent.what.as_str() {
-            "asked" => open.push(Self {
-                request: request.clone(),
-                what: agent.text.clone(),
-                task_id: event.task_id.clone(),
-                asked_at: event.ts,
-            }),
-            "answered" => open.retain(|waiting| waiting.request != *request),
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use teamster_store::{Damaged, Read, Result};
 use teamster_types::graph::{Blocker, Standing, State, standing, standings};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::progress::Progress;
-use teamster_types::steps::{HEARTBEAT_FRESH, abandoned};
 use teamster_types::task::Task;
+use teamster_types::transitions::{HEARTBEAT_FRESH, abandoned};
 use teamster_types::{TaskId, TeamName};
 
 /// A task as it is shown.

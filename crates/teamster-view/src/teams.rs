@@ -8,9 +8,9 @@ use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::progress::Progress;
-use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::task::Status;
 use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::transitions::HEARTBEAT_FRESH;
 
 use crate::model::{RunNow, run_now};
 use crate::native::Lead;

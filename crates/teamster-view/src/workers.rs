@@ -209,8 +209,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use teamster_store::Store;
     use teamster_store::clock::ManualClock;
-    use teamster_store::{MemStore, Store};
+    use teamster_testkit::MemStore;
     use teamster_types::heartbeat::WorkerStatus;
     use teamster_types::process::ProcessId;
     use teamster_types::team::{NewMember, NewTeam};

@@ -1,109 +1,101 @@
 //! Asking an agent something once: no task, no worktree, no worker, but the same process under the same watch.
 //!
-//! The agent carries a launch's number of its own, so that all it started is found and ended, and nothing else is:
-//! whoever asks may have other children. It gets a temp folder that goes with it.
+//! The agent carries a launch id of its own, so that all it started is found and ended, and nothing else is: whoever asks
+//! may have other children. It gets a temp folder that goes with it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentEvent, Driver, Ending, Exit, Job, Outcome, Permissions, Reader, Rule, Stopped,
+    AgentEvent, AgentOutcome, AgentSpending, Driver, Job, Permissions, Rule, Stopped,
 };
 use teamster_fs::proc::Machine;
-use teamster_isolate::child::{ChildEvent, OutputStream, RunningChild};
+use teamster_isolate::OrTrace as _;
+use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::ProcessTree;
+use teamster_journal::payload::UsageReported;
+use teamster_journal::{EventKind, NewEvent};
 
-use crate::process::{self, LAST_WORDS, LastLines};
-use crate::rules::Rules;
-use crate::temp;
+use crate::attempt::{Attempt, AttemptCommand, StopCause};
+use crate::limits::WorkerLimits;
+use crate::process::{self, AgentProcess, LAST_WORDS, LaunchSite, TempFolder};
 
-/// It is looked this often whether somebody wants it stopped.
+/// It is looked this often whether somebody wants the agent stopped.
 const LOOK: Duration = Duration::from_millis(100);
-/// So much of what it says is kept; of more, the end.
+/// The number of bytes of an answer that are kept; of a longer one, the end.
 const LONGEST_ANSWER: usize = 4 * 1024 * 1024;
 
 /// What is asked, of whom, and where.
 pub struct Ask<'a> {
-    /// The agent.
+    /// The agent's driver.
     pub driver: &'a dyn Driver,
-    /// Which model; else the client's own choice.
+    /// The model, or `None` for the client's own choice.
     pub model: Option<&'a str>,
-    /// What it is told.
+    /// What the agent is told.
     pub prompt: &'a str,
-    /// The folder it is started in; without one, a temp folder that goes with it.
+    /// The folder the agent is started in; without one, a temp folder that goes with it.
     pub folder: Option<&'a Path>,
-    /// Which team it is asked for.
+    /// The team it is asked for.
     pub team: &'a str,
-    /// As whom.
+    /// The name it is asked under.
     pub name: &'a str,
-    /// What it may do. What a person would have to decide is denied: nobody waits beside it.
+    /// What the agent may do. What a person would have to decide is denied: nobody waits beside it.
     pub permissions: Permissions,
-    /// How long it may take to start, say nothing, and take in all.
-    pub rules: &'a Rules,
-    /// Variables that it gets besides its own.
+    /// How long the agent may take to start, be silent, and take in all.
+    pub limits: &'a WorkerLimits,
+    /// Variables that the agent gets besides its own.
     pub exported: &'a [(OsString, OsString)],
-    /// Where programs are looked for.
+    /// Where programs are looked for, as in `PATH`.
     pub path: &'a OsStr,
     /// Our own program.
     pub teamster: &'a Path,
-    /// What everything that it starts carries: by this it is found should we be killed.
+    /// The launch id that everything the agent starts carries: by this it is found should we be killed.
     pub launch: &'a str,
 }
 
-/// What came of it.
+/// What came of asking an agent.
 #[derive(Debug)]
-pub struct Asked {
-    /// Whether it is done, and what it cost.
-    pub outcome: Outcome,
-    /// All that it said.
+pub struct AskResult {
+    /// Whether the agent is done, and what it cost.
+    pub outcome: AgentOutcome,
+    /// All that the agent said.
     pub said: String,
-    /// Why we ended it, if we did.
-    pub cut: Option<Stopped>,
-    /// The last lines of both its streams, for whoever wants to know why it failed.
-    pub last: Vec<String>,
-    /// Processes that it left behind and that were ended.
-    pub left: usize,
+    /// Why we ended the agent, if we did.
+    pub stopped: Option<Stopped>,
+    /// The last lines of both streams, for whoever wants to know why the agent failed.
+    pub last_lines: Vec<String>,
+    /// The number of processes that the agent left behind and that were ended.
+    pub leftover: usize,
 }
 
-/// The agent was not started at all.
+/// An agent that was not started at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{command}: {why}")]
-pub struct NotStarted {
-    /// The command line, or the agent's name where there is none.
+pub struct AgentNotStarted {
+    /// The command line, or the agent's provider where there is none.
     pub command: String,
-    /// Why.
+    /// Why the agent was not started.
     pub why: String,
 }
 
-/// Asks once and waits for the end. `stop` is looked at all the time; `hear` is told of everything that the agent does.
+/// Asks an agent once and waits for its end. `stop` is looked at all the time; `hear` is told of everything that the agent
+/// does.
 pub fn ask(
     ask: &Ask<'_>,
     stop: &dyn Fn() -> bool,
     hear: &mut dyn FnMut(&AgentEvent),
-) -> Result<Asked, NotStarted> {
-    let temp = temp::make(ask.launch);
-    let asked = with_temp(ask, ask.launch, temp.as_deref(), stop, hear);
-    temp::remove(ask.launch);
-    asked
-}
-
-fn with_temp(
-    ask: &Ask<'_>,
-    number: &str,
-    temp: Option<&Path>,
-    stop: &dyn Fn() -> bool,
-    hear: &mut dyn FnMut(&AgentEvent),
-) -> Result<Asked, NotStarted> {
+) -> Result<AskResult, AgentNotStarted> {
+    let temp = TempFolder::make(ask.launch);
     let permissions = Permissions {
         shell: without_asking(ask.permissions.shell),
         other: without_asking(ask.permissions.other),
         ..ask.permissions
     };
-    let not_started = |command: String, why: String| NotStarted { command, why };
+    let not_started = |command: String, why: String| AgentNotStarted { command, why };
     // Clients ask where they are with links resolved, and compare.
-    let own = temp.and_then(|temp| temp.canonicalize().ok());
+    let own = temp.path().and_then(|temp| temp.canonicalize().ok());
     let Some(folder) = ask.folder.or(own.as_deref()) else {
         let why = "no folder could be made for it to run in".to_owned();
         return Err(not_started(ask.driver.provider().to_owned(), why));
@@ -118,7 +110,7 @@ fn with_temp(
         team: ask.team,
         worker: ask.name,
         task: None,
-        temp,
+        temp: temp.path(),
         path: ask.path,
         teamster: ask.teamster,
     };
@@ -128,48 +120,30 @@ fn with_temp(
         .map_err(|error| not_started(ask.driver.provider().to_owned(), error.to_string()))?;
     let machine = Machine::read();
     let (sender, events) = channel();
-    let place = process::Where {
+    let site = LaunchSite {
         folder,
         exported: ask.exported,
-        number,
+        launch_id: ask.launch,
     };
-    let (running, input) = process::begin(&machine, &launch, &place, &sender, |said| said)
+    let process = AgentProcess::start(&machine, &launch, &site, &sender, |said| said)
         .map_err(|error| not_started(launch.command_line(), error.to_string()))?;
     drop(sender);
-    let now = Instant::now();
-    let mut watch = Watch {
+    let attempt = Attempt::new(
+        ask.driver.reader(&job),
+        ask.limits.clone(),
+        ask.driver.provider() == "command",
+        Instant::now(),
+    );
+    let conversation = Conversation {
         ask,
         machine: &machine,
-        number,
         events: &events,
-        reader: ask.driver.reader(&job),
-        running,
-        input,
+        process,
+        attempt,
         hear,
         said: String::new(),
-        last: LastLines::default(),
-        began: now,
-        spoke: now,
-        started: false,
-        cut: None,
-        kill_at: None,
-        exit: None,
-        open: 2,
     };
-    watch.go_along(stop);
-    let left = watch.clear_away();
-    let ending = Ending {
-        exit: watch.exit.unwrap_or(Exit::Unknown),
-        stopped: watch.cut,
-    };
-    let outcome = watch.reader.end(ending, &watch.last.errors());
-    Ok(Asked {
-        outcome,
-        said: watch.said,
-        cut: watch.cut,
-        last: watch.last.into_lines(),
-        left,
-    })
+    Ok(conversation.run(stop))
 }
 
 fn without_asking(rule: Rule) -> Rule {
@@ -179,105 +153,88 @@ fn without_asking(rule: Rule) -> Rule {
     }
 }
 
-/// A run that goes on.
-struct Watch<'a> {
+/// An agent that is being asked.
+struct Conversation<'a> {
     ask: &'a Ask<'a>,
     machine: &'a Machine,
-    number: &'a str,
     events: &'a Receiver<ChildEvent>,
-    reader: Box<dyn Reader>,
-    running: RunningChild,
-    input: Option<Sender<Vec<u8>>>,
+    process: AgentProcess,
+    attempt: Attempt,
     hear: &'a mut dyn FnMut(&AgentEvent),
     said: String,
-    last: LastLines,
-    began: Instant,
-    spoke: Instant,
-    started: bool,
-    cut: Option<Stopped>,
-    /// When an agent that was asked to end is ended.
-    kill_at: Option<Instant>,
-    exit: Option<Exit>,
-    open: u32,
 }
 
-impl Watch<'_> {
-    fn go_along(&mut self, stop: &dyn Fn() -> bool) {
-        while self.exit.is_none() {
+impl Conversation<'_> {
+    fn run(mut self, stop: &dyn Fn() -> bool) -> AskResult {
+        self.watch(stop);
+        self.process.close_input();
+        let (leftover, _) = process::end_leftovers(&self.tree(), self.ask.limits.grace);
+        let deadline = Instant::now() + LAST_WORDS;
+        while !self.attempt.is_drained() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left) {
+                Ok(said) => self.take(said),
+                Err(_) => break,
+            }
+        }
+        let end = self.attempt.finish(String::new(), leftover);
+        AskResult {
+            outcome: end.outcome,
+            said: self.said,
+            stopped: end.cause.as_ref().map(StopCause::as_stopped),
+            last_lines: end.last_lines,
+            leftover,
+        }
+    }
+
+    /// Goes with the agent to its end.
+    fn watch(&mut self, stop: &dyn Fn() -> bool) {
+        while !self.attempt.has_ended() {
             match self.events.recv_timeout(LOOK) {
-                Ok(said) => self.hear(said),
+                Ok(said) => self.take(said),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if self.cut.is_none() && stop() {
-                self.cut(Stopped::Interrupted);
+            if !self.attempt.is_stopping()
+                && stop()
+                && let Some(command) = self.attempt.stop(StopCause::Requested, Instant::now())
+            {
+                self.apply(command);
             }
-            // A talkative agent must not keep us from looking.
-            self.look_at_the_clock();
+            // A talkative agent must not keep us from looking at the clock.
+            if let Some(command) = self.attempt.tick(Instant::now()) {
+                self.apply(command);
+            }
         }
     }
 
-    fn look_at_the_clock(&mut self) {
-        let (now, rules) = (Instant::now(), self.ask.rules);
-        if let Some(kill_at) = self.kill_at {
-            if now >= kill_at {
-                let _ = self.tree().kill();
-                self.kill_at = Some(now + rules.grace);
-            }
-            return;
-        }
-        let silence = if self.started {
-            self.spoke + rules.idle
-        } else {
-            self.began + rules.start
-        };
-        if now >= silence {
-            self.cut(Stopped::Silent);
-        } else if now >= self.began + rules.task {
-            self.cut(Stopped::Late);
+    fn take(&mut self, said: ChildEvent) {
+        for command in self.attempt.hear(said, Instant::now()) {
+            self.apply(command);
         }
     }
 
-    fn hear(&mut self, said: ChildEvent) {
-        match said {
-            ChildEvent::Line(stream, line) => {
-                self.last.remember(stream, &line);
-                match stream {
-                    OutputStream::Output => self.line(&line),
-                    // A program of the user's own shows life on either stream.
-                    OutputStream::Error if self.ask.driver.provider() == "command" => self.spoke(),
-                    OutputStream::Error => {}
+    fn apply(&mut self, command: AttemptCommand) {
+        match command {
+            AttemptCommand::Report(event) => {
+                if let AgentEvent::Text(text) = &event {
+                    self.keep(text);
                 }
+                (self.hear)(&event);
             }
-            ChildEvent::Closed(_) => self.open = self.open.saturating_sub(1),
-            ChildEvent::Ended(ending) => self.exit = Some(process::exit(ending)),
-        }
-    }
-
-    fn line(&mut self, line: &[u8]) {
-        let step = self.reader.line(line);
-        for event in step.events {
-            if self.started || matches!(event, AgentEvent::Started { .. }) {
-                self.spoke();
+            AttemptCommand::Write(bytes) => self.process.write(bytes),
+            AttemptCommand::CloseInput => self.process.close_input(),
+            AttemptCommand::RequestEnd(_) => self
+                .process
+                .ask_to_end(self.ask.driver, self.attempt.was_seen()),
+            AttemptCommand::Kill => {
+                self.tree().kill().or_trace("kill what an agent started");
             }
-            if let AgentEvent::Text(text) = &event {
-                self.keep(text);
-            }
-            (self.hear)(&event);
+            // There is no log and no heartbeat.
+            AttemptCommand::Log { .. }
+            | AttemptCommand::NoteActivity { .. }
+            | AttemptCommand::NoteStarted { .. } => {}
         }
-        if let Some(input) = &self.input {
-            for reply in step.replies {
-                let _ = input.send(reply);
-            }
-        }
-        if step.close_input {
-            self.input = None;
-        }
-    }
-
-    fn spoke(&mut self) {
-        self.spoke = Instant::now();
-        self.started = true;
     }
 
     fn keep(&mut self, text: &str) {
@@ -292,39 +249,32 @@ impl Watch<'_> {
         }
     }
 
-    fn cut(&mut self, why: Stopped) {
-        self.cut = Some(why);
-        self.kill_at = Some(Instant::now() + self.ask.rules.grace);
-        process::ask_to_end(
-            self.ask.driver,
-            &self.running,
-            self.input.as_ref(),
-            self.started,
-        );
-    }
-
-    /// Whoever asks may have other children, so nobody is taken for the agent's by being below us.
+    /// Returns the processes of the agent. Whoever asks may have other children, so nobody is taken for the agent's by
+    /// being below us.
     fn tree(&self) -> ProcessTree<'_> {
-        ProcessTree::of_launch(self.machine, self.number, Some(self.running.id()))
+        ProcessTree::of_launch(self.machine, self.ask.launch, Some(self.process.id()))
     }
+}
 
-    /// Ends what the agent left behind, and hears its last words; how many processes those were.
-    fn clear_away(&mut self) -> usize {
-        self.input = None;
-        let tree = self.tree();
-        let left = tree.members().len();
-        if left > 0 {
-            let _ = tree.end(self.ask.rules.grace.min(Duration::from_secs(1)));
-        }
-        tree.forget();
-        let deadline = Instant::now() + LAST_WORDS;
-        while self.open > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.events.recv_timeout(left) {
-                Ok(said) => self.hear(said),
-                Err(_) => break,
-            }
-        }
-        left
-    }
+/// Returns the event that tells what `actor` has used. What is unknown is `null`, never 0.
+pub fn usage_event(
+    actor: &str,
+    provider: &str,
+    model: Option<&str>,
+    spent: &AgentSpending,
+) -> NewEvent {
+    NewEvent::new(
+        actor,
+        EventKind::Usage(UsageReported {
+            provider: Some(provider.to_owned()),
+            model: model.map(str::to_owned),
+            tokens_in: spent.usage.map(|usage| usage.input),
+            tokens_out: spent.usage.map(|usage| usage.output),
+            cached_in: spent.usage.map(|usage| usage.cached_input),
+            cache_write: spent.usage.map(|usage| usage.cache_write),
+            reasoning: spent.usage.map(|usage| usage.reasoning),
+            usd: spent.cost_usd,
+            at_least: spent.at_least,
+        }),
+    )
 }

@@ -1,104 +1,158 @@
-//! A worker's own process: it claims tasks, has its agent do them, and hands over what came of it.
+//! The bridge: a worker's own process. It claims tasks, has its agent do them, and hands over what came of it.
 //!
 //! ```text
-//! signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or given back → …
+//!                    ┌──────────────── Bridge: one loop, one channel ────────────────┐
+//!  agent ──lines──▶  │  TaskAttempt   one run of the agent: process, log, deadlines  │
+//!  journal, mail ─▶  │  Mailbox       mail, requests of the agent, people's replies  │ ──▶ Reporter: journal, lead,
+//!  signals, lease ▶  │  Lifecycle     heartbeat, stop requests, pauses, quarantine   │     own output, task logs
+//!                    └───────────────────────────────────────────────────────────────┘
+//!  signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or released → …
 //! ```
 //!
-//! One thread does all that; the [`heart`] beats beside it. Everything that happens, from the agent's lines to a stop
-//! signal, comes through one channel, so that nothing is waited for while something else happens.
+//! Everything that happens comes through one channel as a [`BridgeEvent`], from the agent's lines to a stop signal, so
+//! that nothing is waited for while something else happens. [`Bridge::step`] is the only place that waits: it hands the
+//! event to the part that it concerns and applies what that part returns. Another source of events is one more variant of
+//! [`BridgeEvent`] and one more arm of [`Bridge::dispatch`].
+//!
+//! Only the heartbeat has a thread of its own ([`heartbeat`]): others judge the worker by it, whatever the bridge does.
 
-mod asked;
-mod attempt;
-mod finish;
-mod heart;
-mod idle;
-mod log;
-mod news;
-mod work;
+mod completion;
+mod heartbeat;
+mod lifecycle;
+mod mailbox;
+mod reporter;
+mod task_attempt;
 
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
-use teamster_agents::{Driver, Permissions};
+use teamster_agents::{
+    AgentEvent, AgentOutcome, Driver, PermissionDecision, PermissionReply, Permissions,
+};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::child::ChildEvent;
-use teamster_isolate::process_tree;
-use teamster_journal::payload::{WorkerSpawned, WorkerStopped};
-use teamster_journal::{EventKind, NewEvent};
-use teamster_store::{Kind, Outgoing, Recipient, Signal, Store, StoreError};
+use teamster_isolate::process_tree::{self, ProcessTree};
+use teamster_journal::EventKind;
+use teamster_journal::payload::{
+    WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerResumed, WorkerSpawned,
+    WorkerStarted, WorkerStopped,
+};
+use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
+use teamster_types::TaskId;
+use teamster_types::health::Verdict;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::json::Object;
-use teamster_types::message::Message;
-use teamster_types::{TaskId, Time};
+use teamster_types::process::ProcessId;
+use teamster_types::redact::redact;
+use teamster_types::text::clean;
+use teamster_types::time::say_span;
 
-use crate::record::{self, Record, Wanted};
-use crate::rules::Rules;
-use crate::seat::Seat;
-use crate::workplace::{NoPlace, Workplace};
-use asked::Answered;
-use heart::{Heart, News, Who};
+use crate::ask::usage_event;
+use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
+use crate::limits::WorkerLimits;
+use crate::process::LAST_WORDS;
+use crate::reclaim;
+use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
+use crate::workplace::{Workplace, WorkplaceError};
+use completion::{AgentPart, Completion, TaskResolution, lost_claim, short};
+use heartbeat::HeartbeatThread;
+use lifecycle::{Consequence, IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
+use mailbox::{MailRequest, Mailbox, PersonReply, PersonRequest};
+use reporter::{Reporter, TaskLog, WorkerIdentity};
+use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
+
+/// An agent whose launch failed is launched once more.
+const LAUNCHES: u32 = 2;
+/// Ended orphans of the agent are collected this often, so that they leave the system's table.
+const REAP_ORPHANS: Duration = Duration::from_secs(30);
+/// A result that the store could not take is offered again after this time at the latest.
+const WRITE_AGAIN: Duration = Duration::from_secs(10);
+/// A result that the store could not take is offered this often once somebody wants the worker to stop.
+const LAST_WRITES: u32 = 3;
+/// Each group of so many workers has one that looks for tasks that no event tells of.
+const WORKERS_PER_LOOK: usize = 4;
+/// The most turns that the workers of a large team take in looking.
+const MOST_TURNS: usize = 24;
+/// The longest reason of a failed launch in the journal, in characters.
+const LAUNCH_REASON: usize = 4_000;
 
 /// Everything that reaches a bridge.
 #[derive(Debug)]
-enum Event {
-    /// From the heart.
-    Heart(News),
-    /// From the agent of this attempt.
+enum BridgeEvent {
+    /// Something happened in the team.
+    TeamChanged,
+    /// Somebody wants the worker to stop.
+    StopRequested(Signal),
+    /// The claim of this task is lost, for this reason.
+    ClaimLost(TaskId, String),
+    /// The team was deleted.
+    TeamGone,
+    /// The agent of the attempt with this number said something.
     Agent(u64, ChildEvent),
 }
 
-/// Makes the place where a worker works, and says what it does. It is called by whoever has the worker's seat.
-pub type MakePlace =
-    Box<dyn FnOnce(&mut dyn FnMut(&str)) -> Result<Box<dyn Workplace>, NoPlace> + Send>;
+/// How a wait for an event ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wake {
+    /// An event came and was applied.
+    Event { may_be_work: bool },
+    /// The time is over.
+    Timeout,
+    /// Nobody can send events any more.
+    Closed,
+}
+
+/// Makes the place where a worker works, and says what it does. It is called by whoever holds the worker's lock.
+pub type OpenWorkplace =
+    Box<dyn FnOnce(&mut dyn FnMut(&str)) -> Result<Box<dyn Workplace>, WorkplaceError> + Send>;
+
+/// Returns whether another task may be begun now.
+pub type MayBegin = Box<dyn FnMut() -> bool + Send>;
 
 /// What a bridge needs.
-pub struct Setup {
-    /// Where tasks come from.
+pub struct BridgeConfig {
+    /// The store that tasks come from.
     pub store: Arc<dyn Store>,
-    /// The worker's seat. Who made the workplace ready held it before.
-    pub seat: Seat,
-    /// The project.
+    /// The worker's lock, taken before anything of the worker was touched.
+    pub lock: WorkerLock,
+    /// The project's folder.
     pub project: PathBuf,
-    /// Who it is, and with which agent.
-    pub wanted: Wanted,
-    /// How often it was started anew since it last ended in order.
+    /// Who the worker is, and with which agent.
+    pub spec: WorkerSpec,
+    /// How often the worker was started anew since it last ended in order.
     pub restarts: u32,
-    /// What its agent is called.
+    /// The agent's provider, as the user calls it.
     pub provider: String,
-    /// The agent.
+    /// The agent's driver.
     pub driver: Box<dyn Driver>,
-    /// What it may do.
+    /// What the agent may do.
     pub permissions: Permissions,
-    /// Where it works.
-    pub workplace: MakePlace,
+    /// Makes the worker's workplace.
+    pub workplace: OpenWorkplace,
     /// How long things may take.
-    pub rules: Rules,
-    /// The number of this launch.
+    pub limits: WorkerLimits,
+    /// The id of this launch.
     pub launch: String,
     /// Variables that the agent gets besides its own.
     pub exported: Vec<(OsString, OsString)>,
     /// Our own program.
     pub teamster: PathBuf,
-    /// What everybody in its place is told before each task.
-    pub told: String,
-    /// Whether it may begin another task: a run may have used up what it may cost.
+    /// What the agent is told before each task.
+    pub instructions: String,
+    /// Decides whether another task may be begun: a run may have used up its budget.
     pub may_begin: MayBegin,
-    /// Where it says what it does: the pane, or a log.
-    pub say: Box<dyn FnMut(&str) + Send>,
+    /// Prints a line to the worker's pane or log.
+    pub output: Box<dyn FnMut(&str) + Send>,
 }
-
-/// Whether another task may be begun now.
-pub type MayBegin = Box<dyn FnMut() -> bool + Send>;
 
 /// Why a bridge did not begin, or ended otherwise than it should.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
-    /// The store said no.
+    /// The store refused an operation.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A file of ours could not be used.
@@ -106,234 +160,633 @@ pub enum BridgeError {
     Files(#[from] teamster_fs::FsError),
     /// There is no place to work in.
     #[error(transparent)]
-    Place(#[from] NoPlace),
+    Place(#[from] WorkplaceError),
 }
 
 /// A worker's own process.
 pub struct Bridge {
-    store: Arc<dyn Store>,
-    machine: Arc<Machine>,
-    who: Who,
-    driver: Option<Box<dyn Driver>>,
-    model: Option<String>,
-    permissions: Permissions,
+    reporter: Reporter,
+    mailbox: Mailbox,
+    lifecycle: Lifecycle,
+    launcher: AgentLauncher,
     workplace: Box<dyn Workplace>,
-    rules: Rules,
-    exported: Vec<(OsString, OsString)>,
-    teamster: PathBuf,
-    path: OsString,
-    project: Dir,
-    told_always: String,
     may_begin: MayBegin,
-    say: Box<dyn FnMut(&str) + Send>,
-    heart: Heart,
-    events: Receiver<Event>,
-    sender: Sender<Event>,
-    /// Runs of the agent so far.
-    attempts: u64,
-    /// Failures in a row,
-    errors: u32,
-    /// troubles in a row that were not the task's,
-    troubles: u32,
-    /// and the end of the pause after the last one.
-    paused_until: Option<Instant>,
-    /// The lead knows that it has nothing to do.
-    said_idle: bool,
-    holding: Option<TaskId>,
-    /// Somebody did something to the task that is held.
-    touched: bool,
-    stop: Option<Signal>,
-    gone: bool,
-    began: Time,
-    /// The last event before it began.
-    began_after: u64,
-    /// The last event that was looked at.
-    seen: u64,
-    mail: Vec<Message>,
-    /// So many of them were put into the last prompt.
-    told: usize,
-    /// Messages for the bridge itself that were obeyed. They are read again until they are acknowledged.
-    obeyed: HashSet<String>,
-    /// Answers of people that the agent has not got yet.
-    answers: Vec<Answered>,
-    /// Answers that were read, by the ids of their messages: what is not acknowledged is read again.
-    known_answers: HashSet<String>,
-    last_told: Option<Instant>,
-    lost_lines: u64,
+    events: Receiver<BridgeEvent>,
     /// Held for the bridge's life; the kernel frees it at its death.
-    _seat: Seat,
+    _lock: WorkerLock,
 }
 
 impl Bridge {
     /// Makes the workplace ready and begins to beat.
-    pub fn open(mut setup: Setup) -> Result<Self, BridgeError> {
-        let Wanted { team, worker, .. } = setup.wanted.clone();
-        // The seat is held: another process of this worker would have its worktree pulled away under its agent.
-        let workplace = (setup.workplace)(&mut setup.say)?;
+    pub fn open(mut config: BridgeConfig) -> Result<Self, BridgeError> {
+        // The lock is held: another process of this worker would have its worktree pulled away under its agent.
+        let workplace = (config.workplace)(&mut config.output)?;
         process_tree::adopt_orphans();
         let machine = Arc::new(Machine::read());
-        let project = Dir::open_or_create_root(&setup.project)?;
-        // A signal that was meant for an earlier bridge of this name is not for us.
-        setup.store.clear_signals(&team, &worker)?;
-        let who = Who {
-            team,
-            name: worker,
-            provider: setup.provider,
-            launch: setup.launch,
+        let project = Dir::open_or_create_root(&config.project)?;
+        let store = config.store;
+        let identity = WorkerIdentity {
+            team: config.spec.team.clone(),
+            name: config.spec.worker.clone(),
+            provider: config.provider,
+            launch: config.launch,
         };
-        let record = Record {
-            launch: who.launch.clone(),
+        // A signal that was meant for an earlier bridge of this name is not for us.
+        store.clear_signals(&identity.team, &identity.name)?;
+        let record = LaunchRecord {
+            launch: identity.launch.clone(),
             process: machine.me().clone(),
-            started_at: setup.store.now(),
-            restarts: setup.restarts,
-            wanted: setup.wanted,
+            started_at: store.now(),
+            restarts: config.restarts,
+            spec: config.spec,
         };
         record::write(&project, &record)?;
-        let seen = setup.store.position(&who.team)?;
+        let position = store.position(&identity.team)?;
         let (sender, events) = channel();
-        let heart = Heart::start(
-            Arc::clone(&setup.store),
+        let heartbeat = HeartbeatThread::start(
+            Arc::clone(&store),
             Arc::clone(&machine),
-            who.clone(),
-            &setup.rules,
+            identity.clone(),
+            &config.limits,
             sender.clone(),
         )?;
+        forward_system_signals(Arc::clone(&store), sender.clone());
         let mut bridge = Self {
-            store: setup.store,
-            machine,
-            who,
-            driver: Some(setup.driver),
-            model: record.wanted.model,
-            permissions: setup.permissions,
+            reporter: Reporter::new(store, identity.clone(), config.output),
+            mailbox: Mailbox::new(record.started_at, position),
+            lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
+            launcher: AgentLauncher {
+                identity: identity.clone(),
+                driver: Arc::from(config.driver),
+                model: record.spec.model,
+                permissions: config.permissions,
+                exported: config.exported,
+                teamster: config.teamster,
+                path: std::env::var_os("PATH").unwrap_or_default(),
+                instructions: config.instructions,
+                limits: config.limits,
+                project,
+                machine,
+                events: sender,
+                attempts: 0,
+            },
             workplace,
-            rules: setup.rules,
-            exported: setup.exported,
-            teamster: setup.teamster,
-            path: std::env::var_os("PATH").unwrap_or_default(),
-            project,
-            told_always: setup.told,
-            may_begin: setup.may_begin,
-            say: setup.say,
-            heart,
+            may_begin: config.may_begin,
             events,
-            sender,
-            attempts: 0,
-            errors: 0,
-            troubles: 0,
-            said_idle: false,
-            paused_until: None,
-            holding: None,
-            touched: false,
-            stop: None,
-            gone: false,
-            began: record.started_at,
-            began_after: seen,
-            seen,
-            mail: Vec::new(),
-            told: 0,
-            obeyed: HashSet::new(),
-            answers: Vec::new(),
-            known_answers: HashSet::new(),
-            last_told: None,
-            lost_lines: 0,
-            _seat: setup.seat,
+            _lock: config.lock,
         };
-        bridge.listen_to_the_system();
-        let me = bridge.machine.me().clone();
-        let event = bridge.event(EventKind::WorkerSpawned(WorkerSpawned {
-            process: Some(me),
-            launch: bridge.who.launch.clone(),
-            provider: bridge.who.provider.clone(),
-        }));
-        bridge.store.record(&bridge.who.team, event)?;
-        bridge.send("ready", "", Object::new());
+        let spawned = bridge
+            .reporter
+            .event(EventKind::WorkerSpawned(WorkerSpawned {
+                process: Some(record.process),
+                launch: identity.launch,
+                provider: identity.provider,
+            }));
+        bridge.reporter.store().record(&identity.team, spawned)?;
+        bridge.reporter.send_to_lead("ready", "", Object::new());
         Ok(bridge)
     }
 
     /// Works until it is told to stop.
     pub fn run(mut self) -> Result<(), BridgeError> {
-        self.heart.is(WorkerStatus::Polling);
-        self.read_mail();
-        let mut tried: Option<Instant> = None;
-        while self.stop.is_none() && !self.gone {
-            if self.may_work() && (self.may_begin)() && !self.is_called_back() {
-                tried = Some(Instant::now());
+        self.lifecycle.show(WorkerStatus::Polling);
+        let requests = self.mailbox.read_mail(&mut self.reporter);
+        self.obey(requests);
+        let mut claimed_at: Option<Instant> = None;
+        while !self.lifecycle.is_over() {
+            if self.lifecycle.may_work(Instant::now())
+                && (self.may_begin)()
+                && !self.is_called_back()
+            {
+                claimed_at = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {
-                        self.said_idle = false;
                         self.work(&claimed);
                         continue;
                     }
-                    Ok(None) => self.say_idle(),
+                    Ok(None) => self.report_idle(),
                     Err(error) if error.kind == Kind::NotFound => {
-                        self.gone = true;
+                        self.lifecycle.note_team_gone();
                         continue;
                     }
-                    Err(error) => self.tell(&format!("cannot claim: {error}")),
+                    Err(error) => self.reporter.say(&format!("cannot claim: {error}")),
                 }
             }
-            if self.stop.is_none() {
-                self.wait(tried);
+            if !self.lifecycle.is_stopping() {
+                self.wait_for_work(claimed_at);
             }
         }
         self.leave()
     }
 
-    /// Whether somebody wants it to stop. The heart tells that a moment later, and no task may begin in that moment.
-    fn is_called_back(&mut self) -> bool {
-        let signals = self.store.signals(&self.who.team, &self.who.name);
-        for signal in signals.unwrap_or_default() {
-            self.asked_to_stop(signal);
+    /// Waits until `until` for one event, hands it to the part that it concerns and applies what follows.
+    fn step(&mut self, run: Option<&mut TaskAttempt<'_>>, until: Instant) -> Wake {
+        let left = until.saturating_duration_since(Instant::now());
+        match self.events.recv_timeout(left) {
+            Ok(event) => Wake::Event {
+                may_be_work: self.dispatch(event, run),
+            },
+            Err(RecvTimeoutError::Timeout) => Wake::Timeout,
+            Err(RecvTimeoutError::Disconnected) => Wake::Closed,
         }
-        self.stop.is_some()
     }
 
-    /// Ctrl-C and a polite end are wishes like any other; a terminal that closes lets the current task be finished.
-    fn listen_to_the_system(&self) {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else {
-            return;
-        };
-        let (sender, store) = (self.sender.clone(), Arc::clone(&self.store));
-        std::thread::spawn(move || {
-            for signal in signals.forever() {
-                let reason = match signal {
-                    SIGHUP => "its terminal was closed",
-                    SIGINT => "Ctrl-C",
-                    _ => "the system asked it to end",
-                };
-                let _ = sender.send(Event::Heart(News::Stop(Signal {
-                    request_id: String::new(),
-                    reason: reason.to_owned(),
-                    timestamp: store.now(),
-                    drain: signal == SIGHUP,
-                })));
+    /// Applies an event to the worker and to its agent, if one runs; returns whether there may be a task to claim now.
+    fn dispatch(&mut self, event: BridgeEvent, run: Option<&mut TaskAttempt<'_>>) -> bool {
+        let now = self.reporter.store().now();
+        match (event, run) {
+            (BridgeEvent::Agent(number, said), Some(run)) if run.has_number(number) => {
+                let commands = run.hear(said);
+                self.apply(run, commands);
             }
-        });
-    }
-
-    /// Whether it takes tasks now.
-    fn may_work(&self) -> bool {
-        !self.is_quarantined()
-            && self
-                .paused_until
-                .is_none_or(|until| Instant::now() >= until)
-    }
-
-    fn is_quarantined(&self) -> bool {
-        self.errors >= self.rules.quarantine_errors
-    }
-
-    /// Says goodbye: the answer to whoever asked, no heartbeat, nothing left running.
-    fn leave(mut self) -> Result<(), BridgeError> {
-        self.heart.is(WorkerStatus::Shutdown);
-        if let Err(error) = process_tree::ProcessTree::below_me(&self.machine, &self.who.launch)
-            .end(self.rules.grace)
-        {
-            self.tell(&error.to_string());
+            (BridgeEvent::StopRequested(signal), run) => {
+                let is_now = !signal.drain;
+                self.request_stop(signal);
+                if is_now && let Some(run) = run {
+                    run.stop(StopCause::Requested, now);
+                }
+            }
+            (BridgeEvent::ClaimLost(task, why), Some(run)) if *run.task() == task => {
+                run.stop(StopCause::ClaimLost(why), now);
+            }
+            (BridgeEvent::TeamGone, Some(run)) => run.stop(StopCause::TeamGone, now),
+            (BridgeEvent::TeamGone, None) => self.lifecycle.note_team_gone(),
+            (BridgeEvent::TeamChanged, run) => return self.read_news(run),
+            // The last words of an earlier attempt, or the claim of an earlier task.
+            (BridgeEvent::Agent(..) | BridgeEvent::ClaimLost(..), _) => {}
         }
-        let stop = self.stop.take();
-        if !self.gone {
+        false
+    }
+
+    /// Reads the journal and the mail, and tells the running agent what concerns it.
+    fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>) -> bool {
+        let held = run.as_ref().map(|run| run.task().clone());
+        let news = self.mailbox.read_journal(&mut self.reporter, held.as_ref());
+        self.obey(news.requests);
+        if let Some(run) = run {
+            self.pass_replies_on(run);
+            let now = self.reporter.store().now();
+            if self.lifecycle.is_stopping_now() {
+                run.stop(StopCause::Requested, now);
+            }
+            // The next renewal of the lease would tell, but until then two agents may do one task.
+            if news.held_task_changed
+                && let Some(why) = lost_claim(&self.reporter, run.claimed())
+            {
+                run.stop(StopCause::ClaimLost(why), now);
+            }
+        }
+        news.may_be_work
+    }
+
+    /// Does what mail asks of the bridge itself.
+    fn obey(&mut self, requests: Vec<MailRequest>) {
+        for request in requests {
+            match request {
+                MailRequest::Stop(signal) => self.request_stop(signal),
+                MailRequest::Resume { by } => {
+                    if self.lifecycle.resume() {
+                        self.reporter.say(&format!("goes on: {by} said so"));
+                        let resumed = EventKind::WorkerResumed(WorkerResumed { by });
+                        let event = self.reporter.event(resumed);
+                        self.reporter.record(event);
+                    }
+                }
+            }
+        }
+    }
+
+    fn request_stop(&mut self, signal: Signal) {
+        if let Some(line) = self.lifecycle.request_stop(signal) {
+            self.reporter.say(&line);
+        }
+    }
+
+    /// Returns whether somebody wants the worker to stop. The heartbeat thread tells that a moment later, and no task may
+    /// begin in that moment.
+    fn is_called_back(&mut self) -> bool {
+        let signals = self
+            .reporter
+            .store()
+            .signals(self.reporter.team(), self.reporter.name());
+        for signal in signals.unwrap_or_default() {
+            self.request_stop(signal);
+        }
+        self.lifecycle.is_stopping()
+    }
+
+    fn claim(&self) -> teamster_store::Result<Option<Claimed>> {
+        let request = ClaimRequest {
+            worker: self.reporter.name().clone(),
+            id: None,
+            lease: None,
+        };
+        self.reporter.store().claim(self.reporter.team(), &request)
+    }
+
+    /// Tells the lead, once until the next task, that there is nothing to do, and whether everything is done.
+    fn report_idle(&mut self) {
+        if !self.lifecycle.report_idle() {
+            return;
+        }
+        let reporter = &mut self.reporter;
+        reporter.send_to_lead("idle", "there is no task for me now", Object::new());
+        let progress = reporter.store().progress(reporter.team());
+        let is_all_done = progress.is_ok_and(|(progress, _)| {
+            progress.total_tasks > 0 && progress.pending_tasks + progress.in_progress_tasks == 0
+        });
+        if is_all_done {
+            reporter.send_to_lead(
+                "all_tasks_complete",
+                "every task is done or failed for good",
+                Object::new(),
+            );
+        }
+    }
+
+    /// Waits for something that makes another claim worth it.
+    fn wait_for_work(&mut self, claimed_at: Option<Instant>) {
+        let mut wait = IdleWait::new(claimed_at, Instant::now());
+        loop {
+            match self.step(None, self.lifecycle.wake_at(&wait)) {
+                Wake::Event { may_be_work } => {
+                    let now = Instant::now();
+                    if self.lifecycle.is_over() {
+                        return;
+                    }
+                    if may_be_work && self.lifecycle.may_work(now) {
+                        std::thread::sleep(wait.before_claim(now));
+                        return;
+                    }
+                }
+                Wake::Timeout => {
+                    let outlook = if self.lifecycle.may_work(Instant::now()) {
+                        self.work_outlook()
+                    } else {
+                        WorkOutlook::Later
+                    };
+                    let now = Instant::now();
+                    if outlook == WorkOutlook::Now || self.lifecycle.end_pause(now) {
+                        return;
+                    }
+                    wait.look_again(outlook, now);
+                }
+                Wake::Closed => {
+                    self.lifecycle.note_team_gone();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns whether tasks wait for a time that no event tells of. Tasks of a dead colleague are put back.
+    fn work_outlook(&mut self) -> WorkOutlook {
+        let (store, team) = (self.reporter.store(), self.reporter.team());
+        let Ok((progress, _)) = store.progress(team) else {
+            return WorkOutlook::Later;
+        };
+        if progress.in_progress_tasks > 0 {
+            let name = self.reporter.name().as_str();
+            match reclaim::reclaim_all(store, &self.launcher.machine, team, name) {
+                Ok(reclaimed) if !reclaimed.is_empty() => return WorkOutlook::Now,
+                Ok(_) => {}
+                Err(error) => {
+                    let text = format!("cannot look after the others: {error}");
+                    self.reporter.say(&text);
+                }
+            }
+        }
+        match (progress.pending_tasks, progress.in_progress_tasks) {
+            (0, 0) => {
+                let turns = self.turns();
+                WorkOutlook::AllDone {
+                    turn: self.launcher.machine.me().pid % turns + 1,
+                    turns,
+                }
+            }
+            (0, _) => WorkOutlook::Later,
+            _ => WorkOutlook::Now,
+        }
+    }
+
+    /// Returns the number of turns that the workers of this team take in looking for what no event tells of.
+    fn turns(&self) -> u32 {
+        let team = self.reporter.store().team(self.reporter.team());
+        let members = team.map_or(0, |team| team.members().len());
+        u32::try_from((members / WORKERS_PER_LOOK).clamp(1, MOST_TURNS)).unwrap_or(1)
+    }
+
+    /// Does a task, from its claim to its end.
+    fn work(&mut self, claimed: &Claimed) {
+        let id = claimed.task.id();
+        self.lifecycle.begin_task(id, &claimed.token);
+        self.reporter
+            .say(&format!("task {id}: {}", claimed.task.subject()));
+        let mut log = self.launcher.open_log(&mut self.reporter, id);
+        let part = match self.workplace.begin() {
+            Ok(()) => self.run_agent(claimed, &mut log),
+            Err(error) => AgentPart::NoWorkplace(error.to_string()),
+        };
+        self.complete(claimed, &part, &mut log);
+        self.lifecycle.end_task();
+    }
+
+    /// Has the agent do the task; a launch that failed is tried once more.
+    fn run_agent(&mut self, claimed: &Claimed, log: &mut TaskLog) -> AgentPart {
+        let mut why = String::new();
+        for launch in 1..=LAUNCHES {
+            if self.lifecycle.is_stopping_now() {
+                break;
+            }
+            why = match self.attempt(claimed, log) {
+                Ok(end) if end.cause == Some(StopCause::NoStart) => end.describe_failed_launch(),
+                Ok(end) => return AgentPart::Ran(end),
+                Err(why) => why,
+            };
+            let reason = redact(&why).into_owned();
+            self.reporter
+                .say(&format!("the agent did not start: {reason}"));
+            let text = format!("launch {launch} failed: {reason}");
+            log.note(self.reporter.store().now(), &text);
+            let failed = EventKind::WorkerLaunchFailed(WorkerLaunchFailed {
+                launch,
+                reason: clean(&reason, LAUNCH_REASON).into_owned(),
+            });
+            let event = self.reporter.event(failed).task(claimed.task.id());
+            self.reporter.record(event);
+        }
+        AgentPart::NoLaunch(why)
+    }
+
+    /// Runs the agent once, to its end.
+    fn attempt(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<AttemptEnd, String> {
+        // Whatever was answered before this attempt was not an answer to it.
+        self.mailbox.begin_attempt();
+        let (store, id) = (self.reporter.store(), claimed.task.id());
+        let failure = store.failure(self.reporter.team(), id).ok().flatten();
+        let input = AttemptInput {
+            folder: self.workplace.folder(),
+            mail: self.mailbox.mail_for_prompt(self.launcher.limits.prompt),
+            last_error: failure.as_ref().map(|failure| failure.last_error.as_str()),
+            failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
+        };
+        let mut run = self.launcher.start(claimed, &input, log, store.now())?;
+        self.watch(&mut run);
+        let (leftover, still_there) = run.end_leftovers();
+        if let Some(error) = still_there {
+            self.reporter.say(&error.to_string());
+        }
+        let deadline = Instant::now() + LAST_WORDS;
+        while !run.is_drained() {
+            match self.step(Some(&mut run), deadline) {
+                Wake::Event { .. } => {}
+                Wake::Timeout | Wake::Closed => break,
+            }
+        }
+        let process = run.process_id().clone();
+        let end = run.finish(leftover);
+        // An agent that said nothing and ended shows by its end that it ran.
+        if end.outcome.started && !end.was_seen && end.cause.is_none() {
+            self.note_started(id, process, None);
+        }
+        Ok(end)
+    }
+
+    /// Goes with the agent to its end.
+    fn watch(&mut self, run: &mut TaskAttempt<'_>) {
+        let mut reaped = Instant::now();
+        while !run.has_ended() {
+            let until = self.next_deadline(run).min(Instant::now() + REAP_ORPHANS);
+            if self.step(Some(run), until) == Wake::Closed {
+                return;
+            }
+            // A talkative agent must not keep us from looking at the clock.
+            if !run.is_stopping() {
+                self.deny_expired_requests(run);
+            }
+            if let Some(command) = run.tick() {
+                self.apply(run, vec![command]);
+            }
+            if reaped.elapsed() >= REAP_ORPHANS {
+                reaped = Instant::now();
+                run.reap_orphans();
+            }
+        }
+    }
+
+    fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
+        let deadline = run.deadline();
+        match self.mailbox.next_expiry(self.launcher.limits.idle) {
+            Some(expiry) if !run.is_stopping() => deadline.min(expiry),
+            _ => deadline,
+        }
+    }
+
+    /// Carries out what an attempt asks for.
+    fn apply(&mut self, run: &mut TaskAttempt<'_>, commands: Vec<AttemptCommand>) {
+        for command in commands {
+            match command {
+                AttemptCommand::NoteActivity { session } => {
+                    self.lifecycle.note_activity(session.as_deref());
+                }
+                AttemptCommand::NoteStarted { session } => {
+                    let process = run.process_id().clone();
+                    self.note_started(run.task(), process, session);
+                }
+                AttemptCommand::Report(event) => self.report(run, &event),
+                own => run.perform(own, self.reporter.store().now()),
+            }
+        }
+    }
+
+    /// Notes that the agent runs: it has its mail now.
+    fn note_started(&mut self, task: &TaskId, process: ProcessId, session: Option<String>) {
+        let requests = self.mailbox.acknowledge_prompt(&mut self.reporter);
+        self.obey(requests);
+        let started = EventKind::WorkerStarted(WorkerStarted {
+            process: Some(process),
+            session,
+        });
+        let event = self.reporter.event(started).task(task);
+        self.reporter.record(event);
+    }
+
+    /// Reports what the agent did, and does what it asks for.
+    fn report(&mut self, run: &TaskAttempt<'_>, event: &AgentEvent) {
+        if let AgentEvent::CommitAsked { message } = event
+            && let Err(error) = self.workplace.commit(message)
+        {
+            self.reporter.say(&format!("cannot commit: {error}"));
+        }
+        self.reporter.record_agent_event(run.task(), event);
+        if let AgentEvent::PermissionAsked {
+            request,
+            tool,
+            detail,
+            decision: PermissionDecision::Asked,
+        } = event
+        {
+            let asked = PersonRequest {
+                request,
+                tool,
+                detail,
+            };
+            // Asking was the agent's last word, so that no silence is counted from before it.
+            let since = run.last_activity();
+            self.mailbox
+                .ask_person(&mut self.reporter, run.task(), &asked, since);
+        }
+    }
+
+    /// Tells the agent what people decided.
+    fn pass_replies_on(&mut self, run: &mut TaskAttempt<'_>) {
+        for PersonReply { request, by, reply } in self.mailbox.take_replies() {
+            let words = match &reply {
+                PermissionReply::Allow => format!("{by} allows it"),
+                PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
+            };
+            if !self.reply(run, &request, reply, &words) {
+                self.reporter
+                    .say(&format!("{by} answers {request}, which does not wait"));
+            }
+        }
+    }
+
+    /// Denies requests that nobody answered in time. The agent is not to blame for that silence.
+    fn deny_expired_requests(&mut self, run: &mut TaskAttempt<'_>) {
+        let limit = self.launcher.limits.idle;
+        while let Some(request) = self.mailbox.expired_request(limit) {
+            let reason = format!("nobody answered within {}", say_span(limit));
+            let words = format!("denied: {reason}");
+            if !self.reply(run, &request, PermissionReply::Deny(reason), &words) {
+                // The client took it back meanwhile.
+                self.mailbox.close_request(&request);
+            }
+        }
+    }
+
+    /// Tells the agent what was decided about a request; returns whether the agent waited for it.
+    fn reply(
+        &mut self,
+        run: &mut TaskAttempt<'_>,
+        request: &str,
+        reply: PermissionReply,
+        words: &str,
+    ) -> bool {
+        let is_allowed = reply == PermissionReply::Allow;
+        if !run.reply(request, reply) {
+            return false;
+        }
+        let what = self.mailbox.close_request(request);
+        let text = format!("{what}: {words}");
+        self.reporter.say(&text);
+        let now = self.reporter.store().now();
+        run.note(now, &format!("request {request}: {words}"));
+        self.reporter
+            .record_reply(run.task(), request, is_allowed, &text);
+        true
+    }
+
+    /// Keeps the work of a task and has the store take its result.
+    fn complete(&mut self, claimed: &Claimed, part: &AgentPart, log: &mut TaskLog) {
+        let resolution = TaskResolution::of(part);
+        if let AgentPart::Ran(end) = part {
+            self.record_usage(claimed.task.id(), &end.outcome);
+            if end.leftover > 0 {
+                let text = format!(
+                    "ended {} processes that the agent left behind",
+                    end.leftover
+                );
+                self.reporter.say(&text);
+            }
+        }
+        let workplace = self.workplace.as_mut();
+        let mut completion =
+            Completion::prepare(claimed, resolution, &mut self.reporter, workplace);
+        let now = self.reporter.store().now();
+        log.note(now, &completion.resolution().describe());
+        let mut tries = 0;
+        while let Err(error) = completion.write(&mut self.reporter) {
+            tries += 1;
+            if !self.may_write_again(&error, tries) {
+                completion.give_up(&error, &mut self.reporter, self.workplace.as_mut());
+                break;
+            }
+        }
+        let resolution = completion.resolution();
+        if let Some(consequence) = self.lifecycle.account_for(resolution, Instant::now()) {
+            self.tell_consequence(consequence);
+        }
+    }
+
+    /// Waits, and returns whether a result that the store could not take is offered again. Nobody else can end the task
+    /// while we live, so a full disk must not make us drop it; whoever wants us to stop need not wait for ever.
+    fn may_write_again(&mut self, error: &StoreError, tries: u32) -> bool {
+        let may_pass = error.busy || error.kind == Kind::Unreachable;
+        let is_last = self.lifecycle.is_stopping() && tries > LAST_WRITES;
+        if !may_pass || self.lifecycle.is_team_gone() || is_last {
+            return false;
+        }
+        if tries == 1 {
+            self.reporter
+                .say(&format!("the result cannot be written yet: {error}"));
+        }
+        let pause = self.launcher.limits.pause_after(tries).min(WRITE_AGAIN);
+        let until = Instant::now() + pause;
+        while let Wake::Event { .. } = self.step(None, until) {}
+        true
+    }
+
+    fn tell_consequence(&mut self, consequence: Consequence) {
+        let kind = match consequence {
+            Consequence::Paused { pause, why } => {
+                let seconds = pause.as_secs();
+                self.reporter.say(&format!("waits {seconds} s: {why}"));
+                EventKind::WorkerPaused(WorkerPaused {
+                    seconds,
+                    reason: short(&why),
+                })
+            }
+            Consequence::Quarantined { errors, why } => {
+                let name = self.reporter.name().to_string();
+                self.reporter.say(&format!(
+                    "takes no more tasks after {errors} errors in a row; `teamster worker resume {name}` lets it go on"
+                ));
+                EventKind::WorkerQuarantined(WorkerQuarantined {
+                    worker: Some(name),
+                    verdict: Verdict::Quarantined.as_str().to_owned(),
+                    evidence: vec![format!("{errors} errors in a row")],
+                    errors,
+                    reason: short(&why),
+                })
+            }
+        };
+        let event = self.reporter.event(kind);
+        self.reporter.record(event);
+    }
+
+    fn record_usage(&mut self, task: &TaskId, outcome: &AgentOutcome) {
+        let spent = &outcome.spent;
+        if spent.usage.is_none() && spent.cost_usd.is_none() {
+            return;
+        }
+        let WorkerIdentity { name, provider, .. } = self.reporter.identity();
+        let model = self.launcher.model.as_deref();
+        let event = usage_event(name.as_str(), provider, model, spent).task(task);
+        self.reporter.record(event);
+    }
+
+    /// Leaves in order: whoever asked gets an answer, nothing is left running, and the heartbeat goes.
+    fn leave(mut self) -> Result<(), BridgeError> {
+        self.lifecycle.show(WorkerStatus::Shutdown);
+        let identity = self.reporter.identity().clone();
+        let tree = ProcessTree::below_me(&self.launcher.machine, &identity.launch);
+        if let Err(error) = tree.end(self.launcher.limits.grace) {
+            self.reporter.say(&error.to_string());
+        }
+        let is_team_gone = self.lifecycle.is_team_gone();
+        let stop = self.lifecycle.take_stop();
+        if !is_team_gone {
             if let Some(stop) = &stop {
                 let kind = if stop.drain {
                     "drain_ack"
@@ -344,69 +797,28 @@ impl Bridge {
                 extra.insert("requestId".into(), stop.request_id.clone().into());
                 extra.insert("approve".into(), true.into());
                 extra.insert("reason".into(), stop.reason.clone().into());
-                self.send(kind, "", extra);
+                self.reporter.send_to_lead(kind, "", extra);
             }
-            let reason = stop.as_ref().map_or("", |stop| stop.reason.as_str());
-            let event = self.event(EventKind::WorkerStopped(WorkerStopped {
-                reason: reason.to_owned(),
+            let stopped = EventKind::WorkerStopped(WorkerStopped {
+                reason: stop.map(|stop| stop.reason).unwrap_or_default(),
                 ..WorkerStopped::default()
-            }));
-            self.store.record(&self.who.team, event)?;
+            });
+            let event = self.reporter.event(stopped);
+            self.reporter.store().record(&identity.team, event)?;
         }
-        let Self {
-            store,
-            who,
-            heart,
-            gone,
-            project,
-            ..
-        } = self;
-        record::remove(&project, &who.team, &who.name, &who.launch)?;
-        let ended = heart.stop(store.as_ref(), &who);
-        if gone {
+        record::remove(
+            &self.launcher.project,
+            &identity.team,
+            &identity.name,
+            &identity.launch,
+        )?;
+        let ended = self.lifecycle.end_heartbeat();
+        if is_team_gone {
             return Ok(());
         }
         // The heartbeat goes before the signal: who asked must see the one that answers, and no later one obey again.
-        store.clear_signals(&who.team, &who.name)?;
+        let store = self.reporter.store();
+        store.clear_signals(&identity.team, &identity.name)?;
         Ok(ended?)
-    }
-
-    /// Returns an event of this worker.
-    fn event(&self, what: EventKind) -> NewEvent {
-        NewEvent::new(self.who.name.as_str(), what)
-    }
-
-    /// Returns an event of this worker about the task that it holds, if it holds one.
-    fn event_of_task(&self, what: EventKind) -> NewEvent {
-        let event = self.event(what);
-        match &self.holding {
-            Some(task) => event.task(task),
-            None => event,
-        }
-    }
-
-    /// Records an event. That it cannot be recorded must not stop the work.
-    fn record(&mut self, event: NewEvent) {
-        if let Err(error) = self.store.record(&self.who.team, event) {
-            self.tell(&format!("cannot record an event: {error}"));
-        }
-    }
-
-    /// Writes to the lead.
-    fn send(&mut self, kind: &str, content: &str, extra: Object) {
-        let outgoing = Outgoing {
-            from: self.who.name.to_string(),
-            to: Recipient::Lead,
-            kind: kind.to_owned(),
-            content: content.to_owned(),
-            extra,
-        };
-        if let Err(error) = self.store.send(&self.who.team, &outgoing) {
-            self.tell(&format!("cannot write to the lead: {error}"));
-        }
-    }
-
-    fn tell(&mut self, text: &str) {
-        (self.say)(text);
     }
 }

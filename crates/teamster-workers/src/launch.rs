@@ -11,7 +11,7 @@ use teamster_isolate::tmux::{PaneCommand, Tmux, TmuxError};
 use teamster_store::{Read, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 
-use crate::record::{Backend, Wanted};
+use crate::record::{WorkerBackend, WorkerSpec};
 
 /// A bridge needs moments to begin; a machine that is busy with fifty of them, more.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,7 +62,7 @@ pub enum LaunchError {
 
 impl Launcher<'_> {
     /// Starts a worker and waits for its first heartbeat.
-    pub fn start(&self, wanted: &Wanted, restarts: u32) -> Result<Heartbeat, LaunchError> {
+    pub fn start(&self, wanted: &WorkerSpec, restarts: u32) -> Result<Heartbeat, LaunchError> {
         let launch = teamster_fs::random_hex();
         let project = Dir::open_or_create_root(self.project)?;
         let mut logs = project.child_or_create(layout::OMC)?;
@@ -82,7 +82,7 @@ impl Launcher<'_> {
             .map_or(0, |stamp| stamp.size);
         let args = arguments(wanted, restarts);
         let is_over: Box<dyn FnMut() -> bool> = match wanted.backend {
-            Backend::Process => {
+            WorkerBackend::Process => {
                 let output = logs.open_append(layout::BRIDGE_LOG)?;
                 let mut child = Detached {
                     program: self.teamster,
@@ -95,7 +95,7 @@ impl Launcher<'_> {
                 .start(output)?;
                 Box::new(move || !matches!(child.try_wait(), Ok(None)))
             }
-            Backend::Tmux => self.start_pane(wanted, &project, &launch, args)?,
+            WorkerBackend::Tmux => self.start_pane(wanted, &project, &launch, args)?,
         };
         self.wait(wanted, &launch, &logs, began, is_over)
     }
@@ -104,7 +104,7 @@ impl Launcher<'_> {
     /// read; the bridge takes it away.
     fn start_pane(
         &self,
-        wanted: &Wanted,
+        wanted: &WorkerSpec,
         project: &Dir,
         launch: &str,
         mut args: Vec<OsString>,
@@ -137,7 +137,7 @@ impl Launcher<'_> {
 
     fn wait(
         &self,
-        wanted: &Wanted,
+        wanted: &WorkerSpec,
         launch: &str,
         logs: &Dir,
         began: u64,
@@ -176,7 +176,7 @@ impl Launcher<'_> {
 }
 
 /// The words that make our own program the bridge.
-fn arguments(wanted: &Wanted, restarts: u32) -> Vec<OsString> {
+fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["worker".into(), "bridge".into()];
     let mut say = |name: &str, value: &str| {
         args.push(name.into());

@@ -4,17 +4,14 @@
 //! terminal, and its death is seen by anybody who looks at its heartbeat and its pid.
 
 pub mod ask;
+mod attempt;
 pub mod bridge;
-pub mod dead;
-mod guard;
 pub mod launch;
+pub mod limits;
 mod process;
 pub mod prompt;
+pub mod reclaim;
 pub mod record;
-pub mod rules;
-pub mod seat;
 pub mod shutdown;
 pub mod supervise;
-mod temp;
-pub mod usage;
 pub mod workplace;

@@ -1,117 +1,202 @@
-//! An agent's process: how it is started, asked to end, and remembered. One way for workers and for whoever is only asked.
+//! The process of an agent: how it is started, written to, asked to end and cleaned up after. Workers and
+//! [`ask`](crate::ask) use the same.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use teamster_agents::{Driver, Exit, Input, Interrupt, Launch, Polite};
+use teamster_agents::{AgentInput, Driver, Interrupt, Launch, SoftSignal};
 use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, FsError, layout, remove_tree};
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::Signal;
 use teamster_isolate::child::{self, ChildEvent, ChildSpec, OutputStream, RunningChild};
+use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
+use teamster_types::process::ProcessId;
 use teamster_types::redact::LineRedactor;
 
-/// A program that ended may have left its last words in a pipe.
+/// A program that ended may have left its last words in a pipe: they are waited for this long.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Lines of the agent that are shown when its launch failed.
+/// The number of lines of an agent that are shown when its launch failed.
 const LAST_LINES: usize = 20;
-/// So many characters of a line are kept for that.
+/// The number of characters of such a line that are kept.
 const LAST_LINE: usize = 400;
-/// So many bytes of a line are looked at for secrets before it is cut.
+/// The number of bytes of a line that are searched for secrets before it is cut.
 const LOOKED_AT: usize = 16 * 1024;
 
 /// Where an agent is started, and as what.
-pub(crate) struct Where<'a> {
+pub(crate) struct LaunchSite<'a> {
+    /// The folder that the agent is started in.
     pub(crate) folder: &'a Path,
-    /// Variables that it gets besides its own.
+    /// Variables that the agent gets besides its own.
     pub(crate) exported: &'a [(OsString, OsString)],
-    /// The number of its launch.
-    pub(crate) number: &'a str,
+    /// The id of the launch, which everything that the agent starts carries.
+    pub(crate) launch_id: &'a str,
 }
 
-/// Starts an agent and gives it its first words. The sender is there as long as more can be said to it.
-pub(crate) fn begin<T, F>(
-    machine: &Machine,
-    launch: &Launch,
-    place: &Where<'_>,
-    sender: &Sender<T>,
-    wrap: F,
-) -> io::Result<(RunningChild, Option<Sender<Vec<u8>>>)>
-where
-    T: Send + 'static,
-    F: Fn(ChildEvent) -> T + Clone + Send + 'static,
-{
-    let names: Vec<String> = std::env::vars_os()
-        .filter_map(|(name, _)| name.into_string().ok())
-        .collect();
-    let mut unset: Vec<OsString> = launch
-        .withheld(names.iter().map(String::as_str))
-        .into_iter()
-        .map(Into::into)
-        .collect();
-    // What only our own pane knows is not the agent's.
-    unset.extend(["TMUX".into(), "TMUX_PANE".into()]);
-    let mut set = launch.set.clone();
-    set.extend(place.exported.iter().cloned());
-    let start = ChildSpec {
-        program: &launch.program,
-        args: &launch.args,
-        folder: place.folder,
-        set: &set,
-        unset: &unset,
-        number: place.number,
-        has_input: launch.input != Input::Nothing,
-    };
-    let mut running = RunningChild::start(machine, &start, sender, wrap)?;
-    let input = running.take_input().map(|input| {
-        let (texts, received) = channel();
-        child::feed(input, received);
-        texts
-    });
-    let input = match (&launch.input, input) {
-        (Input::Text(text), Some(texts)) => {
-            let _ = texts.send(text.clone());
-            None
-        }
-        (Input::Dialogue(text), Some(texts)) => {
-            let _ = texts.send(text.clone());
-            Some(texts)
-        }
-        _ => None,
-    };
-    Ok((running, input))
+/// The process of an agent, and its input as long as more can be said to it.
+pub(crate) struct AgentProcess {
+    running: RunningChild,
+    input: Option<Sender<Vec<u8>>>,
 }
 
-/// Asks an agent to end, in the way it understands. Whether it obeys is seen by its end.
-pub(crate) fn ask_to_end(
-    driver: &dyn Driver,
-    running: &RunningChild,
-    input: Option<&Sender<Vec<u8>>>,
-    has_started: bool,
-) {
-    match driver.interrupt() {
-        Interrupt::Line(line) if has_started => match input {
-            Some(input) => drop(input.send(line)),
-            None => running.signal(Signal::INT),
-        },
-        Interrupt::Signal(Polite::Interrupt) => running.signal(Signal::INT),
-        // One that never began a dialogue reads no line.
-        Interrupt::Line(_) | Interrupt::Signal(Polite::Terminate) => running.signal(Signal::TERM),
+impl AgentProcess {
+    /// Starts an agent and gives it its first words. What it says goes to `sender`, made into an event by `wrap`.
+    pub(crate) fn start<T, F>(
+        machine: &Machine,
+        launch: &Launch,
+        site: &LaunchSite<'_>,
+        sender: &Sender<T>,
+        wrap: F,
+    ) -> io::Result<Self>
+    where
+        T: Send + 'static,
+        F: Fn(ChildEvent) -> T + Clone + Send + 'static,
+    {
+        let names: Vec<String> = std::env::vars_os()
+            .filter_map(|(name, _)| name.into_string().ok())
+            .collect();
+        let mut unset: Vec<OsString> = launch
+            .withheld(names.iter().map(String::as_str))
+            .into_iter()
+            .map(Into::into)
+            .collect();
+        // What only our own pane knows is not the agent's.
+        unset.extend(["TMUX".into(), "TMUX_PANE".into()]);
+        let mut set = launch.set.clone();
+        set.extend(site.exported.iter().cloned());
+        let start = ChildSpec {
+            program: &launch.program,
+            args: &launch.args,
+            folder: site.folder,
+            set: &set,
+            unset: &unset,
+            number: site.launch_id,
+            has_input: launch.input != AgentInput::Nothing,
+        };
+        let mut running = RunningChild::start(machine, &start, sender, wrap)?;
+        let input = running.take_input().map(|input| {
+            let (texts, received) = channel();
+            child::feed(input, received);
+            texts
+        });
+        let input = match (&launch.input, input) {
+            (AgentInput::Text(text), Some(texts)) => {
+                let _ = texts.send(text.clone());
+                None
+            }
+            (AgentInput::Dialogue(text), Some(texts)) => {
+                let _ = texts.send(text.clone());
+                Some(texts)
+            }
+            _ => None,
+        };
+        Ok(Self { running, input })
+    }
+
+    /// Returns the identity of the process.
+    pub(crate) fn id(&self) -> &ProcessId {
+        self.running.id()
+    }
+
+    /// Writes to the agent's input, if it is still open.
+    pub(crate) fn write(&self, bytes: Vec<u8>) {
+        if let Some(input) = &self.input {
+            let _ = input.send(bytes);
+        }
+    }
+
+    /// Closes the agent's input.
+    pub(crate) fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Asks the agent to end, in the way it understands. Whether it obeys is seen by its end.
+    pub(crate) fn ask_to_end(&self, driver: &dyn Driver, was_seen: bool) {
+        match driver.interrupt() {
+            Interrupt::Line(line) if was_seen => match &self.input {
+                Some(input) => drop(input.send(line)),
+                None => self.running.signal(Signal::INT),
+            },
+            Interrupt::Signal(SoftSignal::Interrupt) => self.running.signal(Signal::INT),
+            // One that never began a dialogue reads no line.
+            Interrupt::Line(_) | Interrupt::Signal(SoftSignal::Terminate) => {
+                self.running.signal(Signal::TERM);
+            }
+        }
     }
 }
 
-/// How a process ended, in the words of drivers.
-pub(crate) fn exit(ending: child::ChildExit) -> Exit {
-    match ending {
-        child::ChildExit::Code(code) => Exit::Code(code),
-        child::ChildExit::Signal(signal) => Exit::Signal(signal),
-        child::ChildExit::Unknown => Exit::Unknown,
+/// Ends what an agent left behind; returns how many processes that were, and those that could not be ended.
+pub(crate) fn end_leftovers(
+    tree: &ProcessTree<'_>,
+    grace: Duration,
+) -> (usize, Option<SurvivingProcesses>) {
+    let leftover = tree.members().len();
+    let still_there = if leftover > 0 {
+        tree.end(grace.min(Duration::from_secs(1))).err()
+    } else {
+        None
+    };
+    tree.forget();
+    (leftover, still_there)
+}
+
+/// The folder for temp files of everything that a launch starts. Dropping it removes it with all that an agent left there.
+pub(crate) struct TempFolder {
+    launch_id: String,
+    path: Option<PathBuf>,
+}
+
+impl TempFolder {
+    /// Makes the folder. It is ours alone: its name cannot be guessed, and one that belongs to somebody else is not used.
+    pub(crate) fn make(launch_id: &str) -> Self {
+        Self {
+            launch_id: launch_id.to_owned(),
+            path: make_temp_folder(&layout::launch_temp(launch_id)),
+        }
+    }
+
+    /// Returns the path of the folder, or `None` when it could not be made.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 }
 
-/// The last lines of both streams, redacted.
+impl Drop for TempFolder {
+    fn drop(&mut self) {
+        remove_temp_folder(&self.launch_id);
+    }
+}
+
+fn make_temp_folder(name: &str) -> Option<PathBuf> {
+    let system = system_temp_folder().ok()??;
+    let is_new = system.make_dir(name).ok()?;
+    let is_ours = is_new
+        || system
+            .child(name)
+            .ok()
+            .flatten()
+            .is_some_and(|dir| dir.owner().ok() == Some(teamster_fs::proc::user()));
+    is_ours.then(|| system.join(name))
+}
+
+/// Removes the temp folder of a launch with all that is in it.
+pub(crate) fn remove_temp_folder(launch_id: &str) {
+    if let Ok(Some(system)) = system_temp_folder() {
+        remove_tree(&system, &layout::launch_temp(launch_id))
+            .or_trace("remove the temporary folder of a launch");
+    }
+}
+
+fn system_temp_folder() -> Result<Option<Dir>, FsError> {
+    Dir::open_root(&std::env::temp_dir())
+}
+
+/// The last lines of both streams of an agent, redacted.
 #[derive(Debug, Default)]
 pub(crate) struct LastLines {
     all: VecDeque<String>,
@@ -120,6 +205,7 @@ pub(crate) struct LastLines {
 }
 
 impl LastLines {
+    /// Remembers a line in place of the oldest one.
     pub(crate) fn remember(&mut self, stream: OutputStream, line: &[u8]) {
         // A secret that was cut in two is no longer seen as one.
         let line = String::from_utf8_lossy(&line[..line.len().min(LOOKED_AT)]);
@@ -140,7 +226,7 @@ impl LastLines {
         }
     }
 
-    /// The end of the error stream.
+    /// Returns the end of the error stream.
     pub(crate) fn errors(&self) -> String {
         self.errors
             .iter()
@@ -149,6 +235,7 @@ impl LastLines {
             .join("\n")
     }
 
+    /// Returns the last lines of both streams together.
     pub(crate) fn into_lines(self) -> Vec<String> {
         self.all.into()
     }

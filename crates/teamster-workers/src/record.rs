@@ -1,15 +1,22 @@
-//! What is needed to find a worker's processes again and to start it anew: written by its bridge when it begins, taken
-//! away at its orderly end. One that is left tells of a worker that did not end in order.
+//! What is on disk about a launch of a worker: its record and its lock.
+//!
+//! The record has what is needed to find a worker's processes again and to start it anew. Its bridge writes it when it
+//! begins and removes it when it ends in order, so a record that is left tells of a worker that did not.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, FsError, Lock, Sync, Waited, layout};
 use teamster_types::process::ProcessId;
 use teamster_types::{TeamName, Time, WorkerName};
 
-/// How a worker runs.
+/// Somebody who only looks whether a lock is free holds it for a moment.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// How a worker's process is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Backend {
+pub enum WorkerBackend {
     /// A process without a terminal.
     #[default]
     Process,
@@ -17,8 +24,8 @@ pub enum Backend {
     Tmux,
 }
 
-impl Backend {
-    /// The word in files and answers.
+impl WorkerBackend {
+    /// Returns the word for it in files and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -30,38 +37,38 @@ impl Backend {
 /// What a worker is started with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wanted {
-    /// Its team.
+pub struct WorkerSpec {
+    /// The worker's team.
     pub team: TeamName,
-    /// Its name.
+    /// The worker's name.
     pub worker: WorkerName,
-    /// Its provider, as the user wrote it.
+    /// The provider of its agent, as the user wrote it.
     pub provider: String,
-    /// Its model.
+    /// The model of its agent, or `None` for the client's own choice.
     #[serde(default)]
     pub model: Option<String>,
-    /// Whether it works in the project's own folder.
+    /// Whether it works in the project's own folder instead of a worktree.
     #[serde(default)]
     pub in_place: bool,
-    /// How it runs.
+    /// How its process is run.
     #[serde(default)]
-    pub backend: Backend,
+    pub backend: WorkerBackend,
 }
 
-/// A launch that was made.
+/// The record of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// What was started.
+pub struct LaunchRecord {
+    /// What the worker was started with.
     #[serde(flatten)]
-    pub wanted: Wanted,
-    /// The number that everything it started carries.
+    pub spec: WorkerSpec,
+    /// The id of the launch, which everything that the worker started carries.
     pub launch: String,
-    /// The bridge.
+    /// The bridge's process.
     pub process: ProcessId,
-    /// When it began.
+    /// When the bridge began.
     pub started_at: Time,
-    /// How often it was started anew since it last ended in order.
+    /// How often the worker was started anew since it last ended in order.
     #[serde(default)]
     pub restarts: u32,
 }
@@ -86,19 +93,19 @@ fn folder(project: &Dir, team: &TeamName, make: bool) -> Result<Option<Dir>, FsE
 }
 
 /// Writes the record of a launch.
-pub fn write(project: &Dir, record: &Record) -> Result<(), FsError> {
-    let Some(dir) = folder(project, &record.wanted.team, true)? else {
+pub fn write(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
+    let Some(dir) = folder(project, &record.spec.team, true)? else {
         return Ok(());
     };
     let bytes = serde_json::to_vec_pretty(record).unwrap_or_default();
     dir.replace(
-        &layout::launch_file(&record.wanted.worker),
+        &layout::launch_file(&record.spec.worker),
         &bytes,
         Sync::Durable,
     )
 }
 
-/// Takes the record of this launch away; that of a later one stays.
+/// Removes the record of this launch; that of a later one stays.
 pub fn remove(
     project: &Dir,
     team: &TeamName,
@@ -112,12 +119,12 @@ pub fn remove(
     Ok(())
 }
 
-/// The record of a worker; `None` when there is none that can be read.
+/// Returns the record of a worker, or `None` when there is none that can be read.
 pub fn read(
     project: &Dir,
     team: &TeamName,
     worker: &WorkerName,
-) -> Result<Option<Record>, FsError> {
+) -> Result<Option<LaunchRecord>, FsError> {
     let Some(dir) = folder(project, team, false)? else {
         return Ok(None);
     };
@@ -125,8 +132,8 @@ pub fn read(
     Ok(found.and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok()))
 }
 
-/// Every record of a team.
-pub fn all(project: &Dir, team: &TeamName) -> Result<Vec<Record>, FsError> {
+/// Returns every record of a team, by worker.
+pub fn all(project: &Dir, team: &TeamName) -> Result<Vec<LaunchRecord>, FsError> {
     let mut found = Vec::new();
     let Some(dir) = folder(project, team, false)? else {
         return Ok(found);
@@ -134,12 +141,38 @@ pub fn all(project: &Dir, team: &TeamName) -> Result<Vec<Record>, FsError> {
     for entry in dir.entries()? {
         if let Some(worker) = layout::worker_of_launch(&entry.name)
             && let Some((bytes, _)) = dir.read(&entry.name)?
-            && let Ok(record) = serde_json::from_slice::<Record>(&bytes)
-            && record.wanted.worker == worker
+            && let Ok(record) = serde_json::from_slice::<LaunchRecord>(&bytes)
+            && record.spec.worker == worker
         {
             found.push(record);
         }
     }
-    found.sort_by(|a, b| a.wanted.worker.cmp(&b.wanted.worker));
+    found.sort_by(|a, b| a.spec.worker.cmp(&b.spec.worker));
     Ok(found)
+}
+
+/// A worker's lock: whoever holds it is that worker, and nobody else touches its worktree, its record or its tasks. The
+/// kernel frees it at its holder's death.
+#[derive(Debug)]
+pub struct WorkerLock {
+    _lock: Lock,
+}
+
+impl WorkerLock {
+    /// Takes the lock of a worker in its team's folder, or returns `None` when another process is this worker.
+    pub fn take(team_folder: &Dir, worker: &WorkerName) -> Result<Option<Self>, FsError> {
+        let name = layout::bridge_lock(worker);
+        Ok(match Lock::wait(team_folder, &name, MOMENT, false)? {
+            Waited::Held(lock) => Some(Self { _lock: lock }),
+            Waited::TimedOut => None,
+        })
+    }
+
+    /// Returns whether a process is this worker now. Nothing is made where there was never one.
+    pub fn is_taken(team_folder: &Dir, worker: &WorkerName) -> Result<bool, FsError> {
+        if team_folder.stamp(&layout::bridge_lock(worker))?.is_none() {
+            return Ok(false);
+        }
+        Ok(Self::take(team_folder, worker)?.is_none())
+    }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
 use teamster_journal::payload::WorkerStopped;
@@ -19,7 +20,7 @@ use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::Status;
 use teamster_types::{TeamName, WorkerName};
 
-use crate::{dead, record, temp};
+use crate::{process, reclaim, record};
 
 /// Who is asked is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -28,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How workers are to stop.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct ShutdownRequest {
     /// Their team.
     pub team: TeamName,
     /// Only this one.
@@ -48,7 +49,7 @@ pub struct Wish {
 /// How a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum How {
+pub enum EndKind {
     /// It answered and ended.
     Confirmed,
     /// It was gone before it was asked.
@@ -61,7 +62,7 @@ pub enum How {
     Alive,
 }
 
-impl How {
+impl EndKind {
     /// In a word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -76,18 +77,18 @@ impl How {
 
 /// One worker's end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct End {
+pub struct StoppedWorker {
     /// Who.
     pub worker: WorkerName,
     /// How.
-    pub how: How,
+    pub how: EndKind,
     /// What it said, or what is still there.
     pub note: String,
 }
 
 /// A worker as it is known before it is stopped.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownWorker {
     worker: WorkerName,
     process: Option<ProcessId>,
     /// The process that our own record of the launch names. A heartbeat alone is written by anybody.
@@ -98,7 +99,7 @@ struct Known {
 }
 
 /// Stops workers.
-pub struct Shutdown<'a> {
+pub struct ShutdownCoordinator<'a> {
     /// Where they are asked.
     pub store: &'a dyn Store,
     /// Where they run.
@@ -119,18 +120,18 @@ pub fn no_hurry() -> bool {
     false
 }
 
-impl Shutdown<'_> {
+impl ShutdownCoordinator<'_> {
     /// Stops them, and says how each ended.
-    pub fn run(&mut self, wish: &Wish) -> Result<Vec<End>, StoreError> {
+    pub fn run(&mut self, wish: &ShutdownRequest) -> Result<Vec<StoppedWorker>, StoreError> {
         let everyone = self.everyone(wish)?;
-        let (mut living, gone): (Vec<Known>, Vec<Known>) = everyone
+        let (mut living, gone): (Vec<KnownWorker>, Vec<KnownWorker>) = everyone
             .iter()
             .cloned()
             .partition(|known| self.lives(known));
-        let mut ends: Vec<End> = Vec::new();
+        let mut ends: Vec<StoppedWorker> = Vec::new();
         for known in &gone {
             self.put_in_order(wish, known)?;
-            ends.push(end(known, How::Gone, ""));
+            ends.push(end(known, EndKind::Gone, ""));
         }
         let start = Instant::now();
         if !wish.force && !living.is_empty() {
@@ -142,15 +143,15 @@ impl Shutdown<'_> {
             let mut asked_again = false;
             while !living.is_empty() && start.elapsed() < wish.deadline && !(self.hurry)() {
                 self.hear(wish, &mut living, &mut read)?;
-                let (still, over): (Vec<Known>, Vec<Known>) =
+                let (still, over): (Vec<KnownWorker>, Vec<KnownWorker>) =
                     living.into_iter().partition(|known| self.lives(known));
                 for known in &over {
                     let how = match known.answer {
-                        Some((true, _)) => How::Confirmed,
-                        _ => How::Ended,
+                        Some((true, _)) => EndKind::Confirmed,
+                        _ => EndKind::Ended,
                     };
                     let why = known.answer.as_ref().map_or("", |(_, why)| why.as_str());
-                    if how == How::Ended {
+                    if how == EndKind::Ended {
                         self.put_in_order(wish, known)?;
                     }
                     (self.tell)(&format!("{} has ended", known.worker));
@@ -178,7 +179,7 @@ impl Shutdown<'_> {
         let is_left = !wish.force && start.elapsed() < wish.deadline;
         for known in &living {
             ends.push(if is_left {
-                end(known, How::Alive, "it was not waited for")
+                end(known, EndKind::Alive, "it was not waited for")
             } else {
                 self.end(wish, known)?
             });
@@ -190,7 +191,7 @@ impl Shutdown<'_> {
 
     /// Ends every process of the team that teamster has started, and writes nothing: for when nothing can be written. Who
     /// is still there, in words. Their tasks are taken from them by whoever finds them dead.
-    pub fn end_processes(&self, wish: &Wish) -> Vec<String> {
+    pub fn end_processes(&self, wish: &ShutdownRequest) -> Vec<String> {
         let mut left = Vec::new();
         let everyone = match self.everyone(wish) {
             Ok(everyone) => everyone,
@@ -210,13 +211,13 @@ impl Shutdown<'_> {
     }
 
     /// Everyone who may be running: by heartbeat or by the record of a launch.
-    fn everyone(&self, wish: &Wish) -> Result<Vec<Known>, StoreError> {
+    fn everyone(&self, wish: &ShutdownRequest) -> Result<Vec<KnownWorker>, StoreError> {
         let (beats, _) = self.store.heartbeats(&wish.team)?;
         let records = record::all(self.project, &wish.team)?;
-        let mut all: Vec<Known> = beats.into_iter().map(of_beat).collect();
+        let mut all: Vec<KnownWorker> = beats.into_iter().map(of_beat).collect();
         for record in records {
-            let same = |known: &&mut Known| {
-                known.worker == record.wanted.worker
+            let same = |known: &&mut KnownWorker| {
+                known.worker == record.spec.worker
                     && known
                         .launch
                         .as_ref()
@@ -227,8 +228,8 @@ impl Shutdown<'_> {
                     known.launch = Some(record.launch);
                     known.root = Some(record.process);
                 }
-                None => all.push(Known {
-                    worker: record.wanted.worker,
+                None => all.push(KnownWorker {
+                    worker: record.spec.worker,
                     process: Some(record.process.clone()),
                     root: Some(record.process),
                     launch: Some(record.launch),
@@ -241,7 +242,7 @@ impl Shutdown<'_> {
         Ok(all)
     }
 
-    fn lives(&self, known: &Known) -> bool {
+    fn lives(&self, known: &KnownWorker) -> bool {
         let runs = known
             .process
             .as_ref()
@@ -249,7 +250,7 @@ impl Shutdown<'_> {
         runs || !self.tree(known).is_empty()
     }
 
-    fn tree(&self, known: &Known) -> Vec<ProcessId> {
+    fn tree(&self, known: &KnownWorker) -> Vec<ProcessId> {
         match &known.launch {
             Some(launch) => {
                 ProcessTree::of_launch(self.machine, launch, known.root.as_ref()).members()
@@ -258,7 +259,7 @@ impl Shutdown<'_> {
         }
     }
 
-    fn ask(&mut self, wish: &Wish, known: &mut Known) -> Result<(), StoreError> {
+    fn ask(&mut self, wish: &ShutdownRequest, known: &mut KnownWorker) -> Result<(), StoreError> {
         let signal = Signal {
             request_id: teamster_fs::random_hex(),
             reason: wish.reason.clone(),
@@ -288,8 +289,8 @@ impl Shutdown<'_> {
     /// Answers are journalled, so they can be heard without moving the lead's place in its mail.
     fn hear(
         &mut self,
-        wish: &Wish,
-        living: &mut [Known],
+        wish: &ShutdownRequest,
+        living: &mut [KnownWorker],
         read: &mut u64,
     ) -> Result<(), StoreError> {
         let page = self.store.events(&wish.team, *read, 1_000)?;
@@ -319,22 +320,26 @@ impl Shutdown<'_> {
     }
 
     /// Ends one that did not end by itself, with everything it started.
-    fn end(&mut self, wish: &Wish, known: &Known) -> Result<End, StoreError> {
+    fn end(
+        &mut self,
+        wish: &ShutdownRequest,
+        known: &KnownWorker,
+    ) -> Result<StoppedWorker, StoreError> {
         let Some(number) = &known.launch else {
             let note = "it was not started by teamster, which ends only what it started";
-            return Ok(end(known, How::Alive, note));
+            return Ok(end(known, EndKind::Alive, note));
         };
         (self.tell)(&format!("{} is ended", known.worker));
         let tree = ProcessTree::of_launch(self.machine, number, known.root.as_ref());
         tree.ask(teamster_isolate::Signal::INT);
         if let Err(still) = tree.end(GRACE) {
-            return Ok(end(known, How::Alive, &still.to_string()));
+            return Ok(end(known, EndKind::Alive, &still.to_string()));
         }
         if self.lives(known) {
             let note = "its heartbeat names a process that its launch did not start";
-            return Ok(end(known, How::Alive, note));
+            return Ok(end(known, EndKind::Alive, note));
         }
-        temp::remove(number);
+        process::remove_temp_folder(number);
         for task in self.store.tasks(&wish.team)?.tasks {
             let is_theirs = task.status() == Status::InProgress
                 && task
@@ -347,7 +352,7 @@ impl Shutdown<'_> {
         }
         let stopped = WorkerStopped {
             worker: Some(known.worker.to_string()),
-            how: Some(How::Killed.as_str().to_owned()),
+            how: Some(EndKind::Killed.as_str().to_owned()),
             reason: wish.reason.clone(),
         };
         let event = NewEvent::new(&wish.actor, EventKind::WorkerStopped(stopped));
@@ -357,16 +362,16 @@ impl Shutdown<'_> {
         } else {
             "it did not end when asked"
         };
-        Ok(end(known, How::Killed, note))
+        Ok(end(known, EndKind::Killed, note))
     }
 
     /// Does for one that is gone what it could not do itself: its tasks go back, its temp files go. After this nobody
     /// knows of it any more, so nobody else would.
-    fn put_in_order(&self, wish: &Wish, known: &Known) -> Result<(), StoreError> {
+    fn put_in_order(&self, wish: &ShutdownRequest, known: &KnownWorker) -> Result<(), StoreError> {
         let processes: Vec<ProcessId> = known.process.iter().chain(&known.root).cloned().collect();
-        dead::give_back(self.store, &wish.team, &known.worker, &processes)?;
+        reclaim::give_back(self.store, &wish.team, &known.worker, &processes)?;
         if let Some(launch) = &known.launch {
-            temp::remove(launch);
+            process::remove_temp_folder(launch);
         }
         Ok(())
     }
@@ -378,33 +383,38 @@ impl Shutdown<'_> {
     }
 
     /// Takes away what the ended ones left: heartbeats, records, signals, dead panes.
-    fn tidy(&self, wish: &Wish, everyone: &[Known], ends: &[End]) -> Result<(), StoreError> {
+    fn tidy(
+        &self,
+        wish: &ShutdownRequest,
+        everyone: &[KnownWorker],
+        ends: &[StoppedWorker],
+    ) -> Result<(), StoreError> {
         let is_alive = |worker: &WorkerName| {
             ends.iter()
-                .any(|end| end.worker == *worker && end.how == How::Alive)
+                .any(|end| end.worker == *worker && end.how == EndKind::Alive)
         };
         for known in everyone.iter().filter(|known| !is_alive(&known.worker)) {
             let launch = known.launch.as_deref();
-            dead::forget(self.store, self.project, &wish.team, &known.worker, launch)?;
+            reclaim::forget(self.store, self.project, &wish.team, &known.worker, launch)?;
         }
-        for end in ends.iter().filter(|end| end.how != How::Alive) {
+        for end in ends.iter().filter(|end| end.how != EndKind::Alive) {
             self.store.clear_signals(&wish.team, &end.worker)?;
             if let Some(tmux) = self.tmux
                 && let Ok(Some(pane)) = tmux.pane_of(&wish.team, &end.worker)
                 && (pane.dead || self.is_gone(pane.pid))
             {
-                let _ = tmux.close_pane(&pane);
+                tmux.close_pane(&pane).or_trace("close a pane");
             }
         }
         if let Some(tmux) = self.tmux {
-            let _ = tmux.end_if_empty();
+            tmux.end_if_empty().or_trace("end the tmux server");
         }
         Ok(())
     }
 }
 
-fn of_beat(beat: Heartbeat) -> Known {
-    Known {
+fn of_beat(beat: Heartbeat) -> KnownWorker {
+    KnownWorker {
         process: beat.process(),
         root: None,
         launch: beat.launch,
@@ -414,8 +424,8 @@ fn of_beat(beat: Heartbeat) -> Known {
     }
 }
 
-fn end(known: &Known, how: How, note: &str) -> End {
-    End {
+fn end(known: &KnownWorker, how: EndKind, note: &str) -> StoppedWorker {
+    StoppedWorker {
         worker: known.worker.clone(),
         how,
         note: note.to_owned(),

@@ -14,9 +14,9 @@ use teamster_types::health::{Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::{TeamName, Time, WorkerName};
 
-use crate::dead;
 use crate::launch::{LaunchError, Launcher};
-use crate::record::{self, Record};
+use crate::reclaim;
+use crate::record::{self, LaunchRecord};
 
 /// A worker that ends again and again is started anew so often, and then left to a person.
 pub const MOST_RESTARTS: u32 = 3;
@@ -31,7 +31,7 @@ const DOUBT: Duration = Duration::from_secs(7);
 
 /// What a look at the team found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SupervisorFinding {
     /// A worker is not what it should be.
     Verdict(WorkerName, Verdict, String),
     /// A worker was started anew.
@@ -56,13 +56,13 @@ pub struct Supervisor<'a> {
     pub limits: Limits,
     /// Their team.
     pub team: TeamName,
-    known: HashMap<WorkerName, State>,
+    known: HashMap<WorkerName, LaunchHistory>,
     in_doubt: bool,
 }
 
 /// What is known about one launch of a worker. A later launch, whoever made it, begins anew.
 #[derive(Debug, Default)]
-struct State {
+struct LaunchHistory {
     launch: String,
     told: Option<Verdict>,
     /// The last heartbeat, and since when it is the last one.
@@ -72,8 +72,8 @@ struct State {
     given_up: bool,
 }
 
-impl State {
-    fn of(record: &Record, beat: Option<&Heartbeat>) -> Self {
+impl LaunchHistory {
+    fn of(record: &LaunchRecord, beat: Option<&Heartbeat>) -> Self {
         let ran = beat.map(|beat| beat.last_poll_at.since(record.started_at));
         Self {
             launch: record.launch.clone(),
@@ -133,23 +133,23 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Looks at everyone once, and does what is to be done.
-    pub fn look(&mut self) -> Result<Vec<Found>, StoreError> {
+    pub fn look(&mut self) -> Result<Vec<SupervisorFinding>, StoreError> {
         let mut found = Vec::new();
         self.in_doubt = false;
         let (beats, _) = self.store.heartbeats(&self.team)?;
         for record in record::all(self.project, &self.team)? {
-            let worker = record.wanted.worker.clone();
+            let worker = record.spec.worker.clone();
             let beat = beats
                 .iter()
                 .find(|beat| beat.worker_name == worker)
                 // The heartbeat of an earlier launch says nothing about this one.
                 .filter(|beat| beat.launch.as_deref() == Some(record.launch.as_str()));
-            let assessment = dead::assess(self.store, beat, Some(&record), &self.limits);
+            let assessment = reclaim::assess(self.store, beat, Some(&record), &self.limits);
             let verdict = assessment.verdict;
             let why = assessment.evidence.join(", ");
             let state = self.known.entry(worker.clone()).or_default();
             if state.launch != record.launch {
-                *state = State::of(&record, beat);
+                *state = LaunchHistory::of(&record, beat);
             }
             if verdict == Verdict::Hung && state.is_in_doubt(beat) {
                 self.in_doubt = true;
@@ -166,7 +166,7 @@ impl<'a> Supervisor<'a> {
                 if let Some(what) = event_of(verdict, told) {
                     let event = NewEvent::new("system", what);
                     self.store.record(&self.team, event)?;
-                    found.push(Found::Verdict(worker.clone(), verdict, why));
+                    found.push(SupervisorFinding::Verdict(worker.clone(), verdict, why));
                 }
             }
             match verdict {
@@ -179,25 +179,32 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Who has been well for long may fail as often as anybody.
-    fn is_well(&mut self, record: &Record) {
+    fn is_well(&mut self, record: &LaunchRecord) {
         if self.store.now().since(record.started_at) >= STEADY
-            && let Some(state) = self.known.get_mut(&record.wanted.worker)
+            && let Some(state) = self.known.get_mut(&record.spec.worker)
         {
             state.restarts = 0;
         }
     }
 
-    fn mend(&mut self, record: &Record, verdict: Verdict) -> Result<Option<Found>, StoreError> {
-        let worker = &record.wanted.worker;
+    fn mend(
+        &mut self,
+        record: &LaunchRecord,
+        verdict: Verdict,
+    ) -> Result<Option<SupervisorFinding>, StoreError> {
+        let worker = &record.spec.worker;
         if verdict == Verdict::Hung {
             // Not proven dead, so first it is made so; its tasks go back like those of any dead worker.
             let tree = ProcessTree::of_launch(self.machine, &record.launch, Some(&record.process));
             if let Err(still) = tree.end(Duration::from_secs(5)) {
-                return Ok(Some(Found::NotRestarted(worker.clone(), still.to_string())));
+                return Ok(Some(SupervisorFinding::NotRestarted(
+                    worker.clone(),
+                    still.to_string(),
+                )));
             }
         }
         let launch = Some(record.launch.as_str());
-        dead::bury(
+        reclaim::reclaim(
             self.store,
             self.machine,
             &self.team,
@@ -215,7 +222,7 @@ impl<'a> Supervisor<'a> {
         }
         if state.restarts >= MOST_RESTARTS {
             state.given_up = true;
-            return Ok(Some(Found::GivenUp(worker.clone())));
+            return Ok(Some(SupervisorFinding::GivenUp(worker.clone())));
         }
         let now = Instant::now();
         let pause = FIRST_PAUSE
@@ -234,7 +241,7 @@ impl<'a> Supervisor<'a> {
         state.next = None;
         state.told = None;
         let restarts = state.restarts;
-        match self.launcher.start(&record.wanted, restarts) {
+        match self.launcher.start(&record.spec, restarts) {
             Ok(_) => {
                 let restarted = WorkerRestarted {
                     worker: worker.to_string(),
@@ -242,10 +249,13 @@ impl<'a> Supervisor<'a> {
                 };
                 let event = NewEvent::new("system", EventKind::WorkerRestarted(restarted));
                 self.store.record(&self.team, event)?;
-                Ok(Some(Found::Restarted(worker.clone(), restarts)))
+                Ok(Some(SupervisorFinding::Restarted(worker.clone(), restarts)))
             }
             Err(LaunchError::Store(error)) => Err(error),
-            Err(error) => Ok(Some(Found::NotRestarted(worker.clone(), error.to_string()))),
+            Err(error) => Ok(Some(SupervisorFinding::NotRestarted(
+                worker.clone(),
+                error.to_string(),
+            ))),
         }
     }
 }

@@ -13,11 +13,11 @@ pub use worktree::InWorktree;
 /// Something that kept a worker from working, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct NoPlace(pub String);
+pub struct WorkplaceError(pub String);
 
 /// As what the work is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeepAs {
     /// It is the task's result.
     Result,
     /// The attempt with this number came to nothing, but nothing is thrown away.
@@ -26,7 +26,7 @@ pub enum Keep {
 
 /// What was kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptWork {
     /// The commit, where there is one.
     pub commit: Option<String>,
     /// Where the work began.
@@ -43,20 +43,25 @@ pub trait Workplace: Send {
     fn folder(&self) -> &Path;
 
     /// Makes it ready for a task: clean, and where the team's work is by now. Nothing that was there is lost.
-    fn begin(&mut self) -> Result<(), NoPlace>;
+    fn begin(&mut self) -> Result<(), WorkplaceError>;
 
     /// What the agent changed, from the top of the project.
-    fn changes(&self) -> Result<Vec<PathBuf>, NoPlace>;
+    fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError>;
 
     /// Commits what is there, because the agent asks for it in the middle of its work.
-    fn commit(&mut self, message: &str) -> Result<(), NoPlace>;
+    fn commit(&mut self, message: &str) -> Result<(), WorkplaceError>;
 
     /// Commits what is there, so that it outlives the workplace.
-    fn keep(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, NoPlace>;
+    fn keep(
+        &mut self,
+        task: &Task,
+        keep: KeepAs,
+        message: &str,
+    ) -> Result<KeptWork, WorkplaceError>;
 
     /// Takes back that the last thing kept is the task's result: it turned out that somebody else has the task. It is
     /// kept as this attempt; under which name.
-    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, NoPlace>;
+    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, WorkplaceError>;
 }
 
 /// The project's own folder, for projects without git: nothing is committed, and workers see each other's files.
@@ -77,23 +82,23 @@ impl Workplace for InPlace {
         &self.folder
     }
 
-    fn begin(&mut self) -> Result<(), NoPlace> {
+    fn begin(&mut self) -> Result<(), WorkplaceError> {
         Ok(())
     }
 
-    fn changes(&self) -> Result<Vec<PathBuf>, NoPlace> {
+    fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError> {
         Ok(Vec::new())
     }
 
-    fn commit(&mut self, _: &str) -> Result<(), NoPlace> {
+    fn commit(&mut self, _: &str) -> Result<(), WorkplaceError> {
         Ok(())
     }
 
-    fn keep(&mut self, _: &Task, _: Keep, _: &str) -> Result<Kept, NoPlace> {
-        Ok(Kept::default())
+    fn keep(&mut self, _: &Task, _: KeepAs, _: &str) -> Result<KeptWork, WorkplaceError> {
+        Ok(KeptWork::default())
     }
 
-    fn take_back(&mut self, _: &Task, _: u64) -> Result<Option<String>, NoPlace> {
+    fn take_back(&mut self, _: &Task, _: u64) -> Result<Option<String>, WorkplaceError> {
         Ok(None)
     }
 }

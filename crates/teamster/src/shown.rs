@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use teamster_types::Time;
 use teamster_types::progress::Progress;
-use teamster_types::redact::{clean, redact, redact_json};
+use teamster_types::redact::{redact, redact_json};
+use teamster_types::text::{clean, one_line};
 use teamster_types::time::say_span;
 
 /// No text is cut for its length here; a table cuts by columns where it must.
@@ -26,8 +27,7 @@ pub fn plain(text: &str) -> String {
 
 /// The same on one line.
 pub fn line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    plain(&words.join(" "))
+    clean(&one_line(text), WHOLE).into_owned()
 }
 
 /// A text for people who watch: redacted and cleaned.

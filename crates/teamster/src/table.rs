@@ -117,25 +117,10 @@ impl Table {
     }
 }
 
-/// Cuts a text to what fits into `width` columns.
-pub fn fit(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut cut = String::new();
-    for character in text.chars() {
-        cut.push(character);
-        if cut.width() > width.saturating_sub(1) {
-            cut.pop();
-            break;
-        }
-    }
-    cut.push('…');
-    cut
-}
-
 #[cfg(test)]
 mod tests {
+    use teamster_types::text::fit;
+
     use super::*;
 
     #[test]

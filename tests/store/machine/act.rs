@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use teamster_store::{Kind, Recipient, Result, Store};
 use teamster_types::TaskId;
-use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Token};
+use teamster_types::transitions::Edit;
 
 use super::mail::Mail;
 use super::model::{self, Asker, Tasks};

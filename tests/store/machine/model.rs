@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use teamster_store::Kind;
 use teamster_types::failure::{ATTEMPTS, backoff};
-use teamster_types::steps::LEASE;
 use teamster_types::task::Status;
+use teamster_types::transitions::LEASE;
 
 /// A token that was given to somebody who died before saying which.
 pub const UNKNOWN: &str = "?";

@@ -11,7 +11,7 @@ use teamster_store::{
     Backend, ClaimRequest, Clock, FileStore, Outgoing, Read, Reader, Recipient, Result, Store,
     rebuild,
 };
-use teamster_testkit::events::recorded;
+use teamster_testkit::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::process::ProcessId;
 use teamster_types::task::Task;

@@ -17,7 +17,7 @@ use teamster_fs::{Sync, layout};
 use teamster_journal::payload::AgentEventRecorded;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{FileStore, Store};
-use teamster_types::steps::Edit;
+use teamster_types::transitions::Edit;
 
 use super::commands::beat_all;
 use super::processes::most_megabytes;

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::line;
 use crate::driver::Job;
-use crate::event::{AgentEvent, Decision};
-use crate::permission::{Permissions, Wish};
-use crate::reader::{Answer, Step};
+use crate::event::{AgentEvent, PermissionDecision};
+use crate::permission::{Permissions, ToolRequest};
+use crate::reader::{LineEffects, PermissionReply};
 use crate::words::{text, tool_detail};
 
 /// More requests than this wait for a person at no time; further ones are denied.
@@ -33,15 +33,15 @@ impl Requests {
     }
 
     /// A request of the client. Each one gets an answer: the client waits for it without end.
-    pub(super) fn decide(&mut self, asked: &Value) -> Step {
+    pub(super) fn decide(&mut self, asked: &Value) -> LineEffects {
         let Some(id) = text(asked, "request_id") else {
-            return Step::default();
+            return LineEffects::default();
         };
         let request = asked.get("request").unwrap_or(&Value::Null);
         if text(request, "subtype") != Some("can_use_tool") {
-            return Step {
+            return LineEffects {
                 replies: vec![refusal(id)],
-                ..Step::default()
+                ..LineEffects::default()
             };
         }
         let tool = text(request, "tool_name").unwrap_or("an unnamed tool");
@@ -52,18 +52,18 @@ impl Requests {
         );
         let mut replies = Vec::new();
         match &decision {
-            Decision::Allowed => replies.push(allowed(id, input)),
-            Decision::Denied { reason } => replies.push(denied(id, reason)),
-            Decision::Asked if self.waiting.len() >= MOST_WAITING => {
+            PermissionDecision::Allowed => replies.push(allowed(id, input)),
+            PermissionDecision::Denied { reason } => replies.push(denied(id, reason)),
+            PermissionDecision::Asked if self.waiting.len() >= MOST_WAITING => {
                 let reason = "too many requests wait for a person".to_owned();
                 replies.push(denied(id, &reason));
-                decision = Decision::Denied { reason };
+                decision = PermissionDecision::Denied { reason };
             }
-            Decision::Asked => {
+            PermissionDecision::Asked => {
                 self.waiting.insert(id.to_owned(), input.clone());
             }
         }
-        Step {
+        LineEffects {
             events: vec![AgentEvent::PermissionAsked {
                 request: id.to_owned(),
                 tool: tool.to_owned(),
@@ -81,20 +81,22 @@ impl Requests {
     }
 
     /// A person decided.
-    pub(super) fn answer(&mut self, id: &str, answer: &Answer) -> Option<Vec<u8>> {
+    pub(super) fn answer(&mut self, id: &str, answer: &PermissionReply) -> Option<Vec<u8>> {
         let input = self.waiting.remove(id)?;
         Some(match answer {
-            Answer::Allow => allowed(id, &input),
-            Answer::Deny(reason) => denied(id, reason),
+            PermissionReply::Allow => allowed(id, &input),
+            PermissionReply::Deny(reason) => denied(id, reason),
         })
     }
 }
 
 /// What a tool of Claude Code wants to touch.
-fn wish(tool: &str, input: &Value, blocked: Option<&str>) -> Wish {
+fn wish(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest {
     let path_of = |key: &str| text(input, key).map(PathBuf::from);
     let named = match tool {
-        "Bash" | "BashOutput" | "KillBash" | "KillShell" | "PowerShell" => return Wish::Shell,
+        "Bash" | "BashOutput" | "KillBash" | "KillShell" | "PowerShell" => {
+            return ToolRequest::Shell;
+        }
         "Read" | "Write" | "Edit" | "MultiEdit" => path_of("file_path"),
         "NotebookEdit" | "NotebookRead" => path_of("notebook_path"),
         "Glob" => {
@@ -103,16 +105,16 @@ fn wish(tool: &str, input: &Value, blocked: Option<&str>) -> Wish {
             Some(folder.join(path_of("pattern").unwrap_or_default()))
         }
         "Grep" | "LS" => Some(path_of("path").unwrap_or_default()),
-        other => return Wish::Other(other.to_owned()),
+        other => return ToolRequest::Other(other.to_owned()),
     };
     match named {
-        Some(path) => Wish::Files(
+        Some(path) => ToolRequest::Files(
             std::iter::once(path)
                 .chain(blocked.map(PathBuf::from))
                 .collect(),
         ),
         // A file tool that names no file is not one we know.
-        None => Wish::Other(tool.to_owned()),
+        None => ToolRequest::Other(tool.to_owned()),
     }
 }
 
@@ -144,9 +146,9 @@ mod tests {
 
     #[test]
     fn tools_are_known_by_what_they_touch() {
-        let files = |paths: &[&str]| Wish::Files(paths.iter().map(PathBuf::from).collect());
+        let files = |paths: &[&str]| ToolRequest::Files(paths.iter().map(PathBuf::from).collect());
         let cases = [
-            ("Bash", json!({"command": "ls"}), Wish::Shell),
+            ("Bash", json!({"command": "ls"}), ToolRequest::Shell),
             ("Write", json!({"file_path": "/w/a"}), files(&["/w/a"])),
             ("Glob", json!({"pattern": "/etc/*"}), files(&["/etc/*"])),
             (
@@ -155,16 +157,16 @@ mod tests {
                 files(&["a/../*"]),
             ),
             ("Grep", json!({"pattern": "x"}), files(&[""])),
-            ("Edit", json!({}), Wish::Other("Edit".into())),
+            ("Edit", json!({}), ToolRequest::Other("Edit".into())),
             (
                 "Write",
                 json!({"file_path": 7}),
-                Wish::Other("Write".into()),
+                ToolRequest::Other("Write".into()),
             ),
             (
                 "mcp__x__write",
                 json!({"file_path": "a"}),
-                Wish::Other("mcp__x__write".into()),
+                ToolRequest::Other("mcp__x__write".into()),
             ),
         ];
         for (tool, input, expected) in cases {

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::ask::Requests;
-use crate::course::{Course, End};
 use crate::driver::Job;
-use crate::event::{AgentEvent, Decision, Spent, Trouble, Usage};
-use crate::reader::{Answer, Ending, Outcome, Reader, Step};
+use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
+use crate::outcome::{OutcomeBuilder, TerminalEvent};
+use crate::reader::{AgentEnd, AgentOutcome, LineEffects, OutputReader, PermissionReply};
 use crate::trouble;
 use crate::words::{LONGEST_TEXT, clip, count, object, one_line, text, tool_detail};
 
@@ -21,7 +21,7 @@ use crate::words::{LONGEST_TEXT, clip, count, object, one_line, text, tool_detai
 const MOST_PENDING: usize = 1000;
 
 pub(super) struct ClaudeReader {
-    course: Course,
+    outcome: OutcomeBuilder,
     requests: Requests,
     resumed: bool,
     /// What the session had cost before this run.
@@ -45,7 +45,7 @@ pub(super) struct ClaudeReader {
 impl ClaudeReader {
     pub(super) fn new(job: &Job<'_>) -> Self {
         Self {
-            course: Course::default(),
+            outcome: OutcomeBuilder::default(),
             requests: Requests::new(job),
             resumed: job.resume.is_some(),
             cost_before: match &job.resume {
@@ -67,7 +67,7 @@ impl ClaudeReader {
         match text(value, "subtype") {
             Some("init") => {
                 let (session, model) = (text(value, "session_id"), text(value, "model"));
-                self.course.start(session, model).into_iter().collect()
+                self.outcome.start(session, model).into_iter().collect()
             }
             Some("api_retry") => {
                 let status = value.get("error_status").and_then(Value::as_u64);
@@ -78,13 +78,13 @@ impl ClaudeReader {
                     Some(status) => format!("the model's server answers {status} ({word})"),
                     None => format!("the model's server does not answer ({word})"),
                 };
-                vec![self.course.error(trouble, &message, true)]
+                vec![self.outcome.error(trouble, &message, true)]
             }
             Some("permission_denied") => vec![AgentEvent::PermissionAsked {
                 request: text(value, "tool_use_id").unwrap_or_default().to_owned(),
                 tool: text(value, "tool_name").unwrap_or_default().to_owned(),
                 detail: String::new(),
-                decision: Decision::Denied {
+                decision: PermissionDecision::Denied {
                     reason: one_line(text(value, "message").unwrap_or_default()),
                 },
             }],
@@ -104,9 +104,9 @@ impl ClaudeReader {
             let status = value.get("api_error_status").and_then(Value::as_u64);
             let said = said.join("\n");
             let trouble = api_trouble(status, &said);
-            return vec![self.course.error(trouble, &said, false)];
+            return vec![self.outcome.error(trouble, &said, false)];
         }
-        self.course.gets_on();
+        self.outcome.gets_on();
         let mut events = Vec::new();
         for block in blocks {
             match text(block, "type") {
@@ -205,22 +205,22 @@ impl ClaudeReader {
             self.cost_of_results = Some(self.cost_of_results.unwrap_or(0.0) + cost);
         }
         let end = self.end_of(value);
-        events.push(self.course.finish(end));
+        events.push(self.outcome.finish(end));
         events
     }
 
-    fn end_of(&self, value: &Value) -> End {
+    fn end_of(&self, value: &Value) -> TerminalEvent {
         let said = text(value, "result").unwrap_or_default();
         if text(value, "subtype") == Some("success")
             && value.get("is_error") == Some(&Value::Bool(false))
         {
             if value.get("num_turns").and_then(Value::as_u64) == Some(0) {
-                return End::Failure {
+                return TerminalEvent::Failure {
                     trouble: Trouble::Task,
                     reason: format!("no model was asked, the client answered by itself: {said}"),
                 };
             }
-            return End::Success {
+            return TerminalEvent::Success {
                 summary: said.to_owned(),
             };
         }
@@ -240,7 +240,7 @@ impl ClaudeReader {
                 .iter()
                 .any(|error| error.contains("No conversation found"))
         {
-            return End::SessionGone { reason };
+            return TerminalEvent::SessionGone { reason };
         }
         let status = value.get("api_error_status").and_then(Value::as_u64);
         let why = text(value, "terminal_reason").unwrap_or_default();
@@ -250,16 +250,16 @@ impl ClaudeReader {
         let trouble = if why == "api_error" || status.is_some() {
             api_trouble(status, &reason)
         } else {
-            self.course.trouble().unwrap_or(Trouble::Task)
+            self.outcome.trouble().unwrap_or(Trouble::Task)
         };
         // Its own words for an answer that never became whole tell a person nothing.
         if trouble.pauses() && (reason.is_empty() || reason.starts_with("[ede_diagnostic]")) {
             "the model's server gave no whole answer".clone_into(&mut reason);
         }
-        End::Failure { trouble, reason }
+        TerminalEvent::Failure { trouble, reason }
     }
 
-    fn spent(&self) -> Spent {
+    fn spent(&self) -> AgentSpending {
         // A run without any result has told a part, or nothing that means anything.
         let whole = self.results > 0 && self.open.is_zero();
         let used = self.settled.plus(self.open);
@@ -267,7 +267,7 @@ impl ClaudeReader {
             // Less than before: the client began to count anew.
             if told >= before { told - before } else { told }
         });
-        Spent {
+        AgentSpending {
             usage: (self.results > 0 || !used.is_zero()).then_some(used),
             cost_usd: self.cost_of_results.or(difference),
             at_least: !whole,
@@ -275,22 +275,22 @@ impl ClaudeReader {
     }
 }
 
-impl Reader for ClaudeReader {
-    fn line(&mut self, line: &[u8]) -> Step {
+impl OutputReader for ClaudeReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
         let (kind, value) = match object(line) {
             Ok(Some(found)) => found,
-            Ok(None) => return Step::default(),
-            Err(unknown) => return Step::event(unknown),
+            Ok(None) => return LineEffects::default(),
+            Err(unknown) => return LineEffects::event(unknown),
         };
         let events = match kind.as_str() {
             "system" => self.system(&value),
             "assistant" => self.assistant(&value),
             "user" => self.user(&value),
             "result" => {
-                return Step {
+                return LineEffects {
                     events: self.result(&value),
                     close_input: true,
-                    ..Step::default()
+                    ..LineEffects::default()
                 };
             }
             "control_request" => return self.requests.decide(&value),
@@ -302,19 +302,19 @@ impl Reader for ClaudeReader {
             "control_response" | "keep_alive" | "stream_event" | "rate_limit_event" => Vec::new(),
             other => vec![AgentEvent::Unknown(one_line(other))],
         };
-        Step {
+        LineEffects {
             events,
-            ..Step::default()
+            ..LineEffects::default()
         }
     }
 
-    fn answer(&mut self, request: &str, answer: Answer) -> Option<Vec<u8>> {
+    fn answer(&mut self, request: &str, answer: PermissionReply) -> Option<Vec<u8>> {
         self.requests.answer(request, &answer)
     }
 
-    fn end(self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome {
+    fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
         let spent = self.spent();
-        self.course.outcome(ending, stderr_tail, spent)
+        self.outcome.outcome(ending, stderr_tail, spent)
     }
 }
 

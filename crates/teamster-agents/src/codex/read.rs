@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::course::{Course, End};
 use crate::driver::Job;
-use crate::event::{AgentEvent, Spent, Usage};
-use crate::reader::{Ending, Outcome, Reader, Step};
+use crate::event::{AgentEvent, AgentSpending, Usage};
+use crate::outcome::{OutcomeBuilder, TerminalEvent};
+use crate::reader::{AgentEnd, AgentOutcome, LineEffects, OutputReader};
 use crate::trouble;
 use crate::words::{LONGEST_TEXT, clip, count, last_words, object, one_line, text};
 
 pub(super) struct CodexReader {
-    course: Course,
+    outcome: OutcomeBuilder,
     resumed: bool,
     /// What the thread had used before; unknown for one that somebody else began.
     before: Option<Usage>,
@@ -27,7 +27,7 @@ pub(super) struct CodexReader {
 impl CodexReader {
     pub(super) fn new(job: &Job<'_>) -> Self {
         Self {
-            course: Course::default(),
+            outcome: OutcomeBuilder::default(),
             resumed: job.resume.is_some(),
             before: match &job.resume {
                 None => Some(Usage::default()),
@@ -52,7 +52,7 @@ impl CodexReader {
             }
         }
         let summary = self.said.clone();
-        events.push(self.course.finish(End::Success { summary }));
+        events.push(self.outcome.finish(TerminalEvent::Success { summary }));
         events
     }
 
@@ -60,13 +60,16 @@ impl CodexReader {
         let message = value.pointer("/error/message").and_then(Value::as_str);
         let message = message.unwrap_or("the turn failed");
         let (trouble, reason) = (trouble::of_message(message), plain(message));
-        vec![self.course.finish(End::Failure { trouble, reason })]
+        vec![
+            self.outcome
+                .finish(TerminalEvent::Failure { trouble, reason }),
+        ]
     }
 
     fn error(&mut self, value: &Value) -> AgentEvent {
         let message = text(value, "message").unwrap_or("error");
         let retrying = message.starts_with("Reconnecting");
-        self.course
+        self.outcome
             .error(trouble::of_message(message), &plain(message), retrying)
     }
 
@@ -76,7 +79,7 @@ impl CodexReader {
         let status = text(item, "status").unwrap_or_default();
         let kind = text(item, "type").unwrap_or_default();
         if kind != "error" {
-            self.course.gets_on();
+            self.outcome.gets_on();
         }
         match (kind, is_whole) {
             ("agent_message", true) => {
@@ -129,21 +132,21 @@ impl CodexReader {
     }
 }
 
-impl Reader for CodexReader {
-    fn line(&mut self, line: &[u8]) -> Step {
+impl OutputReader for CodexReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
         let (kind, value) = match object(line) {
             Ok(Some(found)) => found,
-            Ok(None) => return Step::default(),
-            Err(unknown) => return Step::event(unknown),
+            Ok(None) => return LineEffects::default(),
+            Err(unknown) => return LineEffects::event(unknown),
         };
         let events = match kind.as_str() {
             "thread.started" => {
-                let started = self.course.start(text(&value, "thread_id"), None);
+                let started = self.outcome.start(text(&value, "thread_id"), None);
                 started.into_iter().collect()
             }
             "turn.started" => {
                 self.turns_open = true;
-                self.course.turn();
+                self.outcome.turn();
                 Vec::new()
             }
             "item.started" => self.item(&value, false),
@@ -154,25 +157,25 @@ impl Reader for CodexReader {
             "error" => vec![self.error(&value)],
             other => vec![AgentEvent::Unknown(one_line(other))],
         };
-        Step {
+        LineEffects {
             events,
-            ..Step::default()
+            ..LineEffects::default()
         }
     }
 
-    fn end(mut self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome {
+    fn end(mut self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
         let gone = self.resumed && stderr_tail.contains("no rollout found");
-        self.course.stand_in(|| {
-            gone.then(|| End::SessionGone {
+        self.outcome.stand_in(|| {
+            gone.then(|| TerminalEvent::SessionGone {
                 reason: last_words(stderr_tail).unwrap_or_default(),
             })
         });
-        let spent = Spent {
+        let spent = AgentSpending {
             usage: self.used,
             cost_usd: None,
             at_least: self.turns_open,
         };
-        self.course.outcome(ending, stderr_tail, spent)
+        self.outcome.outcome(ending, stderr_tail, spent)
     }
 }
 

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::course::{Course, End};
 use crate::driver::Job;
-use crate::event::{AgentEvent, Spent, Trouble, Usage};
-use crate::reader::{Ending, Exit, Outcome, Reader, Step, Stopped};
+use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
+use crate::outcome::{OutcomeBuilder, TerminalEvent};
+use crate::reader::{AgentEnd, AgentOutcome, Exit, LineEffects, OutputReader, Stopped};
 use crate::trouble;
 use crate::words::{
     LONGEST_TEXT, clip, count, last_lines, last_words, object, one_line, text, tool_detail,
@@ -25,7 +25,7 @@ const SIGN_IN: i32 = 41;
 const WRONG_INPUT: i32 = 42;
 
 pub(super) struct GeminiReader {
-    course: Course,
+    outcome: OutcomeBuilder,
     resumed: bool,
     used: Option<Usage>,
     /// What it said since it last called a tool, as it comes in pieces.
@@ -37,7 +37,7 @@ pub(super) struct GeminiReader {
 impl GeminiReader {
     pub(super) fn new(job: &Job<'_>) -> Self {
         Self {
-            course: Course::default(),
+            outcome: OutcomeBuilder::default(),
             resumed: job.resume.is_some(),
             used: None,
             said: String::new(),
@@ -57,13 +57,13 @@ impl GeminiReader {
         if self.said.len() < LONGEST_TEXT {
             self.said.push_str(said);
         }
-        self.course.gets_on();
+        self.outcome.gets_on();
         vec![AgentEvent::Text(clip(said, LONGEST_TEXT))]
     }
 
     fn tool_use(&mut self, value: &Value) -> Vec<AgentEvent> {
         self.said.clear();
-        self.course.gets_on();
+        self.outcome.gets_on();
         let call = text(value, "tool_id").unwrap_or_default().to_owned();
         let tool = text(value, "tool_name").unwrap_or_default().to_owned();
         let input = value.get("parameters").unwrap_or(&Value::Null);
@@ -100,7 +100,7 @@ impl GeminiReader {
             return AgentEvent::Notice(one_line(message));
         }
         self.error = Some(message.to_owned());
-        self.course
+        self.outcome
             .error(trouble::of_message(message), message, false)
     }
 
@@ -116,7 +116,7 @@ impl GeminiReader {
             }
         }
         let end = if text(value, "status") == Some("success") {
-            End::Success {
+            TerminalEvent::Success {
                 summary: self.said.clone(),
             }
         } else {
@@ -124,56 +124,56 @@ impl GeminiReader {
             let reason = message
                 .or(self.error.as_deref())
                 .unwrap_or("the turn failed");
-            End::Failure {
+            TerminalEvent::Failure {
                 trouble: trouble::of_message(reason),
                 reason: reason.to_owned(),
             }
         };
-        events.push(self.course.finish(end));
+        events.push(self.outcome.finish(end));
         events
     }
 
     /// What only the exit code or the error stream tells.
-    fn without_result(&mut self, ending: Ending, stderr: &str) {
+    fn without_result(&mut self, ending: AgentEnd, stderr: &str) {
         let words = || last_words(stderr).unwrap_or_default();
         let resumed = self.resumed;
         match ending.exit {
-            Exit::Code(SIGN_IN) => self.course.stand_in(|| {
-                Some(End::Failure {
+            Exit::Code(SIGN_IN) => self.outcome.stand_in(|| {
+                Some(TerminalEvent::Failure {
                     trouble: Trouble::SignIn,
                     reason: format!("Gemini is not signed in: {}", last_lines(stderr, 3)),
                 })
             }),
             Exit::Code(WRONG_INPUT) if resumed && stderr.contains("Error resuming session") => {
-                self.course
-                    .stand_in(|| Some(End::SessionGone { reason: words() }));
+                self.outcome
+                    .stand_in(|| Some(TerminalEvent::SessionGone { reason: words() }));
             }
             _ => {}
         }
         // Stopped while it was trying again: it told that to the error stream only.
         let tried = stderr.lines().rfind(|line| line.starts_with("Attempt "));
         let waited = matches!(ending.stopped, Some(Stopped::Silent | Stopped::Late));
-        if let (true, Some(tried)) = (waited && !self.course.is_finished(), tried) {
+        if let (true, Some(tried)) = (waited && !self.outcome.is_finished(), tried) {
             let trouble = match trouble::status_in(tried) {
                 Some(status) => trouble::of_status(status),
                 None => trouble::of_message(tried),
             };
-            self.course.error(trouble, &one_line(tried), true);
+            self.outcome.error(trouble, &one_line(tried), true);
         }
     }
 }
 
-impl Reader for GeminiReader {
-    fn line(&mut self, line: &[u8]) -> Step {
+impl OutputReader for GeminiReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
         let (kind, value) = match object(line) {
             Ok(Some(found)) => found,
-            Ok(None) => return Step::default(),
-            Err(unknown) => return Step::event(unknown),
+            Ok(None) => return LineEffects::default(),
+            Err(unknown) => return LineEffects::event(unknown),
         };
         let events = match kind.as_str() {
             "init" => {
                 let (session, model) = (text(&value, "session_id"), text(&value, "model"));
-                self.course.start(session, model).into_iter().collect()
+                self.outcome.start(session, model).into_iter().collect()
             }
             "message" => self.message(&value),
             "tool_use" => self.tool_use(&value),
@@ -182,20 +182,20 @@ impl Reader for GeminiReader {
             "result" => self.result(&value),
             other => vec![AgentEvent::Unknown(one_line(other))],
         };
-        Step {
+        LineEffects {
             events,
-            ..Step::default()
+            ..LineEffects::default()
         }
     }
 
-    fn end(mut self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome {
+    fn end(mut self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
         self.without_result(ending, stderr_tail);
-        let spent = Spent {
+        let spent = AgentSpending {
             usage: self.used,
             cost_usd: None,
-            at_least: !self.course.is_finished(),
+            at_least: !self.outcome.is_finished(),
         };
-        self.course.outcome(ending, stderr_tail, spent)
+        self.outcome.outcome(ending, stderr_tail, spent)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_fs::ProjectFiles;
 
-use super::script::{Part, Script, Step};
+use super::script::{Script, ScriptPart, ScriptStep};
 use crate::event::Trouble;
 
 /// How often a file that is waited for is looked for.
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// Where a script is played, and for which task.
 #[derive(Clone, Copy)]
-pub struct Scene<'a> {
+pub struct ScriptContext<'a> {
     /// The folder it works in.
     pub worktree: &'a Path,
     /// The task's number; empty without a task.
@@ -35,11 +35,11 @@ pub struct Scene<'a> {
     /// What the plan calls the task, if it came from one.
     pub label: Option<&'a str>,
     /// What a play does to its own process and the machine.
-    pub world: &'a dyn World,
+    pub world: &'a dyn ScriptHost,
 }
 
 /// What a play does to its own process and the machine.
-pub trait World {
+pub trait ScriptHost {
     /// Waits so long.
     fn pause(&self, span: Duration);
     /// From now on nothing but SIGKILL ends this process; or why not.
@@ -50,7 +50,7 @@ pub trait World {
 
 /// How a play ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Played {
+pub enum ScriptEnd {
     /// The process is to end with this exit code.
     Exit(u8),
     /// The process is to die of a signal.
@@ -58,7 +58,11 @@ pub enum Played {
 }
 
 /// Plays the section that fits the scene. An error means that nobody listens any more.
-pub fn play(script: &Script, scene: &Scene<'_>, out: &mut dyn Write) -> io::Result<Played> {
+pub fn play(
+    script: &Script,
+    scene: &ScriptContext<'_>,
+    out: &mut dyn Write,
+) -> io::Result<ScriptEnd> {
     let mut player = Player {
         scene,
         out,
@@ -78,7 +82,7 @@ pub fn play(script: &Script, scene: &Scene<'_>, out: &mut dyn Write) -> io::Resu
 }
 
 struct Player<'a, 'o> {
-    scene: &'a Scene<'a>,
+    scene: &'a ScriptContext<'a>,
     out: &'o mut dyn Write,
     said: String,
     calls: u32,
@@ -88,11 +92,11 @@ struct Player<'a, 'o> {
 /// Whether to go on after a step.
 enum Then {
     Next,
-    End(Played),
+    End(ScriptEnd),
 }
 
 impl Player<'_, '_> {
-    fn part(&mut self, part: &Part<'_>) -> io::Result<Played> {
+    fn part(&mut self, part: &ScriptPart<'_>) -> io::Result<ScriptEnd> {
         self.fills = part.fills;
         if part.starts {
             self.start()?;
@@ -117,39 +121,39 @@ impl Player<'_, '_> {
         self.print(&json!({ "type": "started", "session": session }))
     }
 
-    fn step(&mut self, step: &Step) -> io::Result<Then> {
+    fn step(&mut self, step: &ScriptStep) -> io::Result<Then> {
         match step {
-            Step::Say(text) => {
+            ScriptStep::Say(text) => {
                 self.said = self.filled(text);
                 self.print(&json!({ "type": "say", "text": self.said }))?;
             }
-            Step::Commit(message) => {
+            ScriptStep::Commit(message) => {
                 let message = self.filled(message);
                 self.print(&json!({ "type": "commit", "message": message }))?;
             }
-            Step::Sleep(span) => self.scene.world.pause(*span),
-            Step::Used { usage, cost_usd } => {
+            ScriptStep::Sleep(span) => self.scene.world.pause(*span),
+            ScriptStep::Used { usage, cost_usd } => {
                 self.print(&json!({ "type": "used", "usage": usage, "costUsd": cost_usd }))?;
             }
-            Step::Fail { reason, code } => {
+            ScriptStep::Fail { reason, code } => {
                 let reason = self.filled(reason);
                 self.fail(&reason, Trouble::Task)?;
-                return Ok(Then::End(Played::Exit(*code)));
+                return Ok(Then::End(ScriptEnd::Exit(*code)));
             }
-            Step::Pause(trouble) => {
+            ScriptStep::Pause(trouble) => {
                 let reason = format!("the script says: {}", trouble.words());
                 return self.fail(&reason, *trouble).map(Then::End);
             }
-            Step::Hang => loop {
+            ScriptStep::Hang => loop {
                 self.scene.world.pause(LONG);
             },
-            Step::Crash(None) => return Ok(Then::End(Played::Crash)),
-            Step::Crash(Some(code)) => return Ok(Then::End(Played::Exit(*code))),
-            Step::Done(summary) => {
+            ScriptStep::Crash(None) => return Ok(Then::End(ScriptEnd::Crash)),
+            ScriptStep::Crash(Some(code)) => return Ok(Then::End(ScriptEnd::Exit(*code))),
+            ScriptStep::Done(summary) => {
                 let summary = self.filled(summary);
                 return self.finish(&summary).map(Then::End);
             }
-            Step::IgnoreSignals => {
+            ScriptStep::IgnoreSignals => {
                 if let Err(reason) = self.scene.world.ignore_signals() {
                     return self.fail(&reason, Trouble::Task).map(Then::End);
                 }
@@ -157,7 +161,7 @@ impl Player<'_, '_> {
                     &json!({ "type": "say", "text": "ignores SIGINT and SIGTERM from now on" }),
                 )?;
             }
-            Step::SpawnOrphan(span) => {
+            ScriptStep::SpawnOrphan(span) => {
                 let asked = format!("spawn-orphan for {} s", span.as_secs_f64());
                 let call = self.call(&asked)?;
                 let spawned = self.scene.world.spawn_orphan(*span);
@@ -166,17 +170,22 @@ impl Player<'_, '_> {
                     return self.fail(&reason, Trouble::Task).map(Then::End);
                 }
             }
-            Step::Run { .. } | Step::WaitForFile { .. } => return self.wait_or_run(step),
-            Step::Write { .. } | Step::Append { .. } | Step::Edit { .. } | Step::Delete(_) => {
+            ScriptStep::Run { .. } | ScriptStep::WaitForFile { .. } => {
+                return self.wait_or_run(step);
+            }
+            ScriptStep::Write { .. }
+            | ScriptStep::Append { .. }
+            | ScriptStep::Edit { .. }
+            | ScriptStep::Delete(_) => {
                 return self.touch(step);
             }
         }
         Ok(Then::Next)
     }
 
-    fn wait_or_run(&mut self, step: &Step) -> io::Result<Then> {
+    fn wait_or_run(&mut self, step: &ScriptStep) -> io::Result<Then> {
         match step {
-            Step::Run {
+            ScriptStep::Run {
                 command,
                 within,
                 may_fail,
@@ -196,7 +205,7 @@ impl Player<'_, '_> {
                     return self.fail(&reason, Trouble::Task).map(Then::End);
                 }
             }
-            Step::WaitForFile { path, within } => {
+            ScriptStep::WaitForFile { path, within } => {
                 let path = self.filled(path);
                 let file = self.scene.worktree.join(&path);
                 let mut waited = Duration::ZERO;
@@ -228,7 +237,7 @@ impl Player<'_, '_> {
         self.print(&json!({ "type": "ran", "call": call, "ok": came.is_ok(), "output": output }))
     }
 
-    fn touch(&mut self, step: &Step) -> io::Result<Then> {
+    fn touch(&mut self, step: &ScriptStep) -> io::Result<Then> {
         match self.touched(step) {
             Ok(path) => {
                 self.print(&json!({ "type": "changed", "path": path }))?;
@@ -239,7 +248,7 @@ impl Player<'_, '_> {
     }
 
     /// Changes a file; gives its path, or why it could not be changed.
-    fn touched(&self, step: &Step) -> Result<String, String> {
+    fn touched(&self, step: &ScriptStep) -> Result<String, String> {
         let words = |error: teamster_fs::FsError| error.to_string();
         let tree = ProjectFiles::open(self.scene.worktree)
             .map_err(words)?
@@ -249,21 +258,21 @@ impl Player<'_, '_> {
             Ok::<_, String>(read)
         };
         match step {
-            Step::Write { path, text } => {
+            ScriptStep::Write { path, text } => {
                 let path = self.filled(path);
                 let text = self.filled(text);
                 tree.write(Path::new(&path), text.as_bytes())
                     .map_err(words)?;
                 Ok(path)
             }
-            Step::Append { path, text } => {
+            ScriptStep::Append { path, text } => {
                 let path = self.filled(path);
                 let mut bytes = old(&path)?.unwrap_or_default();
                 bytes.extend_from_slice(self.filled(text).as_bytes());
                 tree.write(Path::new(&path), &bytes).map_err(words)?;
                 Ok(path)
             }
-            Step::Edit {
+            ScriptStep::Edit {
                 path,
                 find,
                 replace,
@@ -280,7 +289,7 @@ impl Player<'_, '_> {
                     .map_err(words)?;
                 Ok(path)
             }
-            Step::Delete(path) => {
+            ScriptStep::Delete(path) => {
                 let path = self.filled(path);
                 if tree.remove(Path::new(&path)).map_err(words)? {
                     Ok(path)
@@ -312,14 +321,14 @@ impl Player<'_, '_> {
         })
     }
 
-    fn finish(&mut self, summary: &str) -> io::Result<Played> {
+    fn finish(&mut self, summary: &str) -> io::Result<ScriptEnd> {
         self.print(&json!({ "type": "finished", "summary": summary }))?;
-        Ok(Played::Exit(0))
+        Ok(ScriptEnd::Exit(0))
     }
 
-    fn fail(&mut self, reason: &str, trouble: Trouble) -> io::Result<Played> {
+    fn fail(&mut self, reason: &str, trouble: Trouble) -> io::Result<ScriptEnd> {
         self.print(&json!({ "type": "failed", "reason": reason, "trouble": trouble }))?;
-        Ok(Played::Exit(1))
+        Ok(ScriptEnd::Exit(1))
     }
 
     /// One whole line, at once: whoever reads must never wait for the rest of it.

@@ -5,13 +5,13 @@
 
 use super::*;
 use crate::event::{AgentEvent, Usage};
-use crate::reader::{Ending, Outcome, Reader, Verdict};
+use crate::reader::{AgentEnd, AgentOutcome, AgentVerdict, OutputReader};
 use crate::scripted::read::ScriptedReader;
 
 /// A world in which nothing takes time.
 pub(in crate::scripted) struct Nowhere;
 
-impl World for Nowhere {
+impl ScriptHost for Nowhere {
     fn pause(&self, _span: Duration) {}
 
     fn ignore_signals(&self) -> Result<(), String> {
@@ -28,12 +28,12 @@ fn played(
     script: &str,
     attempt: u32,
     check: impl FnOnce(&Path),
-) -> (Vec<AgentEvent>, Outcome, Played) {
+) -> (Vec<AgentEvent>, AgentOutcome, ScriptEnd) {
     let worktree =
         std::env::temp_dir().join(format!("teamster-play-{}", teamster_fs::random_hex()));
     std::fs::create_dir(&worktree).unwrap();
     let script = Script::parse(Path::new("x.toml"), script).unwrap();
-    let scene = Scene {
+    let scene = ScriptContext {
         worktree: &worktree,
         id: "7",
         subject: "Add {id}",
@@ -53,13 +53,13 @@ fn played(
         events.extend(reader.line(line).events);
     }
     let ending = match played {
-        Played::Exit(code) => Ending::code(code.into()),
-        Played::Crash => Ending::signal(6),
+        ScriptEnd::Exit(code) => AgentEnd::code(code.into()),
+        ScriptEnd::Crash => AgentEnd::signal(6),
     };
     (events, reader.end(ending, ""), played)
 }
 
-fn verdict(script: &str) -> Verdict {
+fn verdict(script: &str) -> AgentVerdict {
     played(script, 1, |_| {}).1.verdict
 }
 
@@ -93,7 +93,7 @@ fn files_are_changed_and_told() {
     }));
     assert_eq!(
         outcome.verdict,
-        Verdict::Done {
+        AgentVerdict::Done {
             summary: "all of 7".into()
         }
     );
@@ -111,7 +111,7 @@ fn no_step_reaches_out_of_the_worktree() {
     for path in ["../x", "/tmp/x", "a/../../x", ".git/config", ""] {
         let failed = verdict(&format!("steps = [{{ write = '{path}', text = '' }}]"));
         assert!(
-            matches!(failed, Verdict::Failed { .. }),
+            matches!(failed, AgentVerdict::Failed { .. }),
             "{path}: {failed:?}"
         );
     }
@@ -127,7 +127,7 @@ fn no_step_reaches_out_of_the_worktree() {
 
 #[test]
 fn a_play_ends_as_its_script_says() {
-    let failed = |reason: &str| Verdict::Failed {
+    let failed = |reason: &str| AgentVerdict::Failed {
         reason: reason.into(),
     };
     assert_eq!(verdict("steps = [{ fail = 'no' }]"), failed("no"));
@@ -142,22 +142,22 @@ fn a_play_ends_as_its_script_says() {
     assert!(verdict("steps = [{ run = 'exit 3', may_fail = true }]").is_done());
     assert_eq!(
         verdict("steps = [{ pause = 'rate-limit' }]"),
-        Verdict::Paused {
+        AgentVerdict::Paused {
             trouble: Trouble::RateLimit,
             reason: "the script says: rate limit".into()
         }
     );
     assert!(matches!(
         verdict("steps = [{ crash = true }]"),
-        Verdict::Failed { .. }
+        AgentVerdict::Failed { .. }
     ));
     assert!(matches!(
         verdict("steps = [{ crash = 7 }]"),
-        Verdict::Failed { .. }
+        AgentVerdict::Failed { .. }
     ));
     assert_eq!(
         verdict("steps = [{ done = 'early' }, { fail = 'late' }]"),
-        Verdict::Done {
+        AgentVerdict::Done {
             summary: "early".into()
         }
     );

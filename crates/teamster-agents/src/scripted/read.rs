@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::course::{Course, End};
-use crate::event::{AgentEvent, Spent, Trouble, Usage};
-use crate::reader::{Ending, Outcome, Reader, Step};
+use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
+use crate::outcome::{OutcomeBuilder, TerminalEvent};
+use crate::reader::{AgentEnd, AgentOutcome, LineEffects, OutputReader};
 use crate::words::{LONGEST_TEXT, clip, object, one_line, text};
 
 #[derive(Debug, Default)]
 pub(super) struct ScriptedReader {
-    course: Course,
+    outcome: OutcomeBuilder,
     used: Option<Usage>,
     cost: Option<f64>,
 }
@@ -31,25 +31,25 @@ impl ScriptedReader {
 
     fn failed(&mut self, value: &Value) -> AgentEvent {
         let trouble = value.get("trouble").cloned().unwrap_or_default();
-        self.course.finish(End::Failure {
+        self.outcome.finish(TerminalEvent::Failure {
             trouble: serde_json::from_value(trouble).unwrap_or(Trouble::Task),
             reason: text(value, "reason").unwrap_or("it failed").to_owned(),
         })
     }
 }
 
-impl Reader for ScriptedReader {
-    fn line(&mut self, line: &[u8]) -> Step {
+impl OutputReader for ScriptedReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
         let (kind, value) = match object(line) {
             Ok(Some(found)) => found,
-            Ok(None) => return Step::default(),
-            Err(unknown) => return Step::event(unknown),
+            Ok(None) => return LineEffects::default(),
+            Err(unknown) => return LineEffects::event(unknown),
         };
         let said = |key: &str| text(&value, key).unwrap_or_default();
         let events = match kind.as_str() {
             "started" => {
                 let started = self
-                    .course
+                    .outcome
                     .start(text(&value, "session"), text(&value, "model"));
                 started.into_iter().collect()
             }
@@ -71,24 +71,24 @@ impl Reader for ScriptedReader {
                 message: clip(said("message"), LONGEST_TEXT),
             }],
             "used" => self.used(&value),
-            "finished" => vec![self.course.finish(End::Success {
+            "finished" => vec![self.outcome.finish(TerminalEvent::Success {
                 summary: said("summary").to_owned(),
             })],
             "failed" => vec![self.failed(&value)],
             other => vec![AgentEvent::Unknown(one_line(other))],
         };
-        Step {
+        LineEffects {
             events,
-            ..Step::default()
+            ..LineEffects::default()
         }
     }
 
-    fn end(self: Box<Self>, ending: Ending, stderr_tail: &str) -> Outcome {
-        let spent = Spent {
+    fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
+        let spent = AgentSpending {
             usage: self.used,
             cost_usd: self.cost,
-            at_least: !self.course.is_finished(),
+            at_least: !self.outcome.is_finished(),
         };
-        self.course.outcome(ending, stderr_tail, spent)
+        self.outcome.outcome(ending, stderr_tail, spent)
     }
 }

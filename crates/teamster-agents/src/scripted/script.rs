@@ -8,9 +8,9 @@ use teamster_fs::Dir;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
-use super::play::Scene;
+use super::play::ScriptContext;
 use super::section::Fields;
-use super::step_list::{self, Single};
+use super::step_list::{self, ConditionalStep};
 use crate::event::{Trouble, Usage};
 
 /// Scripts are written by people; one that is larger is not a script.
@@ -19,43 +19,43 @@ const LARGEST: usize = 1024 * 1024;
 /// A script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    form: Form,
+    form: ScriptForm,
 }
 
 /// The two ways to write one.
 #[derive(Clone, Debug, PartialEq)]
-enum Form {
+enum ScriptForm {
     /// `[[task]]` and `steps`: the first section that fits is played.
-    Sections(Vec<Section>),
+    Sections(Vec<ScriptSection>),
     /// `[[step]]`: every step that fits is played, in order.
-    Steps(Vec<Single>),
+    Steps(Vec<ConditionalStep>),
 }
 
 /// What is played for one attempt at a task.
 #[derive(Debug)]
-pub(super) struct Part<'a> {
+pub(super) struct ScriptPart<'a> {
     /// Whether it says that it is there before it begins.
     pub(super) starts: bool,
     /// Whether words in braces stand for what is known about the task.
     pub(super) fills: bool,
-    pub(super) steps: Vec<&'a Step>,
+    pub(super) steps: Vec<&'a ScriptStep>,
 }
 
 /// The steps for some tasks.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Section {
+pub(super) struct ScriptSection {
     pub(super) id: Option<String>,
     pub(super) subject: Option<String>,
     pub(super) worker: Option<String>,
     pub(super) attempt: Option<u32>,
     /// Whether it says that it is there before it begins.
     pub(super) starts: bool,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ScriptStep>,
 }
 
 /// One thing to do. Paths are relative to the worktree.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum ScriptStep {
     Say(String),
     Write {
         path: String,
@@ -163,8 +163,8 @@ impl Script {
         })?;
         let table = table.get_ref();
         let form = match step_list::parse(table) {
-            Ok(Some(steps)) => Ok(Form::Steps(steps)),
-            Ok(None) => sections(table).map(Form::Sections),
+            Ok(Some(steps)) => Ok(ScriptForm::Steps(steps)),
+            Ok(None) => sections(table).map(ScriptForm::Sections),
             Err(wrong) => Err(wrong),
         };
         form.map(|form| Self { form }).map_err(fail)
@@ -174,18 +174,18 @@ impl Script {
     ///
     /// A list of steps always knows: one that has nothing for a task asks nothing of it. Sections are cases, and a task
     /// that is none of them was forgotten.
-    pub(super) fn part(&self, scene: &Scene<'_>) -> Option<Part<'_>> {
+    pub(super) fn part(&self, scene: &ScriptContext<'_>) -> Option<ScriptPart<'_>> {
         match &self.form {
-            Form::Sections(sections) => {
+            ScriptForm::Sections(sections) => {
                 // The default stands behind all others.
                 let section = sections.iter().find(|section| section.fits(scene))?;
-                Some(Part {
+                Some(ScriptPart {
                     starts: section.starts,
                     fills: true,
                     steps: section.steps.iter().collect(),
                 })
             }
-            Form::Steps(steps) => Some(Part {
+            ScriptForm::Steps(steps) => Some(ScriptPart {
                 starts: true,
                 fills: false,
                 steps: steps
@@ -201,7 +201,7 @@ impl Script {
 /// Something wrong at a byte of the text.
 pub(super) type Wrong = (usize, String);
 
-fn sections(table: &DeTable<'_>) -> Result<Vec<Section>, Wrong> {
+fn sections(table: &DeTable<'_>) -> Result<Vec<ScriptSection>, Wrong> {
     let mut fields = Fields::new(table, 0, "the script");
     let mut sections = Vec::new();
     if let Some((at, value)) = fields.take("task") {
@@ -218,14 +218,14 @@ fn sections(table: &DeTable<'_>) -> Result<Vec<Section>, Wrong> {
                     "a task is a section: write [[task]]".to_owned(),
                 ));
             };
-            sections.push(Section::parse(inner, task.span().start)?);
+            sections.push(ScriptSection::parse(inner, task.span().start)?);
         }
     }
     let has_default = table.iter().any(|(key, _)| key.get_ref() == "steps");
     if has_default {
         let steps = fields.steps()?;
         let starts = fields.flag("starts")?.unwrap_or(true);
-        sections.push(Section {
+        sections.push(ScriptSection {
             id: None,
             subject: None,
             worker: None,
@@ -244,7 +244,7 @@ fn sections(table: &DeTable<'_>) -> Result<Vec<Section>, Wrong> {
     Ok(sections)
 }
 
-impl Section {
+impl ScriptSection {
     fn parse(table: &DeTable<'_>, at: usize) -> Result<Self, Wrong> {
         let mut fields = Fields::new(table, at, "[[task]]");
         let section = Self {
@@ -259,7 +259,7 @@ impl Section {
         Ok(section)
     }
 
-    fn fits(&self, scene: &Scene<'_>) -> bool {
+    fn fits(&self, scene: &ScriptContext<'_>) -> bool {
         self.id.as_deref().is_none_or(|id| id == scene.id)
             && self
                 .subject

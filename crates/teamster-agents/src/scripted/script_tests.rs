@@ -5,8 +5,8 @@ fn parse(text: &str) -> Result<Script, String> {
     Script::parse(Path::new("demo.toml"), text).map_err(|error| error.to_string())
 }
 
-fn scene<'a>(id: &'a str, subject: &'a str, attempt: u32) -> Scene<'a> {
-    Scene {
+fn scene<'a>(id: &'a str, subject: &'a str, attempt: u32) -> ScriptContext<'a> {
+    ScriptContext {
         worktree: Path::new("/nowhere"),
         id,
         subject,
@@ -28,15 +28,24 @@ fn the_first_section_that_fits_is_played() {
          [[task]]\nworker = 'other-*'\nsteps = [{ say = 'other' }]",
     )
     .unwrap();
-    let first = |scene: Scene<'_>| script.part(&scene).unwrap().steps[0].clone();
-    let not_yet = Step::Fail {
+    let first = |scene: ScriptContext<'_>| script.part(&scene).unwrap().steps[0].clone();
+    let not_yet = ScriptStep::Fail {
         reason: "not yet".into(),
         code: 1,
     };
-    assert_eq!(first(scene("3", "Fix it", 1)), Step::Say("three".into()));
+    assert_eq!(
+        first(scene("3", "Fix it", 1)),
+        ScriptStep::Say("three".into())
+    );
     assert_eq!(first(scene("4", "Fix it", 1)), not_yet);
-    assert_eq!(first(scene("4", "Fix it", 2)), Step::Say("fixed".into()));
-    assert_eq!(first(scene("4", "Build", 1)), Step::Say("default".into()));
+    assert_eq!(
+        first(scene("4", "Fix it", 2)),
+        ScriptStep::Say("fixed".into())
+    );
+    assert_eq!(
+        first(scene("4", "Build", 1)),
+        ScriptStep::Say("default".into())
+    );
 }
 
 #[test]

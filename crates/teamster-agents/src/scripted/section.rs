@@ -6,7 +6,7 @@ use std::time::Duration;
 use teamster_types::time::parse_span;
 use toml::de::{DeTable, DeValue};
 
-use super::script::{Step, Wrong};
+use super::script::{ScriptStep, Wrong};
 use crate::event::{Trouble, Usage};
 
 /// A command of a script that takes longer is meant to hang.
@@ -103,7 +103,7 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// The list of steps.
-    pub(super) fn steps(&mut self) -> Result<Vec<Step>, Wrong> {
+    pub(super) fn steps(&mut self) -> Result<Vec<ScriptStep>, Wrong> {
         let missing = (self.at, format!("{} needs `steps`", self.what));
         let (at, value) = self.take("steps").ok_or(missing)?;
         let DeValue::Array(list) = value else {
@@ -175,7 +175,7 @@ const VERBS: [&str; 15] = [
     "done",
 ];
 
-fn parse_step(table: &DeTable<'_>, at: usize) -> Result<Step, Wrong> {
+fn parse_step(table: &DeTable<'_>, at: usize) -> Result<ScriptStep, Wrong> {
     let named: Vec<&Cow<'_, str>> = table.iter().map(|(key, _)| key.get_ref()).collect();
     let verbs: Vec<&'static str> = VERBS
         .into_iter()
@@ -198,57 +198,57 @@ fn parse_step(table: &DeTable<'_>, at: usize) -> Result<Step, Wrong> {
     Ok(step)
 }
 
-fn step_of(verb: &'static str, fields: &mut Fields<'_, '_>) -> Result<Step, Wrong> {
+fn step_of(verb: &'static str, fields: &mut Fields<'_, '_>) -> Result<ScriptStep, Wrong> {
     let at = fields.at;
     Ok(match verb {
-        "say" => Step::Say(fields.needed(verb)?),
-        "write" => Step::Write {
+        "say" => ScriptStep::Say(fields.needed(verb)?),
+        "write" => ScriptStep::Write {
             path: fields.needed(verb)?,
             text: fields.needed("text")?,
         },
-        "append" => Step::Append {
+        "append" => ScriptStep::Append {
             path: fields.needed(verb)?,
             text: fields.needed("text")?,
         },
-        "edit" => Step::Edit {
+        "edit" => ScriptStep::Edit {
             path: fields.needed(verb)?,
             find: fields.needed("find")?,
             replace: fields.needed("replace")?,
         },
-        "delete" => Step::Delete(fields.needed(verb)?),
-        "commit" => Step::Commit(fields.needed(verb)?),
-        "sleep" => Step::Sleep(fields.span(verb)?.unwrap_or_default()),
-        "run" => Step::Run {
+        "delete" => ScriptStep::Delete(fields.needed(verb)?),
+        "commit" => ScriptStep::Commit(fields.needed(verb)?),
+        "sleep" => ScriptStep::Sleep(fields.span(verb)?.unwrap_or_default()),
+        "run" => ScriptStep::Run {
             command: fields.needed(verb)?,
             within: fields.span("within")?.unwrap_or(RUN_WITHIN),
             may_fail: fields.flag("may_fail")?.unwrap_or(false),
         },
-        "wait_for_file" => Step::WaitForFile {
+        "wait_for_file" => ScriptStep::WaitForFile {
             path: fields.needed(verb)?,
             within: fields.span("within")?.unwrap_or(WAIT_WITHIN),
         },
         "usage" => usage(fields)?,
-        "fail" => Step::Fail {
+        "fail" => ScriptStep::Fail {
             reason: fields.needed(verb)?,
             code: 1,
         },
         "pause" => match fields.needed(verb)?.as_str() {
-            "rate-limit" => Step::Pause(Trouble::RateLimit),
-            "outage" => Step::Pause(Trouble::Outage),
-            "sign-in" => Step::Pause(Trouble::SignIn),
+            "rate-limit" => ScriptStep::Pause(Trouble::RateLimit),
+            "outage" => ScriptStep::Pause(Trouble::Outage),
+            "sign-in" => ScriptStep::Pause(Trouble::SignIn),
             _ => {
                 let expected = "`pause` must be \"rate-limit\", \"outage\" or \"sign-in\"";
                 return Err((at, expected.to_owned()));
             }
         },
         "hang" => match fields.flag(verb)? {
-            Some(true) => Step::Hang,
+            Some(true) => ScriptStep::Hang,
             _ => return Err((at, "write `hang = true`".to_owned())),
         },
         "crash" => match fields.take(verb) {
-            Some((_, DeValue::Boolean(true))) => Step::Crash(None),
+            Some((_, DeValue::Boolean(true))) => ScriptStep::Crash(None),
             Some((_, value)) => match whole::<u8>(value) {
-                Some(code) if code > 0 => Step::Crash(Some(code)),
+                Some(code) if code > 0 => ScriptStep::Crash(Some(code)),
                 _ => {
                     let expected =
                         "`crash` must be true (by a signal) or an exit code from 1 to 255";
@@ -257,11 +257,11 @@ fn step_of(verb: &'static str, fields: &mut Fields<'_, '_>) -> Result<Step, Wron
             },
             None => return Err((at, "write `crash = true`".to_owned())),
         },
-        _ => Step::Done(fields.needed(verb)?),
+        _ => ScriptStep::Done(fields.needed(verb)?),
     })
 }
 
-fn usage(fields: &mut Fields<'_, '_>) -> Result<Step, Wrong> {
+fn usage(fields: &mut Fields<'_, '_>) -> Result<ScriptStep, Wrong> {
     let Some((at, DeValue::Table(table))) = fields.take("usage") else {
         return Err((
             fields.at,
@@ -278,5 +278,5 @@ fn usage(fields: &mut Fields<'_, '_>) -> Result<Step, Wrong> {
     };
     let cost_usd = inner.money("cost_usd")?;
     inner.nothing_left()?;
-    Ok(Step::Used { usage, cost_usd })
+    Ok(ScriptStep::Used { usage, cost_usd })
 }

@@ -2,8 +2,8 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::play::Scene;
-use super::script::{Step, Wrong};
+use super::play::ScriptContext;
+use super::script::{ScriptStep, Wrong};
 use super::section::{Fields, RUN_WITHIN};
 use crate::event::Usage;
 
@@ -24,14 +24,14 @@ const DEEDS: [&str; 11] = [
 
 /// A step, and when it is taken.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Single {
+pub(super) struct ConditionalStep {
     task: Option<String>,
     attempt: Option<u32>,
-    pub(super) step: Step,
+    pub(super) step: ScriptStep,
 }
 
-impl Single {
-    pub(super) fn fits(&self, scene: &Scene<'_>) -> bool {
+impl ConditionalStep {
+    pub(super) fn fits(&self, scene: &ScriptContext<'_>) -> bool {
         // A task that no plan has named is known by its number.
         let name = scene.label.unwrap_or(scene.id);
         self.task
@@ -62,7 +62,7 @@ impl Single {
 }
 
 /// The steps of such a script; `None` when it is written in the other form.
-pub(super) fn parse(table: &DeTable<'_>) -> Result<Option<Vec<Single>>, Wrong> {
+pub(super) fn parse(table: &DeTable<'_>) -> Result<Option<Vec<ConditionalStep>>, Wrong> {
     let Some((_, steps)) = table.iter().find(|(key, _)| key.get_ref() == "step") else {
         return Ok(None);
     };
@@ -93,7 +93,7 @@ pub(super) fn parse(table: &DeTable<'_>) -> Result<Option<Vec<Single>>, Wrong> {
         return Err((at, "`step` is a list: write [[step]]".to_owned()));
     };
     let singles = list.iter().map(|step| match step.get_ref() {
-        DeValue::Table(table) => Single::parse(table, step.span().start),
+        DeValue::Table(table) => ConditionalStep::parse(table, step.span().start),
         _ => Err((
             step.span().start,
             "a step is a table: write [[step]]".to_owned(),
@@ -102,22 +102,22 @@ pub(super) fn parse(table: &DeTable<'_>) -> Result<Option<Vec<Single>>, Wrong> {
     singles.collect::<Result<_, _>>().map(Some)
 }
 
-fn step_of(deed: &str, fields: &mut Fields<'_, '_>, at: usize) -> Result<Step, Wrong> {
+fn step_of(deed: &str, fields: &mut Fields<'_, '_>, at: usize) -> Result<ScriptStep, Wrong> {
     Ok(match deed {
-        "say" => Step::Say(fields.needed("text")?),
+        "say" => ScriptStep::Say(fields.needed("text")?),
         "edit" => edit(fields, at)?,
-        "run" => Step::Run {
+        "run" => ScriptStep::Run {
             command: fields.needed("command")?,
             within: RUN_WITHIN,
             may_fail: false,
         },
-        "commit" => Step::Commit(
+        "commit" => ScriptStep::Commit(
             fields
                 .text("text")?
                 .unwrap_or_else(|| "Work in progress".to_owned()),
         ),
-        "sleep" => Step::Sleep(needed_seconds(fields, at)?),
-        "usage" => Step::Used {
+        "sleep" => ScriptStep::Sleep(needed_seconds(fields, at)?),
+        "usage" => ScriptStep::Used {
             usage: Usage {
                 input: fields.number("tokens_in")?.unwrap_or(0),
                 output: fields.number("tokens_out")?.unwrap_or(0),
@@ -126,7 +126,7 @@ fn step_of(deed: &str, fields: &mut Fields<'_, '_>, at: usize) -> Result<Step, W
             },
             cost_usd: fields.money("usd")?,
         },
-        "fail" => Step::Fail {
+        "fail" => ScriptStep::Fail {
             code: match fields.number("code")? {
                 Some(0) => {
                     let says = "`code` must be 1 to 255: 0 means that all went well";
@@ -138,10 +138,10 @@ fn step_of(deed: &str, fields: &mut Fields<'_, '_>, at: usize) -> Result<Step, W
                 .text("text")?
                 .unwrap_or_else(|| "the script says that it fails".to_owned()),
         },
-        "hang" => Step::Hang,
-        "crash" => Step::Crash(None),
-        "ignore-signals" => Step::IgnoreSignals,
-        "spawn-orphan" => Step::SpawnOrphan(needed_seconds(fields, at)?),
+        "hang" => ScriptStep::Hang,
+        "crash" => ScriptStep::Crash(None),
+        "ignore-signals" => ScriptStep::IgnoreSignals,
+        "spawn-orphan" => ScriptStep::SpawnOrphan(needed_seconds(fields, at)?),
         unknown => {
             let all = DEEDS.join(", ");
             return Err((at, format!("nobody can do {unknown:?}; there are {all}")));
@@ -149,7 +149,7 @@ fn step_of(deed: &str, fields: &mut Fields<'_, '_>, at: usize) -> Result<Step, W
     })
 }
 
-fn edit(fields: &mut Fields<'_, '_>, at: usize) -> Result<Step, Wrong> {
+fn edit(fields: &mut Fields<'_, '_>, at: usize) -> Result<ScriptStep, Wrong> {
     let path = fields.needed("path")?;
     let parts = (
         fields.text("content")?,
@@ -157,8 +157,8 @@ fn edit(fields: &mut Fields<'_, '_>, at: usize) -> Result<Step, Wrong> {
         fields.text("replace")?,
     );
     match parts {
-        (Some(text), None, None) => Ok(Step::Write { path, text }),
-        (None, Some(find), Some(replace)) => Ok(Step::Edit {
+        (Some(text), None, None) => Ok(ScriptStep::Write { path, text }),
+        (None, Some(find), Some(replace)) => Ok(ScriptStep::Edit {
             path,
             find,
             replace,

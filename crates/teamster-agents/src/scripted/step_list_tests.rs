@@ -10,8 +10,8 @@ fn parsed(text: &str) -> Result<Script, String> {
 }
 
 /// What is played for a task.
-fn part(script: &str, label: Option<&str>, subject: &str, attempt: u32) -> Vec<Step> {
-    let scene = Scene {
+fn part(script: &str, label: Option<&str>, subject: &str, attempt: u32) -> Vec<ScriptStep> {
+    let scene = ScriptContext {
         worktree: Path::new("/nowhere"),
         id: "7",
         subject,
@@ -27,8 +27,8 @@ fn part(script: &str, label: Option<&str>, subject: &str, attempt: u32) -> Vec<S
     part.steps.into_iter().cloned().collect()
 }
 
-fn says(words: &[&str]) -> Vec<Step> {
-    let say = |word: &&str| Step::Say((*word).to_owned());
+fn says(words: &[&str]) -> Vec<ScriptStep> {
+    let say = |word: &&str| ScriptStep::Say((*word).to_owned());
     words.iter().map(say).collect()
 }
 
@@ -77,34 +77,34 @@ fn every_deed_has_its_keys() {
         ..Usage::default()
     };
     let expected = vec![
-        Step::Write {
+        ScriptStep::Write {
             path: "a/b".into(),
             text: "c".into(),
         },
-        Step::Edit {
+        ScriptStep::Edit {
             path: "a".into(),
             find: "x".into(),
             replace: String::new(),
         },
-        Step::Run {
+        ScriptStep::Run {
             command: "true".into(),
             within: RUN_WITHIN,
             may_fail: false,
         },
-        Step::Commit("Work in progress".into()),
-        Step::Sleep(Duration::from_millis(250)),
-        Step::Used {
+        ScriptStep::Commit("Work in progress".into()),
+        ScriptStep::Sleep(Duration::from_millis(250)),
+        ScriptStep::Used {
             usage,
             cost_usd: None,
         },
-        Step::Fail {
+        ScriptStep::Fail {
             reason: "no".into(),
             code: 3,
         },
-        Step::Hang,
-        Step::Crash(None),
-        Step::IgnoreSignals,
-        Step::SpawnOrphan(Duration::from_secs(60)),
+        ScriptStep::Hang,
+        ScriptStep::Crash(None),
+        ScriptStep::IgnoreSignals,
+        ScriptStep::SpawnOrphan(Duration::from_secs(60)),
     ];
     assert_eq!(part(script, None, "", 1), expected);
 }

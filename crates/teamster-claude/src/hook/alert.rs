@@ -4,10 +4,10 @@ use serde_json::json;
 use teamster_fs::{FsError, Sync, layout};
 use teamster_types::json::to_line;
 
-use super::actor::{Actor, Kind, name_in_id};
-use super::payload::Payload;
+use super::payload::{Actor, ActorKind, Payload, name_in_id};
 use crate::native::{Registry, Team};
-use crate::words::{LONGEST_TEXT, line};
+use crate::state::LONGEST_TEXT;
+use teamster_types::text::shown_line;
 
 /// Somebody's end, as it is recorded.
 pub(super) struct Ended {
@@ -21,19 +21,19 @@ impl Ended {
     pub(super) fn find(payload: &Payload, actor: &Actor, registry: &Registry) -> Option<Self> {
         let exit_code = payload.integer("exit_code").unwrap_or(0);
         let of = |team: &Team, name: &str| Self {
-            team: line(&team.name, LONGEST_TEXT),
-            teammate: line(name, LONGEST_TEXT),
+            team: shown_line(&team.name, LONGEST_TEXT),
+            teammate: shown_line(name, LONGEST_TEXT),
             exit_code,
         };
         // By the time a teammate ends, its client may have taken it out of the registry; then its pane, or an id that
         // only teammates have, still tells who it was.
         if let Some(team) = &actor.team {
             let is_it = match actor.kind {
-                Kind::Pane => true,
-                Kind::Teammate => {
+                ActorKind::Pane => true,
+                ActorKind::Teammate => {
                     team.teammate(&actor.name).is_some() || name_in_id(payload).is_some()
                 }
-                Kind::Lead | Kind::Subagent => false,
+                ActorKind::Lead | ActorKind::Subagent => false,
             };
             if is_it {
                 return Some(of(team, &actor.name));
@@ -89,7 +89,7 @@ impl Ended {
             "teammate": self.teammate,
             "exit_code": self.exit_code,
             "type": if self.exit_code == 0 { "normal" } else { "crash" },
-            "session_id": line(session, LONGEST_TEXT),
+            "session_id": shown_line(session, LONGEST_TEXT),
         });
         registry
             .claude()

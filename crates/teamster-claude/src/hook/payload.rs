@@ -1,9 +1,24 @@
-//! What the client sends. Every field may be missing or have another type than last time.
+//! Reads what the client sends, and finds out who it is about and whose state it belongs to.
+//!
+//! Every field may be missing or have another type than last time. The agent is told by:
+//!
+//! | who | how it is told |
+//! |---|---|
+//! | the lead | no agent id, no teammate's name |
+//! | a teammate in the lead's process | the lead's session; its name stands in `agent_type` |
+//! | a teammate in a pane | a session of its own; found by the client's arguments, or by pane and role |
+//! | a plain subagent | an agent id that belongs to no teammate |
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 use teamster_types::json::{self, Object};
+
+use super::HookContext;
+use crate::native::{Member, PaneArguments, Registry, Team};
+use crate::state::LONGEST_TEXT;
+use crate::state::Model;
+use teamster_types::text::shown_line;
 
 /// A payload: a JSON object.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +92,219 @@ fn id_of(value: &Value) -> Option<Cow<'_, str>> {
         Value::Number(number) => Some(Cow::Owned(number.to_string())),
         _ => None,
     }
+}
+
+/// What sort of agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ActorKind {
+    Lead,
+    /// In the lead's process.
+    Teammate,
+    /// In a process of its own.
+    Pane,
+    /// A plain subagent.
+    Subagent,
+}
+
+/// Somebody who does something.
+#[derive(Clone, Debug)]
+pub(super) struct Actor {
+    pub(super) kind: ActorKind,
+    /// Its name, fit to be shown.
+    pub(super) name: String,
+    /// What it is for, fit to be shown.
+    pub(super) role: String,
+    pub(super) model: Model,
+    /// The team's name, fit to be shown.
+    pub(super) team_name: String,
+    /// The team in the client's registry.
+    pub(super) team: Option<Team>,
+    /// Whose state it belongs to: the lead's session.
+    pub(super) session: String,
+}
+
+impl Actor {
+    /// Finds out who a payload is about.
+    pub(super) fn find(
+        payload: &Payload,
+        registry: Option<&Registry>,
+        context: &HookContext,
+    ) -> Self {
+        let session = payload.text("session_id").unwrap_or_default();
+        let led = registry.and_then(|registry| registry.led_by(session));
+        if let Some(team) = led {
+            let member = in_process(payload, &team).cloned();
+            let kind = match &member {
+                Some(_) => ActorKind::Teammate,
+                None => bare_kind(payload),
+            };
+            return Self::new(payload, kind, member.as_ref(), Some(team), session);
+        }
+        if let Some(registry) = registry
+            && let Some((team, name)) = pane(payload, registry, context)
+        {
+            let member = team.teammate(&name).cloned();
+            let leader = team.lead_session.clone();
+            // What a pane's own subagents do belongs to the same state, under their own names.
+            let kind = match payload.text("agent_id") {
+                Some(_) => ActorKind::Subagent,
+                None => ActorKind::Pane,
+            };
+            let member = member.filter(|_| kind == ActorKind::Pane);
+            let mut actor = Self::new(payload, kind, member.as_ref(), Some(team), &leader);
+            if kind == ActorKind::Pane {
+                actor.name = shown(&name, "unknown");
+            }
+            return actor;
+        }
+        let named = payload
+            .text("team_name")
+            .or(payload.inner("tool_input", "team_name"));
+        let team = registry.and_then(|registry| registry.named(named?));
+        Self::new(payload, bare_kind(payload), None, team, session)
+    }
+
+    fn new(
+        payload: &Payload,
+        kind: ActorKind,
+        member: Option<&Member>,
+        team: Option<Team>,
+        session: &str,
+    ) -> Self {
+        let named = member.map(|member| member.name.as_str());
+        let name = named.or_else(|| name_of(payload)).unwrap_or_default();
+        let role = member
+            .map(|member| member.role.as_str())
+            .or_else(|| payload.text("agent_type"))
+            .or_else(|| payload.inner("tool_input", "subagent_type"))
+            .unwrap_or_default();
+        let team_name = payload
+            .text("team_name")
+            .or_else(|| payload.inner("tool_input", "team_name"))
+            .or_else(|| team.as_ref().map(|team| team.name.as_str()))
+            .unwrap_or_default();
+        Self {
+            kind,
+            name: shown(name, "unknown"),
+            role: shown(role, "agent"),
+            model: model_of(payload, member),
+            team_name: shown_line(team_name, LONGEST_TEXT),
+            team,
+            session: session.to_owned(),
+        }
+    }
+
+    /// Whether it is one of the agents that have a row.
+    pub(super) fn has_row(&self) -> bool {
+        self.kind != ActorKind::Lead
+    }
+
+    /// The lead's name in messages.
+    pub(super) fn lead_name(&self) -> &str {
+        let lead = self.team.as_ref().and_then(Team::lead_name);
+        lead.unwrap_or("team-lead")
+    }
+}
+
+fn shown(text: &str, default: &str) -> String {
+    let text = shown_line(text, LONGEST_TEXT);
+    if text.is_empty() {
+        default.to_owned()
+    } else {
+        text
+    }
+}
+
+/// The name that a payload itself tells. A real agent id is an opaque text, so it comes last.
+fn name_of(payload: &Payload) -> Option<&str> {
+    // Other tools may have an input of that name too.
+    let spawns = matches!(payload.text("tool_name"), None | Some("Agent" | "Task"));
+    payload
+        .text("agent_name")
+        .or_else(|| payload.text("teammate_name"))
+        .or_else(|| payload.inner("tool_input", "name").filter(|_| spawns))
+        .or_else(|| name_in_id(payload))
+        .or_else(|| payload.text("agent_id"))
+}
+
+/// Since 2.1.197 the id of a teammate in the lead's process is `a{name}-{16 hex digits}`, and its type is its name.
+pub(super) fn name_in_id(payload: &Payload) -> Option<&str> {
+    let name = payload.text("agent_type")?;
+    let rest = payload.text("agent_id")?.strip_prefix('a')?;
+    let digits = rest.strip_prefix(name)?.strip_prefix('-')?;
+    let is_hex = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex.then_some(name)
+}
+
+/// What can be told without the registry.
+fn bare_kind(payload: &Payload) -> ActorKind {
+    let is_named = payload.text("agent_name").is_some() || payload.text("teammate_name").is_some();
+    if is_named || name_in_id(payload).is_some() {
+        ActorKind::Teammate
+    } else if payload.text("agent_id").is_some() {
+        ActorKind::Subagent
+    } else {
+        ActorKind::Lead
+    }
+}
+
+/// The teammate of a team that runs in the lead's process and that the payload is about.
+fn in_process<'a>(payload: &Payload, team: &'a Team) -> Option<&'a Member> {
+    let by_id = |id: &str| team.teammates().find(|member| member.agent_id == id);
+    let id = payload.text("agent_id");
+    let names = [
+        payload.text("agent_name"),
+        payload.text("teammate_name"),
+        // Only an agent's own type can be a teammate's name; without an id it is the lead's.
+        payload.text("agent_type").filter(|_| id.is_some()),
+    ];
+    id.and_then(by_id).or_else(|| {
+        names
+            .into_iter()
+            .flatten()
+            .find_map(|name| team.teammate(name))
+    })
+}
+
+/// The team and the name of the teammate in whose pane the hook runs.
+fn pane(payload: &Payload, registry: &Registry, context: &HookContext) -> Option<(Team, String)> {
+    let session = payload.text("session_id");
+    if let (Some(name), Some(team)) = (payload.text("teammate_name"), payload.text("team_name"))
+        && let Some(team) = registry.named(team)
+        && !team.lead_session.is_empty()
+    {
+        return Some((team, name.to_owned()));
+    }
+    if let Some(arguments) = context.client.and_then(PaneArguments::of_process)
+        && let Some(team) = registry.named(&arguments.team)
+        && session != Some(team.lead_session.as_str())
+    {
+        return Some((team, arguments.name));
+    }
+    // A pane's number alone proves little: a lead has no role, and an agent with an id is no pane.
+    let role = payload.text("agent_type")?;
+    if payload.text("agent_id").is_some() {
+        return None;
+    }
+    let (team, member) = registry.in_pane(context.pane.as_deref()?, role)?;
+    Some((team, member.name))
+}
+
+fn model_of(payload: &Payload, member: Option<&Member>) -> Model {
+    if payload.text("agent_type") == Some("main") {
+        return Model::Opus;
+    }
+    [
+        payload.text("model"),
+        payload.inner("tool_input", "model"),
+        payload.inner("tool_response", "model"),
+        payload.inner("tool_response", "resolvedModel"),
+        member.map(|member| member.model.as_str()),
+    ]
+    .into_iter()
+    .flatten()
+    .find_map(Model::of)
+    .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@ use serde_json::Value;
 use teamster_fs::{Dir, FsError, Lock, layout};
 use teamster_types::TeamName;
 
-use super::World;
-use crate::words::{LONGEST_TASK, LONGEST_TEXT, line};
+use super::HookContext;
+use crate::state::{LONGEST_TASK, LONGEST_TEXT};
+use teamster_types::text::shown_line;
 
 /// Where the run is, and the command to use; nothing when there is none, or it is over. One file is read, and looked
 /// whether a lock is held.
-pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
-    let Some(project) = Dir::open_root(&world.layout.project)? else {
+pub(super) fn run_of(context: &HookContext) -> Result<Option<String>, FsError> {
+    let Some(project) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);
     };
     let [first, second] = layout::OUR_STATE;
@@ -35,7 +36,7 @@ pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
     else {
         return Ok(None);
     };
-    if !exists(world, &team)? {
+    if !exists(context, &team)? {
         return Ok(None);
     }
     let is_hosted = Lock::is_held(&state, layout::RUN_LOCK)?;
@@ -43,8 +44,8 @@ pub(super) fn run_of(world: &World) -> Result<Option<String>, FsError> {
 }
 
 /// What was removed without our hand has left its state behind.
-fn exists(world: &World, team: &TeamName) -> Result<bool, FsError> {
-    let Some(claude) = Dir::open_root(&world.layout.claude)? else {
+fn exists(context: &HookContext, team: &TeamName) -> Result<bool, FsError> {
+    let Some(claude) = Dir::open_root(&context.layout.claude)? else {
         return Ok(false);
     };
     let Some(teams) = claude.child(layout::TEAMS)? else {
@@ -54,7 +55,7 @@ fn exists(world: &World, team: &TeamName) -> Result<bool, FsError> {
 }
 
 fn words(told: &Value, team: &TeamName, is_hosted: bool) -> String {
-    let text = |key: &str, longest| line(told[key].as_str().unwrap_or_default(), longest);
+    let text = |key: &str, longest| shown_line(told[key].as_str().unwrap_or_default(), longest);
     let (task, stage) = (text("task", LONGEST_TASK), text("stage", LONGEST_TEXT));
     let count = |key: &str| told["progress"][key].as_u64().unwrap_or_default();
     let far = format!(

@@ -5,16 +5,296 @@
 //! component.
 
 mod inboxes;
-mod pdca;
-mod registry;
-mod sessions;
 mod tasks;
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use teamster_fs::Dir;
+use teamster_fs::layout::{self, Layout};
+use teamster_fs::proc::Machine;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::team::TeamConfig;
+
+use crate::state::Phase;
 
 pub use inboxes::Note;
 pub(crate) use inboxes::structured;
-pub use pdca::{Pdca, pdca, team_is_enabled};
-pub use registry::{Member, Registry, Team};
 pub use tasks::TaskFolder;
+
+/// Half a file is whole a moment later.
+const TRIES: usize = 3;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// One team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Team {
+    /// Its folder, which also names the folder of its tasks.
+    pub folder: String,
+    /// Its name as the client says it.
+    pub name: String,
+    /// The session that leads it.
+    pub lead_session: String,
+    /// Everyone, the lead included.
+    pub members: Vec<Member>,
+    /// Whether teamster made it.
+    pub is_ours: bool,
+}
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// `name@team`
+    pub agent_id: String,
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub role: String,
+    /// Its model, in the client's words.
+    pub model: String,
+    /// Its pane, `in-process`, `leader` or nothing.
+    pub pane: String,
+    /// Whether it leads.
+    pub is_lead: bool,
+}
+
+impl Team {
+    fn parse(folder: &str, bytes: &[u8]) -> Option<Self> {
+        let value: Value = serde_json::from_slice(bytes).ok()?;
+        let text = |value: &Value, key: &str| -> String {
+            let text = value.get(key).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let lead = text(&value, "leadAgentId");
+        let members = value.get("members").and_then(Value::as_array);
+        let members = members.into_iter().flatten().map(|member| {
+            let agent_id = text(member, "agentId");
+            Member {
+                is_lead: !lead.is_empty() && agent_id == lead,
+                agent_id,
+                name: text(member, "name"),
+                role: text(member, "agentType"),
+                model: text(member, "model"),
+                pane: text(member, "tmuxPaneId"),
+            }
+        });
+        Some(Self {
+            folder: folder.to_owned(),
+            name: match text(&value, "name") {
+                name if name.is_empty() => folder.to_owned(),
+                name => name,
+            },
+            lead_session: text(&value, "leadSessionId"),
+            members: members.collect(),
+            is_ours: value.get("teamster").is_some_and(Value::is_object),
+        })
+    }
+
+    /// Everyone but the lead.
+    pub fn teammates(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| !member.is_lead)
+    }
+
+    /// A teammate by its name.
+    pub fn teammate(&self, name: &str) -> Option<&Member> {
+        self.teammates()
+            .find(|member| !name.is_empty() && member.name == name)
+    }
+
+    /// The lead's name.
+    pub fn lead_name(&self) -> Option<&str> {
+        let lead = self.members.iter().find(|member| member.is_lead)?;
+        Some(&lead.name)
+    }
+}
+
+/// All teams below the Claude folder.
+#[derive(Debug)]
+pub struct Registry {
+    claude: Dir,
+    teams: Option<Dir>,
+}
+
+impl Registry {
+    /// Opens it; `None` when there is no Claude folder. A folder of teams that is a link is not followed.
+    pub fn open(claude: &Path) -> Option<Self> {
+        let claude = Dir::open_root(claude).ok()??;
+        let teams = claude.child(layout::TEAMS).ok().flatten();
+        Some(Self { claude, teams })
+    }
+
+    /// The Claude folder.
+    pub fn claude(&self) -> &Dir {
+        &self.claude
+    }
+
+    /// A team's own folder.
+    fn folder(&self, team: &Team) -> Option<Dir> {
+        self.teams.as_ref()?.child(&team.folder).ok()?
+    }
+
+    /// The team in a folder.
+    pub fn team(&self, folder: &str) -> Option<Team> {
+        self.read(folder, "")
+    }
+
+    /// The team in a folder, if its file speaks of `needle`, which is looked for before anything is understood.
+    fn read(&self, folder: &str, needle: &str) -> Option<Team> {
+        let dir = self.teams.as_ref()?.child(folder).ok()??;
+        for turn in 0..TRIES {
+            if turn > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            let (bytes, _) = dir.read(layout::CONFIG).ok()??;
+            let whole = bytes.trim_ascii_end().ends_with(b"}");
+            if whole && !std::str::from_utf8(&bytes).ok()?.contains(needle) {
+                return None;
+            }
+            if let Some(team) = Team::parse(folder, &bytes) {
+                return Some(team);
+            }
+        }
+        None
+    }
+
+    /// Every team whose file speaks of `needle`.
+    fn speaking_of(&self, needle: &str) -> impl Iterator<Item = Team> {
+        let entries = self.teams.as_ref().and_then(|teams| teams.entries().ok());
+        let mut folders: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.name)
+            // The client renames a team so before it deletes it.
+            .filter(|name| !name.starts_with('.') && !name.contains(".deleted-"))
+            .collect();
+        folders.sort_unstable();
+        folders
+            .into_iter()
+            .filter_map(move |folder| self.read(&folder, needle))
+    }
+
+    /// The team that a session leads. The whole id must agree.
+    pub fn led_by(&self, session: &str) -> Option<Team> {
+        self.teams.as_ref()?;
+        if session.is_empty() {
+            return None;
+        }
+        let implicit = layout::implicit_team(session).and_then(|folder| self.team(&folder));
+        if let Some(team) = implicit
+            && team.lead_session == session
+        {
+            return Some(team);
+        }
+        self.speaking_of(session)
+            .find(|team| team.lead_session == session)
+    }
+
+    /// The team with a name.
+    pub fn named(&self, name: &str) -> Option<Team> {
+        if name.is_empty() || self.teams.is_none() {
+            return None;
+        }
+        if let Some(team) = self.team(name)
+            && team.name == name
+        {
+            return Some(team);
+        }
+        self.speaking_of(name).find(|team| team.name == name)
+    }
+
+    /// The team that has a teammate with this agent id, and that teammate.
+    pub fn with_agent(&self, id: &str) -> Option<(Team, Member)> {
+        if id.is_empty() {
+            return None;
+        }
+        self.speaking_of(id).find_map(|team| {
+            let member = team.teammates().find(|member| member.agent_id == id)?;
+            let member = member.clone();
+            Some((team, member))
+        })
+    }
+
+    /// The team of ours that works on a project: the only one, or the only one whose host runs.
+    pub fn working_on(&self, project: &Path, machine: &Machine) -> Option<String> {
+        let project = project.to_str()?;
+        let here: Vec<(String, Option<ProcessId>)> = self
+            .speaking_of("\"teamster\"")
+            .filter(|team| team.is_ours)
+            .filter_map(|team| {
+                let (bytes, _) = self.folder(&team)?.read(layout::CONFIG).ok()??;
+                let config = TeamConfig::parse(&bytes).ok()?;
+                (config.project() == Some(project)).then(|| (team.folder, config.host()))
+            })
+            .collect();
+        let runs = |host: &ProcessId| machine.life(host) == Life::Alive;
+        let mut hosted = here
+            .iter()
+            .filter(|(_, host)| host.as_ref().is_some_and(runs));
+        match (here.as_slice(), hosted.next(), hosted.next()) {
+            ([(only, _)], ..) | (_, Some((only, _)), None) => Some(only.clone()),
+            _ => None,
+        }
+    }
+
+    /// The teammate in a pane. Another terminal server may have a pane with the same number, so its role must agree too.
+    pub fn in_pane(&self, pane: &str, role: &str) -> Option<(Team, Member)> {
+        if !pane.starts_with('%') {
+            return None;
+        }
+        self.speaking_of(pane).find_map(|team| {
+            let is_it = |member: &&Member| member.pane == pane && member.role == role;
+            let member = team.teammates().find(is_it)?.clone();
+            Some((team, member))
+        })
+    }
+    /// Whether a session is proven dead: the client recorded its process, and nothing runs there any more.
+    ///
+    /// A session without a record proves nothing. The `.key` files beside the records are secrets and not opened.
+    pub fn is_dead(&self, session: &str) -> bool {
+        let Ok(Some(folder)) = self.claude.child(layout::NATIVE_SESSIONS) else {
+            return false;
+        };
+        let mut recorded = false;
+        let mut machine = None;
+        for entry in folder.entries().into_iter().flatten() {
+            let Some(pid) = layout::pid_of_session_file(&entry.name) else {
+                continue;
+            };
+            let Ok(Some((bytes, _))) = folder.read(&entry.name) else {
+                continue;
+            };
+            let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            if session.is_empty()
+                || record.get("sessionId").and_then(Value::as_str) != Some(session)
+            {
+                continue;
+            }
+            recorded = true;
+            let machine = machine.get_or_insert_with(Machine::read);
+            let start = record.get("procStart").and_then(Value::as_str);
+            let process = ProcessId {
+                pid,
+                process_start_time: start.and_then(|start| start.parse().ok()).unwrap_or(0),
+                pid_ns: namespace(&record),
+                ..machine.me().clone()
+            };
+            if machine.life(&process) != Life::Gone {
+                return false;
+            }
+        }
+        recorded
+    }
+}
+
+/// `linux:…:pid:[4026531836]` names the namespace; a pid of another one cannot be judged from here.
+fn namespace(record: &Value) -> String {
+    let domain = record.get("pidDomain").and_then(Value::as_str);
+    let domain = domain.unwrap_or_default();
+    domain
+        .find("pid:[")
+        .map_or_else(String::new, |at| domain[at..].to_owned())
+}
 
 /// What a teammate in a pane of its own was started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +340,50 @@ impl PaneArguments {
             lead_session: value("--parent-session-id").unwrap_or_default(),
         })
     }
+}
+
+/// The feature and its phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pdca {
+    /// `primaryFeature`
+    pub feature: String,
+    /// Its phase; `None` when the file says none.
+    pub phase: Option<Phase>,
+}
+
+/// Reads the PDCA status of the project; `None` when it has none.
+pub fn pdca(layout: &Layout) -> Option<Pdca> {
+    let project = Dir::open_root(&layout.project).ok()??;
+    let (bytes, _) = layout::PDCA_STATUS
+        .iter()
+        .find_map(|(folders, name)| match folders {
+            [] => project.read(name).ok()?,
+            [first, rest @ ..] => {
+                let mut folder = project.child(first).ok()??;
+                for name in rest {
+                    folder = folder.child(name).ok()??;
+                }
+                folder.read(name).ok()?
+            }
+        })?;
+    let status: Value = serde_json::from_slice(&bytes).ok()?;
+    let feature = status.get("primaryFeature")?.as_str()?.to_owned();
+    let phase = status
+        .get("features")
+        .and_then(|features| features.get(&feature)?.get("phase")?.as_str())
+        .map(Phase::nearest);
+    Some(Pdca { feature, phase })
+}
+
+/// Whether `bkit.config.json` lets states be written. A project without one does.
+pub fn team_is_enabled(layout: &Layout) -> bool {
+    let says = || -> Option<bool> {
+        let project = Dir::open_root(&layout.project).ok()??;
+        let (bytes, _) = project.read(layout::BKIT_CONFIG).ok()??;
+        let config: Value = serde_json::from_slice(&bytes).ok()?;
+        config.get("team")?.get("enabled")?.as_bool()
+    };
+    says() != Some(false)
 }
 
 #[cfg(test)]

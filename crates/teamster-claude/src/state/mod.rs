@@ -7,28 +7,49 @@
 //! A session writes one file. The one that viewers know is `agent-state.json`; while it shows a living session,
 //! another session writes to `sessions/{session}.json` and moves up when the shown one ends.
 //!
-//! - [`record`](AgentState) is what the file holds, [`ops`](Op) what may be done to it;
-//! - `desk` knows which file is whose, archives and promotes;
-//! - `pending` keeps late changes, and finishes what a killed process began.
+//! # Changes that came too late for the lock
+//!
+//! A writer appends its change as one line to `pending.jsonl`, under a lock on that very file, which is held for one
+//! write only. The next holder of the state's lock takes the file away by renaming it, applies every line, replaces
+//! the taken file by the outcome (the whole content of every state file that is another one now), writes these files,
+//! and removes it.
+//!
+//! Whoever cannot have the lock of `pending.jsonl` either, because its holder was stopped in the middle of a write, puts
+//! its line into a file of its own in `.pending/`. The holder of the state's lock takes these one by one.
+//!
+//! A line that comes while the holder is about to let go is not overlooked: the holder looks once more after it has
+//! let go, and whoever left a line tries the lock once more. One of the two sees the other.
+//!
+//! A holder that is killed leaves either the lines, which were not applied yet, or the outcome, which may be written
+//! any number of times. So no line is lost and none counts twice, whatever the lines say.
 
-mod desk;
 mod ops;
-mod pending;
-mod read;
 mod record;
-mod roster;
 #[cfg(test)]
 mod tests;
+mod txn;
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use teamster_fs::layout::{self, Layout};
-use teamster_fs::{Dir, FsError, Lock, Waited};
+use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, FileKind, FsError, Lock, Sync, Waited};
+use teamster_types::process::{Life, ProcessId};
+
+use record::{read_file, state_files};
+use txn::{Output, StateTxn};
 
 pub use ops::{Begin, Change, Effect, Op, Row};
-pub use read::{Shown, Viewed};
-pub use record::{AgentState, Letter, Model, Pattern, Phase, Status, Teammate};
+pub use record::{AgentState, Letter, Model, Pattern, Phase, Shown, Status, Teammate, Viewed};
+
+/// The lock of the pending file is held for one write or one rename; longer means that its holder is stopped.
+const PATIENCE: Duration = Duration::from_millis(80);
+
+/// How often a folder may vanish between being opened and being written to.
+const TRIES: usize = 10;
 
 /// A state is stale when it was not updated for longer.
 pub const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
@@ -36,6 +57,10 @@ pub const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 pub const MOST_ROWS: usize = 10;
 /// Messages that are kept.
 pub const MOST_MESSAGES: usize = 50;
+/// Limits names, roles and messages in a state file, in characters.
+pub const LONGEST_TEXT: usize = 200;
+/// Limits the description of a task in a state file, in characters.
+pub const LONGEST_TASK: usize = 100;
 
 /// Why a state was not read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -113,13 +138,51 @@ impl States {
             Ok(applied) => Ok(Some(applied)),
             Err(StateError::Busy { .. }) => {
                 let bkit = self.folder()?;
-                pending::leave(&bkit, &change)?;
+                leave(&bkit, &change)?;
                 // The lock may have become free since, and then nobody else would look.
                 catch_up(&bkit, false);
                 Ok(None)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The state that viewers poll; `None` when there is none.
+    pub fn read(&self) -> Result<Option<AgentState>, StateError> {
+        let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {
+            return Ok(None);
+        };
+        read_file(&bkit, layout::AGENT_STATE)
+    }
+
+    /// Every session's state, the one that viewers poll first. A file that cannot be understood hides no other.
+    pub fn all(&self) -> Result<Vec<Shown>, StateError> {
+        let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {
+            return Ok(Vec::new());
+        };
+        let mut all: Vec<Shown> = Vec::new();
+        if let Ok(Some(state)) = read_file(&bkit, layout::AGENT_STATE) {
+            all.push(Shown {
+                state,
+                is_main: true,
+            });
+        }
+        let Some(sessions) = bkit.child(layout::STATE_SESSIONS)? else {
+            return Ok(all);
+        };
+        let main = all.first().map(|shown| shown.state.session_id.clone());
+        for name in state_files(&sessions)? {
+            if let Ok(Some(state)) = read_file(&sessions, &name)
+                // A session that has just moved up may have left its old file for a moment.
+                && main.as_ref().is_none_or(|main| *main != state.session_id)
+            {
+                all.push(Shown {
+                    state,
+                    is_main: false,
+                });
+            }
+        }
+        Ok(all)
     }
 
     fn make(&self, change: &Change, patience: Duration) -> Result<Applied, StateError> {
@@ -139,10 +202,10 @@ impl States {
                 });
             }
         };
-        let finished = pending::finish(&bkit)?;
-        let mut desk = desk::Desk::new(&bkit);
-        let mut applied = desk.change(change)?;
-        desk.put_away()?;
+        let finished = finish(&bkit)?;
+        let mut txn = StateTxn::new(&bkit);
+        let mut applied = txn.change(change)?;
+        txn.commit()?;
         drop(lock);
         applied.late = finished.effects;
         applied.late.extend(catch_up(&bkit, finished.stays));
@@ -164,16 +227,16 @@ impl States {
 /// Everything is looked at after the lock was let go. Whoever leaves something later than that finds the lock free.
 fn catch_up(bkit: &Dir, mut stays: bool) -> Vec<Effect> {
     let mut late = Vec::new();
-    while matches!(pending::is_waiting(bkit), Ok(true)) {
+    while matches!(is_waiting(bkit), Ok(true)) {
         // Somebody is stopped while it appends, or was for a moment only: then its line can be taken now.
-        if stays && !pending::is_free(bkit) {
+        if stays && !is_free(bkit) {
             break;
         }
         let waited = Lock::wait(bkit, layout::STATE_LOCK, Duration::ZERO, false);
         let Ok(Waited::Held(lock)) = waited else {
             break;
         };
-        let Ok(finished) = pending::finish(bkit) else {
+        let Ok(finished) = finish(bkit) else {
             break;
         };
         drop(lock);
@@ -181,4 +244,229 @@ fn catch_up(bkit: &Dir, mut stays: bool) -> Vec<Effect> {
         stays = finished.stays;
     }
     late
+}
+
+/// What a taken file was replaced by.
+#[derive(Deserialize, Serialize)]
+struct Outcome {
+    outcome: Vec<File>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct File {
+    /// A name in the folder of sessions; `None`: the shown state.
+    session: Option<String>,
+    /// `None`: it is removed.
+    content: Option<String>,
+}
+
+/// Leaves a change for the next holder of the state's lock.
+fn leave(bkit: &Dir, change: &Change) -> Result<(), StateError> {
+    let lock = match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
+        Waited::Held(lock) => lock,
+        Waited::TimedOut => return leave_alone(bkit, change),
+    };
+    let mut line = teamster_types::json::to_line(change);
+    // Whoever was killed in the middle of a line spoils only that line.
+    if !ends_with_a_line(bkit)? {
+        line.insert(0, b'\n');
+    }
+    bkit.append(layout::PENDING, &line, Sync::Fast)?;
+    drop(lock);
+    Ok(())
+}
+
+/// The same in a file of its own, which no other writer can hold.
+fn leave_alone(bkit: &Dir, change: &Change) -> Result<(), StateError> {
+    let name = layout::pending_file(change.at, &teamster_fs::random_hex());
+    let line = teamster_types::json::to_line(change);
+    let mut tries = 0;
+    loop {
+        let written = bkit
+            .child_or_create(layout::PENDING_ALONE)
+            .and_then(|folder| folder.replace(&name, &line, Sync::Fast));
+        match written {
+            // Whoever took the last file out has removed the folder under our hands.
+            Err(error) if error.io_kind() == Some(ErrorKind::NotFound) && tries < TRIES => {
+                tries += 1;
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
+fn ends_with_a_line(bkit: &Dir) -> Result<bool, StateError> {
+    let size = bkit.stamp(layout::PENDING)?.map_or(0, |stamp| stamp.size);
+    let Some(last) = size.checked_sub(1) else {
+        return Ok(true);
+    };
+    let mut byte = [b'\n'];
+    bkit.read_at(layout::PENDING, &mut byte, last)?;
+    Ok(byte == *b"\n")
+}
+
+/// Whether somebody left something.
+fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
+    if is_there(bkit, layout::PENDING)? {
+        return Ok(true);
+    }
+    if !is_left_alone(bkit)? {
+        return Ok(false);
+    }
+    let folder = bkit.child(layout::PENDING_ALONE)?;
+    let entries = folder.map_or_else(|| Ok(Vec::new()), |folder| folder.entries())?;
+    let is_whole = |name: &str| layout::temp_owner(name).is_none();
+    Ok(entries.iter().any(|entry| is_whole(&entry.name)))
+}
+
+/// Whether nobody is appending at this moment.
+fn is_free(bkit: &Dir) -> bool {
+    let waited = Lock::wait(bkit, layout::PENDING, Duration::ZERO, false);
+    matches!(waited, Ok(Waited::Held(_)))
+}
+
+fn is_left_alone(bkit: &Dir) -> Result<bool, StateError> {
+    let stamp = bkit.stamp(layout::PENDING_ALONE)?;
+    Ok(stamp.is_some_and(|stamp| stamp.kind == FileKind::Folder))
+}
+
+/// What came of what others left.
+struct Finished {
+    /// What could not be shown of it.
+    effects: Vec<Effect>,
+    /// Whether something stays: a writer who is stopped while it appends keeps its file to itself.
+    stays: bool,
+}
+
+/// Applies what others left. The caller holds the state's lock.
+fn finish(bkit: &Dir) -> Result<Finished, StateError> {
+    let mut finished = Finished {
+        effects: Vec::new(),
+        stays: false,
+    };
+    let effects = &mut finished.effects;
+    if is_there(bkit, layout::PENDING_CLAIMED)? {
+        finish_claimed(bkit, effects)?;
+    }
+    if is_there(bkit, layout::PENDING)? {
+        if claim(bkit)? {
+            finish_claimed(bkit, effects)?;
+        } else {
+            finished.stays = true;
+        }
+    }
+    if is_left_alone(bkit)? {
+        finish_alone(bkit, effects)?;
+    }
+    Ok(finished)
+}
+
+/// Applies the files of those who could not append, in the order in which they came.
+fn finish_alone(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateError> {
+    let Some(folder) = bkit.child(layout::PENDING_ALONE)? else {
+        return Ok(());
+    };
+    let mut names: Vec<String> = folder.entries()?.into_iter().map(|e| e.name).collect();
+    names.sort_unstable();
+    for name in names {
+        match layout::temp_owner(&name) {
+            None => {
+                folder.rename(&name, bkit, layout::PENDING_CLAIMED)?;
+                finish_claimed(bkit, effects)?;
+            }
+            // A temp file is its writer's until it has its name; one of a dead writer holds nothing whole.
+            Some(pid) if is_gone(pid) => drop(folder.remove(&name)?),
+            Some(_) => {}
+        }
+    }
+    // If somebody has put another one there meanwhile, the folder stays.
+    let _ = bkit.remove_dir(layout::PENDING_ALONE);
+    Ok(())
+}
+
+fn is_gone(pid: u32) -> bool {
+    let machine = Machine::read();
+    let writer = ProcessId {
+        pid,
+        process_start_time: 0,
+        ..machine.me().clone()
+    };
+    machine.life(&writer) == Life::Gone
+}
+
+/// Something else than a file under that name is nobody's change.
+fn is_there(bkit: &Dir, name: &str) -> Result<bool, StateError> {
+    let stamp = bkit.stamp(name)?;
+    Ok(stamp.is_some_and(|stamp| stamp.kind == FileKind::File))
+}
+
+/// Takes the file away, so that later changes go to a new one. False when somebody is stopped while writing to it;
+/// the next holder will try again.
+fn claim(bkit: &Dir) -> Result<bool, StateError> {
+    match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
+        Waited::TimedOut => Ok(false),
+        Waited::Held(_lock) => {
+            bkit.rename(layout::PENDING, bkit, layout::PENDING_CLAIMED)?;
+            Ok(true)
+        }
+    }
+}
+
+fn finish_claimed(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateError> {
+    let Some((bytes, _)) = bkit.read(layout::PENDING_CLAIMED)? else {
+        return Ok(());
+    };
+    let outcome = match serde_json::from_slice::<Outcome>(&bytes) {
+        Ok(outcome) => outcome.outcome.into_iter().map(Output::from).collect(),
+        Err(_) => apply(bkit, &bytes, effects)?,
+    };
+    for output in &outcome {
+        output.write(bkit)?;
+    }
+    bkit.remove(layout::PENDING_CLAIMED)?;
+    Ok(())
+}
+
+/// Applies the lines in memory and puts the outcome in their place.
+fn apply(bkit: &Dir, bytes: &[u8], effects: &mut Vec<Effect>) -> Result<Vec<Output>, StateError> {
+    let mut txn = StateTxn::new(bkit);
+    for line in bytes.split(|byte| *byte == b'\n') {
+        if let Ok(change) = serde_json::from_slice::<Change>(line) {
+            match txn.change(&change.cleaned()) {
+                Ok(applied) => {
+                    let full = |effect: &Effect| matches!(effect, Effect::Full(_));
+                    effects.extend(applied.effects.into_iter().filter(full));
+                }
+                // A session that can have no file was refused, and will be again.
+                Err(StateError::Session(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    let outputs = txn.outputs();
+    let outcome = Outcome {
+        outcome: outputs.iter().map(File::from).collect(),
+    };
+    let bytes = serde_json::to_vec(&outcome).unwrap_or_default();
+    bkit.replace(layout::PENDING_CLAIMED, &bytes, Sync::Fast)?;
+    Ok(outputs)
+}
+
+impl From<File> for Output {
+    fn from(file: File) -> Self {
+        Self {
+            side: file.session,
+            bytes: file.content.map(String::into_bytes),
+        }
+    }
+}
+
+impl From<&Output> for File {
+    fn from(output: &Output) -> Self {
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            session: output.side.clone(),
+            content: output.bytes.as_ref().map(text),
+        }
+    }
 }

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use teamster_fs::Dir;
 use teamster_types::Time;
 use teamster_types::progress::Progress;
 
-use super::STALE_AFTER;
+use super::{STALE_AFTER, StateError};
 
 /// A word that stands in the file, one of a few.
 macro_rules! word {
@@ -355,4 +356,73 @@ impl AgentState {
             ..Self::new("", &text(value, "startedAt"))
         }
     }
+}
+
+/// What a viewer says about a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Viewed {
+    /// The session goes on.
+    Live,
+    /// It should go on, and was not heard of for more than five minutes.
+    Stale,
+    /// It is over; its progress and messages are still worth a look.
+    Ended,
+}
+
+impl Viewed {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Stale => "stale",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl AgentState {
+    /// What a viewer says about it.
+    pub fn viewed(&self, now: Time) -> Viewed {
+        match self.enabled {
+            false => Viewed::Ended,
+            true if self.is_live(now) => Viewed::Live,
+            true => Viewed::Stale,
+        }
+    }
+}
+
+/// One session, as viewers of ours list it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Its state.
+    pub state: AgentState,
+    /// Whether it is the one in `agent-state.json`.
+    pub is_main: bool,
+}
+
+/// A state in a folder.
+pub(super) fn read_file(dir: &Dir, name: &str) -> Result<Option<AgentState>, StateError> {
+    let Some((bytes, _)) = dir.read(name)? else {
+        return Ok(None);
+    };
+    match AgentState::parse(&bytes) {
+        Ok(state) => Ok(Some(state)),
+        Err(error) => Err(StateError::Corrupt {
+            file: dir.join(name),
+            error,
+        }),
+    }
+}
+
+/// The names of the states in the folder of sessions, in order.
+pub(super) fn state_files(sessions: &Dir) -> Result<Vec<String>, StateError> {
+    let mut names: Vec<String> = sessions
+        .entries()?
+        .into_iter()
+        .map(|entry| entry.name)
+        .filter(|name| !name.starts_with('.') && name.strip_suffix(".json").is_some())
+        .collect();
+    names.sort_unstable();
+    Ok(names)
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use teamster_types::Time;
 use teamster_types::json;
-use teamster_types::redact::clean;
+use teamster_types::text::clean;
 
 /// Numbers from here on are milliseconds; as seconds they would lie behind the year 5000.
 const MILLISECONDS: f64 = 1e11;

@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::ZombieSeen;
 use teamster_journal::{Event, EventKind, LINE_LIMIT, NewEvent};
 use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
 use teamster_types::json;
 use teamster_types::{TeamName, Time};
 
-use teamster_claude::words::{LONGEST_TEXT, line};
+use teamster_claude::state::LONGEST_TEXT;
+use teamster_types::text::shown_line;
 
 use super::Zombie;
 use super::folder::{self, TeamFolderEntry};
@@ -25,7 +27,9 @@ const LAST_EVENTS: usize = 200;
 pub(super) fn reaped(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
     if let Some((store, team)) = journal_of(scanner, zombie) {
         // What was removed is gone either way; a journal that cannot be written is for `doctor` to tell.
-        let _ = store.record(&team, event(scanner, EventKind::ZombieReaped, zombie));
+        store
+            .record(&team, event(scanner, EventKind::ZombieReaped, zombie))
+            .or_trace("record what was removed");
     }
 }
 
@@ -36,7 +40,7 @@ pub(super) fn found(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
     };
     let last = store.last_events(&team, LAST_EVENTS);
     let events = last.map(|page| page.events).unwrap_or_default();
-    let name = line(&zombie.name, LONGEST_TEXT);
+    let name = shown_line(&zombie.name, LONGEST_TEXT);
     let is_same = |seen: &ZombieSeen| seen.kind == zombie.kind.as_str() && seen.name == name;
     let told = events.iter().rev().find_map(|event| match event.payload() {
         EventKind::ZombieFound(seen) if is_same(&seen) => Some(true),
@@ -44,14 +48,16 @@ pub(super) fn found(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
         _ => None,
     });
     if told != Some(true) {
-        let _ = store.record(&team, event(scanner, EventKind::ZombieFound, zombie));
+        store
+            .record(&team, event(scanner, EventKind::ZombieFound, zombie))
+            .or_trace("record what was found");
     }
 }
 
 /// A whole team is in the trash: its journal there ends with why.
 pub(super) fn reaped_team(scanner: &ZombieScanner<'_>, registry: &Dir, zombie: &Zombie) {
     let event = event(scanner, EventKind::ZombieReaped, zombie);
-    let _ = append(registry, scanner.options.now, event, |_| true);
+    append(registry, scanner.options.now, event, |_| true).or_trace("note it in the registry");
 }
 
 fn journal_of(scanner: &ZombieScanner<'_>, zombie: &Zombie) -> Option<(FileStore, TeamName)> {
@@ -77,7 +83,7 @@ fn event(
     let evidence: Vec<String> = zombie
         .evidence
         .iter()
-        .map(|why| line(why, LONGEST_TEXT))
+        .map(|why| shown_line(why, LONGEST_TEXT))
         .collect();
     let actor = if scanner.is_thorough() {
         "user"
@@ -86,7 +92,7 @@ fn event(
     };
     let seen = ZombieSeen {
         kind: zombie.kind.as_str().to_owned(),
-        name: line(&zombie.name, LONGEST_TEXT),
+        name: shown_line(&zombie.name, LONGEST_TEXT),
         evidence,
     };
     NewEvent::new(actor, what(seen))

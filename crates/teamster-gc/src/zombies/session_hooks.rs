@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use teamster_claude::hook::{self, Answer, FollowUp, World};
+use teamster_claude::hook::{self, FollowUp, HookContext, HookResponse};
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_store::Result;
@@ -36,39 +36,39 @@ pub struct Swept {
     pub complete: bool,
 }
 
-/// Runs the hook for `event` and returns its answer. It never fails: what cannot be done is in the answer's log.
-pub fn run(event: &str, input: &[u8], world: &World) -> Answer {
-    let mut answer = hook::run(event, input, world);
-    match answer.follow_up.take() {
+/// Runs the hook for `event` and returns its response. It never fails: what cannot be done is in the response's log.
+pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
+    let mut response = hook::run(event, input, context);
+    match response.follow_up.take() {
         None => {}
         Some(FollowUp::SessionStarted { may_sweep }) => {
             if may_sweep {
                 let swept = sweep_at_session_start(
-                    &world.layout,
+                    &context.layout,
                     &Machine::read(),
-                    world.now,
+                    context.now,
                     SWEEP_AT_START,
                 );
-                log(&mut answer, "SessionStart", swept);
+                log(&mut response, "SessionStart", swept);
             }
-            hook::add_unfinished_run(&mut answer, world);
+            hook::add_unfinished_run(&mut response, context);
         }
         Some(FollowUp::SessionEnded { session }) => {
             let swept = clean_up_at_session_end(
-                &world.layout,
+                &context.layout,
                 &Machine::read(),
-                world.now,
+                context.now,
                 SWEEP_AT_END,
                 &session,
             );
-            log(&mut answer, "SessionEnd", swept);
+            log(&mut response, "SessionEnd", swept);
         }
     }
-    answer
+    response
 }
 
-fn log(answer: &mut Answer, event: &str, swept: Result<Swept>) {
-    answer.log.push(match swept {
+fn log(response: &mut HookResponse, event: &str, swept: Result<Swept>) {
+    response.log.push(match swept {
         Ok(swept) => format!("{event}: {swept:?}"),
         Err(error) => format!("{event}: nothing was swept: {error}"),
     });

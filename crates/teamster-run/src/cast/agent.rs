@@ -3,7 +3,7 @@
 //! What is said for this run counts most: `--provider NAME=…`. Then come the roles of the configuration, then providers,
 //! then the roles that need no setting, which stand for the first client that is there.
 
-use teamster_agents::{Kind, ProviderError, Providers, detect};
+use teamster_agents::{ProviderError, ProviderKind, Providers, detect};
 
 use super::{CastError, Casting};
 use crate::preset::{Agents, NoAgents};
@@ -129,7 +129,10 @@ impl<'a> Known<'a> {
 
     fn provider(&self, word: &str, name: &str) -> Result<Resolved, CastError> {
         let provider = self.providers.find(name)?;
-        let is_client = matches!(provider.kind, Kind::Claude | Kind::Codex | Kind::Gemini);
+        let is_client = matches!(
+            provider.kind,
+            ProviderKind::Claude | ProviderKind::Codex | ProviderKind::Gemini
+        );
         let client = provider.kind.word();
         if is_client && !self.casting.found.iter().any(|found| found == client) {
             let mut others = self.preferred();

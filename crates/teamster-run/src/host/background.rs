@@ -1,106 +1,144 @@
-//! Work that takes long, done beside the loop: while git merges or a check runs, the host goes on looking at budget,
-//! health and signals.
+//! Runs work that takes long on a thread, while the host goes on with what must not wait for it: output, budget, health
+//! and signals.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use super::{Host, Result, RunError};
-use crate::desk::Wish;
+use super::{Result, RunError};
 
-/// How long nothing is looked at while the work says nothing.
+/// How long the host waits for output before it looks at the time.
 const LOOK: Duration = Duration::from_millis(20);
 /// How often budget, health and signals are looked at meanwhile.
 const TICK: Duration = Duration::from_millis(250);
 /// Parts of output that wait to be shown. A check that prints faster waits for whoever reads.
 const LINES: usize = 64;
 
-/// What work beside the loop has of the host.
-pub(super) struct Beside<'a> {
+/// The link from work in the background to the host.
+pub(super) struct Background<'a> {
     lines: SyncSender<String>,
     stop: &'a AtomicBool,
 }
 
-impl Beside<'_> {
-    /// Shows lines to whoever watches the run.
+impl Background<'_> {
+    /// Shows lines to the observer of the run.
     pub(super) fn show(&self, lines: &str) {
-        // The host reads until we end, so somebody is there.
+        // The host reads until the work ends, so there is a receiver.
         let _ = self.lines.send(lines.to_owned());
     }
 
-    /// Whether the work should end early: a person wants it, or the time is used up.
+    /// Returns whether the work should end early: a person wants it, or the time is used up.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-impl Host<'_> {
-    /// Does something that may take long, and meanwhile everything that must not wait for it.
-    pub(super) fn beside<T: Send>(
-        &mut self,
-        work: impl FnOnce(&Beside<'_>) -> T + Send,
-    ) -> Result<T> {
-        let stop = AtomicBool::new(false);
-        let (lines, said) = sync_channel(LINES);
-        let (done, looked) = std::thread::scope(|scope| {
-            let beside = Beside { lines, stop: &stop };
-            let thread = std::thread::Builder::new()
-                .name("beside".to_owned())
-                .spawn_scoped(scope, move || work(&beside));
-            match thread {
-                Ok(thread) => {
-                    let looked = self.accompany(&said, &stop);
-                    (
-                        thread.join().map_err(|_| "it ended abnormally".to_owned()),
-                        looked,
-                    )
+/// What happens in the host while work runs in the background.
+pub(super) enum Meanwhile {
+    /// The work has printed lines.
+    Output(String),
+    /// It is time to look at budget, health and signals. Returns whether the work should end early.
+    Tick,
+}
+
+/// Runs `work` on a thread and calls `attend` for what happens meanwhile. An error of `attend` ends the work early, and is
+/// returned once the work has ended.
+pub(super) fn run<T: Send>(
+    work: impl FnOnce(&Background<'_>) -> T + Send,
+    attend: impl FnMut(Meanwhile) -> Result<bool>,
+) -> Result<T> {
+    let stop = AtomicBool::new(false);
+    let (lines, printed) = sync_channel(LINES);
+    let (done, attended) = std::thread::scope(|scope| {
+        let background = Background { lines, stop: &stop };
+        let thread = std::thread::Builder::new()
+            .name("background".to_owned())
+            .spawn_scoped(scope, move || work(&background));
+        match thread {
+            Ok(thread) => {
+                let attended = accompany(&printed, &stop, attend);
+                (
+                    thread.join().map_err(|_| "it ended abnormally".to_owned()),
+                    attended,
+                )
+            }
+            Err(error) => (Err(error.to_string()), Ok(())),
+        }
+    });
+    attended?;
+    done.map_err(|why| {
+        RunError::refused(
+            format!("a step of the run could not be done: {why}"),
+            "`teamster run --resume TEAM` tries again",
+        )
+    })
+}
+
+fn accompany(
+    printed: &Receiver<String>,
+    stop: &AtomicBool,
+    mut attend: impl FnMut(Meanwhile) -> Result<bool>,
+) -> Result<()> {
+    let mut attended = Ok(());
+    let mut next = Instant::now() + TICK;
+    loop {
+        match printed.recv_timeout(LOOK) {
+            Ok(lines) => drop(attend(Meanwhile::Output(lines))),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return attended,
+        }
+        if Instant::now() < next {
+            continue;
+        }
+        if attended.is_ok() {
+            match attend(Meanwhile::Tick) {
+                Ok(false) => {}
+                Ok(true) => stop.store(true, Ordering::Relaxed),
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    attended = Err(error);
                 }
-                Err(error) => (Err(error.to_string()), Ok(())),
             }
+        }
+        next = Instant::now() + TICK;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_passed_on_and_the_result_returned() {
+        let mut lines = String::new();
+        let work = |background: &Background<'_>| {
+            background.show("a\n");
+            background.show("b\n");
+            3
+        };
+        let done = run(work, |news| {
+            if let Meanwhile::Output(more) = news {
+                lines += &more;
+            }
+            Ok(false)
         });
-        looked?;
-        done.map_err(|why| {
-            RunError::refused(
-                format!("a step of the run could not be done: {why}"),
-                "`teamster run --resume TEAM` tries again",
-            )
-        })
+        assert_eq!(done.unwrap(), 3);
+        assert_eq!(lines, "a\nb\n");
     }
 
-    /// Looks after everything else until the work is done. An error ends the work early, and is told once it has ended.
-    fn accompany(&mut self, said: &Receiver<String>, stop: &AtomicBool) -> Result<()> {
-        let mut looked = Ok(());
-        let mut next = Instant::now() + TICK;
-        loop {
-            match said.recv_timeout(LOOK) {
-                Ok(lines) => self.parts.desk.output(&lines),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return looked,
+    #[test]
+    fn error_while_waiting_stops_the_work_and_is_returned() {
+        let work = |background: &Background<'_>| {
+            while !background.is_stopped() {
+                std::thread::yield_now();
             }
-            if Instant::now() < next {
-                continue;
-            }
-            if looked.is_ok() {
-                looked = self.tick();
-            }
-            if looked.is_err() || self.must_stop() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            next = Instant::now() + TICK;
-        }
-    }
-
-    /// What is looked at in every state of the loop.
-    fn tick(&mut self) -> Result<()> {
-        self.read()?;
-        if self.crew_since.is_some() {
-            self.look_after_if_due()?;
-        }
-        self.show()
-    }
-
-    /// Whether nothing that takes long should go on.
-    pub(super) fn must_stop(&self) -> bool {
-        self.parts.desk.wish() > Wish::GoOn || self.is_out_of_time()
+        };
+        let mut ticks = 0;
+        let done = run(work, |news| {
+            ticks += u32::from(matches!(news, Meanwhile::Tick));
+            Err(RunError::refused("no", "hint"))
+        });
+        assert!(matches!(done, Err(RunError::Refused { .. })));
+        assert_eq!(ticks, 1);
     }
 }

@@ -1,67 +1,105 @@
-//! What the run may cost, and what happens when that is used up.
+//! What a run may cost, and how long it was at work.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use teamster_journal::EventKind;
+use teamster_journal::RunState;
 use teamster_journal::cost::Exceeded;
-use teamster_journal::payload::RunEnd;
+use teamster_journal::payload::RunSpec;
 use teamster_types::flow::Stage;
 
-use super::{Host, Next, Result};
+/// Measures how long this host was at work, by a clock that nobody can set. The time in which it waited for a person is not
+/// counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorkClock {
+    since: Instant,
+    waited: Duration,
+    waiting_since: Option<Instant>,
+}
 
-impl Host<'_> {
-    /// Whether the minutes of the run are used up, where somebody works or a check runs. Nobody works at the gate.
-    pub(super) fn is_out_of_time(&self) -> bool {
-        self.out_of_time().is_some()
+impl WorkClock {
+    /// Starts a clock.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            since: now,
+            waited: Duration::ZERO,
+            waiting_since: None,
+        }
     }
 
-    /// How long this host has been at work, by a clock that nobody can set. A person who takes their time at the gate uses
-    /// none of the team's.
-    pub(super) fn hosted(&self) -> Duration {
+    /// Notes that a person is waited for from now on, unless one is waited for already.
+    pub(super) fn begin_waiting(&mut self, now: Instant) {
+        self.waiting_since.get_or_insert(now);
+    }
+
+    /// Notes that nobody is waited for any more.
+    pub(super) fn end_waiting(&mut self, now: Instant) {
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += now.saturating_duration_since(since);
+        }
+    }
+
+    /// Follows the stage of the run: at the gate a person is waited for.
+    pub(super) fn follow(&mut self, stage: Option<Stage>, now: Instant) {
+        if stage == Some(Stage::Approval) {
+            self.begin_waiting(now);
+        } else {
+            self.end_waiting(now);
+        }
+    }
+
+    /// Returns how long this host was at work.
+    pub(super) fn hosted(&self, now: Instant) -> Duration {
         let waits = self
-            .at_gate_since
-            .map_or(Duration::ZERO, |since| since.elapsed());
-        self.hosting_since
-            .elapsed()
-            .saturating_sub(self.waited_at_gate + waits)
+            .waiting_since
+            .map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        now.saturating_duration_since(self.since)
+            .saturating_sub(self.waited + waits)
     }
+}
 
-    /// How long the run may still take; `None` without a limit of minutes.
-    pub(super) fn time_left(&self) -> Option<Duration> {
-        let minutes = self.order.budget.minutes?;
-        let limit = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
-        Some(limit.saturating_sub(self.story.worked(self.hosted())))
-    }
+/// Returns how long the run may still take, or `None` without a limit of minutes. `hosted` is how long the present host was
+/// at work.
+pub(super) fn time_left(spec: &RunSpec, state: &RunState, hosted: Duration) -> Option<Duration> {
+    let minutes = spec.budget.minutes?;
+    let limit = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
+    Some(limit.saturating_sub(state.worked(hosted)))
+}
 
-    /// The limit of minutes, if it was reached. It holds in every stage but at the gate, which waits for a person.
-    pub(super) fn out_of_time(&self) -> Option<Exceeded> {
-        let is_at_work = !matches!(self.story.stage, Some(Stage::Approval | Stage::End(_)));
-        let elapsed = self.story.worked(self.hosted());
-        let reached = || self.order.budget.out_of_minutes(elapsed);
-        is_at_work.then(reached).flatten()
-    }
+/// Returns the limit of minutes, if it was reached. It holds in every stage but at the gate, which waits for a person.
+pub(super) fn out_of_time(spec: &RunSpec, state: &RunState, hosted: Duration) -> Option<Exceeded> {
+    let is_at_work = !matches!(state.stage, Some(Stage::Approval | Stage::End(_)));
+    let reached = || spec.budget.out_of_minutes(state.worked(hosted));
+    is_at_work.then(reached).flatten()
+}
 
-    /// The limit that was reached, if one was. The time that nobody hosted the run is not counted.
-    pub(super) fn exhausted(&self) -> Option<Exceeded> {
-        let elapsed = self.story.worked(self.hosted());
-        let spent = &self.story.spent;
-        let reached = self.order.budget.exceeded(&spent.run, elapsed);
-        // Nobody works, and nobody may begin: what is left is less than a task is worth.
-        let is_stuck =
-            || spent.running() == 0 && !self.order.budget.fits(&spent.run, spent.reservation());
-        reached.or_else(|| {
-            is_stuck()
-                .then(|| self.order.budget.nearest(&spent.run))
-                .flatten()
-        })
-    }
+/// Returns the limit that was reached, if one was. The time in which nobody hosted the run is not counted.
+pub(super) fn exhausted(spec: &RunSpec, state: &RunState, hosted: Duration) -> Option<Exceeded> {
+    let spent = &state.spent;
+    let reached = spec.budget.exceeded(&spent.run, state.worked(hosted));
+    // Nobody works, and nobody may begin: what is left is less than a task is worth.
+    let is_stuck = || spent.running() == 0 && !spec.budget.fits(&spent.run, spent.reservation());
+    reached.or_else(|| {
+        is_stuck()
+            .then(|| spec.budget.nearest(&spent.run))
+            .flatten()
+    })
+}
 
-    /// Running agents are interrupted; what they have is committed on their branches.
-    pub(super) fn out_of_budget(&mut self, exceeded: &Exceeded) -> Result<Next> {
-        self.journal(EventKind::BudgetExhausted(exceeded.event()))?;
-        self.stop_crew("the budget is used up")?;
-        let why = format!("the budget is used up: {}", exceeded.words());
-        self.finish(RunEnd::BudgetExhausted, &why)?;
-        Ok(Next::GoOn)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_at_the_gate_is_not_time_at_work() {
+        let began = Instant::now();
+        let at = |seconds: u64| began + Duration::from_secs(seconds);
+        let mut clock = WorkClock::new(began);
+        clock.follow(Some(Stage::Execute), at(10));
+        assert_eq!(clock.hosted(at(10)), Duration::from_secs(10));
+        clock.follow(Some(Stage::Approval), at(10));
+        clock.follow(Some(Stage::Approval), at(30));
+        assert_eq!(clock.hosted(at(40)), Duration::from_secs(10));
+        clock.follow(Some(Stage::Revise), at(60));
+        assert_eq!(clock.hosted(at(65)), Duration::from_secs(15));
     }
 }

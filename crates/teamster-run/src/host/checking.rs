@@ -12,7 +12,7 @@ use teamster_workers::workplace::make_usable;
 
 use super::merging::short;
 use super::{Host, Next, Result, RunError};
-use crate::verify::{Place, Verifier, charge};
+use crate::verify::{CheckRunner, Place, compare_with_base};
 
 /// So much of what a check printed goes into the task that is to mend it.
 const SHOWN: usize = 7_000;
@@ -20,13 +20,13 @@ const SHOWN: usize = 7_000;
 impl Host<'_> {
     /// Runs the checks where the work begins, once; whether that is done.
     pub(super) fn check_base(&mut self) -> Result<bool> {
-        let commit = match &self.order.base {
+        let commit = match &self.run.spec().base {
             Some(base) => base.commit.clone(),
             None => String::new(),
         };
-        for (number, check) in self.order.verify.clone().iter().enumerate() {
+        for (number, check) in self.run.spec().verify.clone().iter().enumerate() {
             let known = |checked: &Checked| checked.command == check.command;
-            if self.story.base.iter().any(known) {
+            if self.run.state().base.iter().any(known) {
                 continue;
             }
             if !self.check(ON_BASE, &commit, number, check)? {
@@ -37,19 +37,20 @@ impl Host<'_> {
     }
 
     pub(super) fn verify(&mut self) -> Result<Next> {
-        let commit = match self.our_head()? {
+        let commit = match self.own_head()? {
             Some(head) => head.to_string(),
             None => String::new(),
         };
         if self.merges_missing(&commit)? {
             return Ok(Next::GoOn);
         }
-        for (number, check) in self.order.verify.clone().iter().enumerate() {
+        for (number, check) in self.run.spec().verify.clone().iter().enumerate() {
             let is_seen = self.merges() || self.checked_here.contains(&check.command);
             let is_known = is_seen
-                && self.story.checked.as_deref() == Some(commit.as_str())
+                && self.run.state().checked.as_deref() == Some(commit.as_str())
                 && self
-                    .story
+                    .run
+                    .state()
                     .checks
                     .iter()
                     .any(|checked| checked.command == check.command);
@@ -57,23 +58,23 @@ impl Host<'_> {
                 return Ok(Next::Wait);
             }
         }
-        let charge = charge(&self.story.base, &self.story.checks);
-        let charged: Vec<Checked> = charge
-            .charged
+        let report = compare_with_base(&self.run.state().base, &self.run.state().checks);
+        let charged: Vec<Checked> = report
+            .regressions
             .iter()
             .map(|checked| (*checked).clone())
             .collect();
         if charged.is_empty() {
-            let reason = if self.order.verify.is_empty() {
+            let reason = if self.run.spec().verify.is_empty() {
                 "nothing was verified: no command is given, and none was found"
-            } else if charge.all_passed() {
+            } else if report.all_passed() {
                 "all checks passed"
             } else {
                 "the team broke no check"
             };
             let reason = reason.to_owned();
             // Before the gate is near: who still runs could change what is asked about, or answer.
-            self.stop_crew("the gate opens")?;
+            self.run.stop_workers("the gate opens")?;
             self.enter(Stage::Approval, &reason)?;
             return Ok(Next::GoOn);
         }
@@ -82,11 +83,11 @@ impl Host<'_> {
             .map(|checked| checked.command.as_str())
             .collect();
         let names = names.join(", ");
-        if self.story.round >= self.order.max_fix {
-            self.stop_crew("verification failed")?;
+        if self.run.state().round >= self.run.spec().max_fix {
+            self.run.stop_workers("verification failed")?;
             let why = format!(
                 "verification still fails after {} rounds of fixing: {names}",
-                self.story.round
+                self.run.state().round
             );
             self.finish(RunEnd::FixRoundsUsedUp, &why)?;
             return Ok(Next::GoOn);
@@ -98,11 +99,11 @@ impl Host<'_> {
 
     /// One task for each check that fails. A host that was killed half-way has made some of them already.
     fn make_fixes(&mut self, charged: &[Checked], commit: &str) -> Result<()> {
-        let tasks = self.tasks()?;
+        let tasks = self.run.tasks()?;
         for checked in charged {
             let fix = json!({
-                "round": self.story.round + 1,
-                "revision": self.story.revisions,
+                "round": self.run.state().round + 1,
+                "revision": self.run.state().revisions,
                 "command": checked.command,
                 "exitCode": checked.exit_code,
                 "commit": commit,
@@ -117,7 +118,7 @@ impl Host<'_> {
 
     /// A tree that holds a commit and nothing else; `None` where everybody works in the project's folder.
     pub(super) fn fresh_tree(&mut self, commit: &str) -> Result<Option<CheckTree>> {
-        let (Some(repo), true) = (self.parts.repo, self.merges()) else {
+        let (Some(repo), true) = (self.run.repo(), self.merges()) else {
             return Ok(None);
         };
         let commit: CommitId = commit.parse().map_err(|_| {
@@ -126,67 +127,68 @@ impl Host<'_> {
                 "look at the team's config.json",
             )
         })?;
-        let team = self.team.clone();
-        Ok(Some(
-            self.beside(|_| CheckTree::make(repo, &team, &commit))??,
-        ))
+        let team = self.run.team().clone();
+        Ok(Some(self.run.in_background(|_| {
+            CheckTree::make(repo, &team, &commit)
+        })??))
     }
 
     /// Makes a tree usable for a check, if the user accepts at this moment what that takes; false when somebody did not
     /// want to wait for its end.
     fn ready_for_checks(&mut self, tree: &CheckTree) -> Result<bool> {
-        let setup = self.parts.trust.worktree_setup()?;
-        let made = self.beside(move |beside| {
-            let mut say = |text: &str| beside.show(text);
-            let stopped = || beside.is_stopped();
+        let setup = self.run.env().trust.worktree_setup()?;
+        let made = self.run.in_background(move |background| {
+            let mut say = |text: &str| background.show(text);
+            let stopped = || background.is_stopped();
             make_usable(tree.worktree(), || Ok(setup), &stopped, &mut say)
         })?;
         match made {
-            Err(_) if self.must_stop() => Ok(false),
+            Err(_) if self.run.must_stop() => Ok(false),
             made => Ok(made.map(|()| true)?),
         }
     }
 
     /// Runs one check and records what it says; false when somebody did not want to wait for its end.
     fn check(&mut self, on: &str, commit: &str, number: usize, check: &Check) -> Result<bool> {
-        self.parts.trust.check(check)?;
+        self.run.env().trust.check(check)?;
         let tree = self.fresh_tree(commit)?;
         if let Some(tree) = &tree
             && !self.ready_for_checks(tree)?
         {
             return Ok(false);
         }
-        if self.must_stop() {
+        if self.run.must_stop() {
             return Ok(false);
         }
-        let round = self.story.round;
+        let round = self.run.state().round;
         let launch = teamster_fs::random_hex();
-        self.journal(EventKind::VerifyStarted(CheckStarted {
+        self.run.journal(EventKind::VerifyStarted(CheckStarted {
             on: on.to_owned(),
             commit: commit.to_owned(),
             command: check.command.clone(),
             launch: launch.clone(),
             round,
         }))?;
-        self.project();
+        self.projector.project(&mut self.run);
         let folder = match &tree {
             Some(tree) => tree.work_folder(),
-            None => self.parts.folder.to_owned(),
+            None => self.run.env().folder.to_owned(),
         };
-        let team = self.team.clone();
-        let verifier = Verifier {
-            machine: self.parts.machine,
-            project: self.parts.project,
+        let team = self.run.team().clone();
+        let runner = CheckRunner {
+            machine: self.run.env().machine,
+            project: self.run.env().project,
             team: &team,
             folder: &folder,
-            limit: self.parts.check_limit,
+            limit: self.run.env().check_limit,
             launch: &launch,
         };
         let place = Place { on, round, number };
         let checked = self
-            .beside(|beside| {
-                let mut show = |lines: &str| beside.show(lines);
-                verifier.check(check, &place, &mut show, &|| beside.is_stopped())
+            .run
+            .in_background(|background| {
+                let mut show = |lines: &str| background.show(lines);
+                runner.check(check, &place, &mut show, &|| background.is_stopped())
             })?
             .map_err(|error| {
                 RunError::refused(
@@ -195,20 +197,23 @@ impl Host<'_> {
                 )
             })?;
         if let Some(tree) = tree
-            && let Err(error) = self.beside(|_| tree.remove())?
+            && let Err(error) = self.run.in_background(|_| tree.remove())?
         {
             let text = format!("the tree of a check could not be removed: {error}");
-            self.parts.desk.say(&text);
+            self.run.say(&text);
         }
         self.checked_here.insert(check.command.clone());
         for remark in &checked.remarks {
-            self.parts.desk.say(remark);
+            self.run.say(remark);
         }
         let one = [checked];
-        let charged = on != ON_BASE && !charge(&self.story.base, &one).charged.is_empty();
+        let charged = on != ON_BASE
+            && !compare_with_base(&self.run.state().base, &one)
+                .regressions
+                .is_empty();
         let [checked] = &one;
         match CheckResult::new(on, commit, round, checked, charged).event() {
-            Some(what) => self.journal(what).map(|()| true),
+            Some(what) => self.run.journal(what).map(|()| true),
             None => Ok(false),
         }
     }

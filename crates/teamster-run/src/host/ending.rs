@@ -2,10 +2,11 @@
 
 use teamster_isolate::git::{self, Integration, ListedWorktree, Removal, Repo};
 use teamster_journal::EventKind;
+use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{RunEnd, RunFinished};
 use teamster_types::TeamName;
 
-use super::settled::hopeless;
+use super::task_progress::hopeless;
 use super::{Host, Next, Result};
 
 impl Host<'_> {
@@ -13,7 +14,7 @@ impl Host<'_> {
     pub(super) fn complete(&mut self, why: &str) -> Result<Next> {
         let missing = self.missing_at_the_end()?;
         self.clear_away()?;
-        let failed = hopeless(&self.tasks()?).len();
+        let failed = hopeless(&self.run.tasks()?).len();
         let (end, why) = if !missing.is_empty() {
             let why = format!("{why}; but {}", missing.join("; "));
             (RunEnd::CompleteInPart, why)
@@ -29,11 +30,11 @@ impl Host<'_> {
 
     /// Work that is called merged and is not in what has landed, or, where nothing lands, in the team's branch.
     fn missing_at_the_end(&self) -> Result<Vec<String>> {
-        let (Some(repo), Some(integration)) = (self.parts.repo, &self.integration) else {
+        let (Some(repo), Some(integration)) = (self.run.repo(), &self.integration) else {
             return Ok(Vec::new());
         };
-        let decided = self.story.decision.is_some();
-        let landed = match self.branch().filter(|_| decided) {
+        let decided = self.run.state().decision.is_some();
+        let landed = match self.run.branch().filter(|_| decided) {
             Some(branch) => repo.resolve(&format!("refs/heads/{branch}"))?,
             None => None,
         };
@@ -45,18 +46,28 @@ impl Host<'_> {
         Ok(missing.iter().map(super::truth::Missing::words).collect())
     }
 
+    /// Ends a run whose budget is used up. Running agents are interrupted; what they have is committed on their branches.
+    pub(super) fn out_of_budget(&mut self, exceeded: &Exceeded) -> Result<Next> {
+        self.run
+            .journal(EventKind::BudgetExhausted(exceeded.event()))?;
+        self.run.stop_workers("the budget is used up")?;
+        let why = format!("the budget is used up: {}", exceeded.words());
+        self.finish(RunEnd::BudgetExhausted, &why)?;
+        Ok(Next::GoOn)
+    }
+
     /// Ends the run. Everybody was stopped before.
     pub(super) fn finish(&mut self, end: RunEnd, reason: &str) -> Result<()> {
         let head = |integration: &Integration| integration.head().ok().map(|head| head.to_string());
-        let commit = match &self.story.gate {
+        let commit = match &self.run.state().gate {
             Some(gate) => Some(gate.commit.clone()),
             None => self.integration.as_ref().and_then(head),
         };
         let landed = commit.clone();
-        let finished = RunFinished::new(self.story.stage, end, reason, commit);
-        self.journal(EventKind::RunFinished(finished))?;
+        let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
+        self.run.journal(EventKind::RunFinished(finished))?;
         for sentence in self.changed_refs(landed.as_deref()) {
-            self.parts.desk.say(&sentence);
+            self.run.say(&sentence);
         }
         self.write_down();
         Ok(())
@@ -65,13 +76,15 @@ impl Host<'_> {
     /// Removes worktrees and branches whose work is in a branch of the user's. What is not stays, and is named in the
     /// report.
     pub(super) fn clear_away(&mut self) -> Result<()> {
-        let Some(repo) = self.parts.repo.filter(|_| !self.order.in_place) else {
+        let Some(repo) = self.run.repo().filter(|_| !self.run.spec().in_place) else {
             return Ok(());
         };
-        let team = self.team.clone();
-        let said = self.beside(|_| remove_what_is_safe(repo, &team))?;
+        let team = self.run.team().clone();
+        let said = self
+            .run
+            .in_background(|_| remove_what_is_safe(repo, &team))?;
         for sentence in said {
-            self.parts.desk.say(&sentence);
+            self.run.say(&sentence);
         }
         Ok(())
     }

@@ -15,25 +15,25 @@ use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 
 use super::merging::short;
-use super::settled::{hopeless, needs_review, open};
-use super::{Host, LOOK_AGAIN, Left, Next, Result};
+use super::task_progress::{hopeless, needs_review, open};
+use super::{Host, HostExit, LOOK_AGAIN, Next, Result};
 use crate::exit;
-use crate::verify::charge;
+use crate::verify::compare_with_base;
 
 impl Host<'_> {
     pub(super) fn gate(&mut self) -> Result<Next> {
         if self.gate_shown.is_none() {
             // Before anybody is asked: who still runs could change what is asked about, or answer.
-            self.stop_crew("the gate opens")?;
+            self.run.stop_workers("the gate opens")?;
         }
         // A decision that was made is carried out, whatever a killed host has left of what it was about.
-        if let Some(decision) = self.story.decision.clone() {
+        if let Some(decision) = self.run.state().decision.clone() {
             return self.carry_out(&decision);
         }
         let mut answered = None;
-        if let (Some(shown), Some(gate)) = (self.gate_shown.clone(), self.story.gate.clone())
+        if let (Some(shown), Some(gate)) = (self.gate_shown.clone(), self.run.state().gate.clone())
             && shown == gate.id
-            && self.parts.desk.stays()
+            && self.run.waits_for_answer()
             && self.gate_looked.is_some_and(|at| at.elapsed() < LOOK_AGAIN)
         {
             // Somebody may answer at any moment; what they are asked about is looked at once a second.
@@ -43,46 +43,53 @@ impl Host<'_> {
             }
         }
         self.gate_looked = Some(Instant::now());
-        if !open(&self.tasks()?).is_empty() {
+        if !open(&self.run.tasks()?).is_empty() {
             self.gate_shown = None;
             self.enter(Stage::Execute, "there are tasks to do again")?;
             return Ok(Next::GoOn);
         }
         self.adopt_a_persons_work()?;
-        let commit = match self.our_head_at_gate()? {
+        let commit = match self.own_head_at_gate()? {
             Some(head) => head.to_string(),
             None => String::new(),
         };
-        let base = self.order.base.as_ref().map(|base| base.commit.clone());
+        let base = self
+            .run
+            .spec()
+            .base
+            .as_ref()
+            .map(|base| base.commit.clone());
         if self.merges() && Some(&commit) == base.as_ref() {
             return self.nothing_changed();
         }
-        if !self.order.verify.is_empty() && self.story.checked.as_deref() != Some(commit.as_str()) {
+        if !self.run.spec().verify.is_empty()
+            && self.run.state().checked.as_deref() != Some(commit.as_str())
+        {
             // Somebody has changed the merged work since it was verified.
             self.gate_shown = None;
             self.enter(Stage::Verify, "the merged work is not what was verified")?;
             return Ok(Next::GoOn);
         }
         let is_open = |gate: &Gate| gate.commit == commit;
-        if !self.story.gate.as_ref().is_some_and(is_open) && self.merges_missing(&commit)? {
+        if !self.run.state().gate.as_ref().is_some_and(is_open) && self.merges_missing(&commit)? {
             return Ok(Next::GoOn);
         }
-        let gate = match &self.story.gate {
+        let gate = match &self.run.state().gate {
             Some(gate) if gate.commit == commit => gate.clone(),
             _ => self.open_gate(&commit, None)?,
         };
-        let not_auto = match self.order.approve {
+        let not_auto = match self.run.spec().approve {
             Approve::Auto => self.why_not_auto(&gate)?,
             Approve::Ask | Approve::Never => None,
         };
-        let is_asked = self.order.approve != Approve::Auto || not_auto.is_some();
+        let is_asked = self.run.spec().approve != Approve::Auto || not_auto.is_some();
         if is_asked && self.gate_shown.as_ref() != Some(&gate.id) {
             self.gate_shown = Some(gate.id.clone());
             let text = self.gate_text(&gate);
-            self.parts.desk.open_gate(&text);
+            self.run.observer().open_gate(&text);
         }
         let left = |exit_code: u8, why: &str| {
-            Next::Leave(Left::AtGate {
+            Next::Leave(HostExit::AtGate {
                 commit: gate.commit.clone(),
                 exit_code,
                 why: why.to_owned(),
@@ -99,7 +106,7 @@ impl Host<'_> {
             }
             None => {}
         }
-        Ok(match self.order.approve {
+        Ok(match self.run.spec().approve {
             Approve::Auto => match not_auto {
                 None => {
                     let answered = answer(&gate, GateAnswer::Approve, "flag");
@@ -108,7 +115,7 @@ impl Host<'_> {
                 }
                 Some((code, why)) => left(code, &why),
             },
-            Approve::Ask if self.parts.desk.stays() => Next::Wait,
+            Approve::Ask if self.run.waits_for_answer() => Next::Wait,
             _ if self.not_landed => left(
                 exit::CONFLICT,
                 "it has not landed, and is asked about again",
@@ -120,12 +127,17 @@ impl Host<'_> {
     /// While the gate is open nobody of the team runs, so commits that were added to the work are a person's: they belong
     /// to it, and it is verified and asked about again.
     fn adopt_a_persons_work(&mut self) -> Result<()> {
-        let known = self.story.head.as_ref().and_then(|head| head.parse().ok());
+        let known = self
+            .run
+            .state()
+            .head
+            .as_ref()
+            .and_then(|head| head.parse().ok());
         let (Some(integration), Some(repo), Some(known), true) = (
             &self.integration,
-            self.parts.repo,
+            self.run.repo(),
             known,
-            self.story.gate.is_some(),
+            self.run.state().gate.is_some(),
         ) else {
             return Ok(());
         };
@@ -139,13 +151,14 @@ impl Host<'_> {
             merge: Some(head.to_string()),
             files,
         };
-        self.record(NewEvent::new("user", EventKind::MergeAdopted(adopted)))
+        self.run
+            .record(NewEvent::new("user", EventKind::MergeAdopted(adopted)))
     }
 
     /// There is nothing to ask about; but what was to pass must pass.
     fn nothing_changed(&mut self) -> Result<Next> {
-        let charge = charge(&self.story.base, &self.story.checks);
-        if self.order.verify.is_empty() || charge.all_passed() {
+        let report = compare_with_base(&self.run.state().base, &self.run.state().checks);
+        if self.run.spec().verify.is_empty() || report.all_passed() {
             return self.complete("nothing was changed");
         }
         let why = "nothing was changed, and not every check passes";
@@ -155,9 +168,9 @@ impl Host<'_> {
 
     /// Asks about a commit; again, if it could not land.
     pub(super) fn open_gate(&mut self, commit: &str, refused: Option<&str>) -> Result<Gate> {
-        let charge = charge(&self.story.base, &self.story.checks);
-        let verified = self.story.checked.as_deref() == Some(commit) && charge.all_passed();
-        let words = match (verified, self.order.verify.is_empty()) {
+        let report = compare_with_base(&self.run.state().base, &self.run.state().checks);
+        let verified = self.run.state().checked.as_deref() == Some(commit) && report.all_passed();
+        let words = match (verified, self.run.spec().verify.is_empty()) {
             (true, _) => "verified: every check passed",
             (false, true) => "NOTHING WAS VERIFIED: no command was given, and none was found",
             (false, false) => "not every check passed",
@@ -168,11 +181,11 @@ impl Host<'_> {
             gate: id.clone(),
             shown: self.to_show(commit),
         };
-        self.journal(EventKind::ApprovalShown(shown))?;
-        self.journal(EventKind::ApprovalRequested(GateOpened {
+        self.run.journal(EventKind::ApprovalShown(shown))?;
+        self.run.journal(EventKind::ApprovalRequested(GateOpened {
             gate: id.clone(),
             commit: commit.to_owned(),
-            base: self.order.base.clone(),
+            base: self.run.spec().base.clone(),
             verified,
             words: words.to_owned(),
             refused: refused.map(str::to_owned),
@@ -187,7 +200,7 @@ impl Host<'_> {
     /// What somebody wants: whoever sits before the run, or a command that was given elsewhere. An answer to anything
     /// but this opening of the gate, for this commit, is none.
     fn heard(&mut self, gate: &Gate) -> Option<GateDecision> {
-        if let Some(said) = self.parts.desk.answer() {
+        if let Some(said) = self.run.observer().answer() {
             let mut answered = answer(gate, said.answer, said.via);
             if let Some(of) = said.gate {
                 answered.gate = of;
@@ -195,21 +208,19 @@ impl Host<'_> {
             return Some(answered);
         }
         let fits = |given: &GateDecision| given.gate == gate.id && given.commit == gate.commit;
-        let found = self.story.answers.iter().find(|given| fits(given)).cloned();
-        self.story.answers.clear();
-        found
+        self.run.take_answers().into_iter().find(fits)
     }
 
     /// Why nobody but a person can approve this.
     fn why_not_auto(&self, gate: &Gate) -> Result<Option<(u8, String)>> {
-        let tasks = self.tasks()?;
+        let tasks = self.run.tasks()?;
         let failed = hopeless(&tasks).len();
         if failed > 0 {
             let why = format!("{failed} tasks failed for good or wait for one that did");
             return Ok(Some((exit::TASKS_FAILED, why)));
         }
         if !gate.verified {
-            let why = if self.order.verify.is_empty() {
+            let why = if self.run.spec().verify.is_empty() {
                 "nothing was verified, so it was not approved"
             } else {
                 "not every check passed, so it was not approved"
@@ -264,16 +275,21 @@ impl Host<'_> {
                 text.as_str(),
             ),
         };
-        self.record(NewEvent::new("user", what))?;
+        self.run.record(NewEvent::new("user", what))?;
         self.tell_decision(decision, text, answered);
         Ok(())
     }
 
     /// The record beside the session, and a message to the leader. Nothing reads them back, so nothing depends on them.
     fn tell_decision(&mut self, decision: Decision, text: &str, answered: &GateDecision) {
-        let now = self.parts.store.now();
-        let base = self.order.base.as_ref().map(|base| base.commit.clone());
-        let recorded = Party::make(self.parts.project).and_then(|party| {
+        let now = self.run.store().now();
+        let base = self
+            .run
+            .spec()
+            .base
+            .as_ref()
+            .map(|base| base.commit.clone());
+        let recorded = Party::make(self.run.env().project).and_then(|party| {
             let session = party.session()?.map(|session| session.id);
             party.record_approval(
                 &NewApproval {
@@ -292,8 +308,7 @@ impl Host<'_> {
             )
         });
         if let Err(error) = recorded {
-            self.parts
-                .desk
+            self.run
                 .say(&format!("the decision has no record: {error}"));
         }
         let word = match decision {
@@ -303,8 +318,8 @@ impl Host<'_> {
         };
         let mut extra = Object::new();
         extra.insert("commit".into(), json!(answered.commit));
-        let sent = self.parts.store.send(
-            &self.team,
+        let sent = self.run.store().send(
+            self.run.team(),
             &Outgoing {
                 from: "user".to_owned(),
                 to: Recipient::Lead,
@@ -314,9 +329,7 @@ impl Host<'_> {
             },
         );
         if let Err(error) = sent {
-            self.parts
-                .desk
-                .say(&format!("the leader was not told: {error}"));
+            self.run.say(&format!("the leader was not told: {error}"));
         }
     }
 
@@ -340,10 +353,12 @@ impl Host<'_> {
             return Ok(Next::GoOn);
         }
         // A host that was killed meanwhile has not opened what is to be taken back, and takes it back all the same.
-        let team = self.team.clone();
-        if let Some(repo) = self.parts.repo
-            && !self.order.in_place
-            && let Some(name) = self.beside(|_| Integration::roll_back(repo, &team))??
+        let team = self.run.team().clone();
+        if let Some(repo) = self.run.repo()
+            && !self.run.spec().in_place
+            && let Some(name) = self
+                .run
+                .in_background(|_| Integration::roll_back(repo, &team))??
         {
             // All that workers had is in there; what is not, is kept.
             self.clear_away()?;
@@ -352,7 +367,7 @@ impl Host<'_> {
                 Some(commit) => repo.branches_with(&commit)?,
                 None => Vec::new(),
             };
-            self.parts.desk.say(&if on.is_empty() {
+            self.run.say(&if on.is_empty() {
                 format!("what was made is kept as {name}, and is on no branch")
             } else {
                 format!(
@@ -366,14 +381,14 @@ impl Host<'_> {
     }
 
     fn revise(&mut self, gate: &str, text: &str) -> Result<Next> {
-        if self.story.revisions >= MAX_REVISIONS {
+        if self.run.state().revisions >= MAX_REVISIONS {
             let why = format!("a person asked for more than {MAX_REVISIONS} revisions");
             self.finish(RunEnd::Unverified, &why)?;
             return Ok(Next::GoOn);
         }
         let is_made = |task: &Task| task.ours("revision") == Some(&json!(gate));
-        if !self.tasks()?.iter().any(is_made) {
-            self.add_task(revising(gate, text, &self.order.task))?;
+        if !self.run.tasks()?.iter().any(is_made) {
+            self.add_task(revising(gate, text, &self.run.spec().task))?;
         }
         self.gate_shown = None;
         self.enter(Stage::Revise, text)?;

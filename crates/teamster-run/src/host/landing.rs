@@ -9,13 +9,14 @@ use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
 
 use super::merging::short;
-use super::{Host, Left, Next, Result, RunError};
+use super::{Host, HostExit, Next, Result, RunError};
 use crate::exit;
 
 impl Host<'_> {
     pub(super) fn land(&mut self, commit: &str) -> Result<Next> {
         let branch = self
-            .order
+            .run
+            .spec()
             .base
             .as_ref()
             .and_then(|base| base.branch.clone());
@@ -39,7 +40,8 @@ impl Host<'_> {
         if self.merges_missing(commit)? {
             return Ok(Next::GoOn);
         }
-        if !self.order.verify.is_empty() && self.story.checked.as_deref() != Some(commit) {
+        if !self.run.spec().verify.is_empty() && self.run.state().checked.as_deref() != Some(commit)
+        {
             self.gate_shown = None;
             self.enter(Stage::Verify, "what was approved is not what was verified")?;
             return Ok(Next::GoOn);
@@ -47,7 +49,9 @@ impl Host<'_> {
         if let Some(why) = self.was_moved_back(&branch, &id)? {
             return self.not_landed(commit, why);
         }
-        let landed = self.beside(|_| integration.land(&branch, &id))??;
+        let landed = self
+            .run
+            .in_background(|_| integration.land(&branch, &id))??;
         match landed {
             Landed::Done { .. } | Landed::Already => match self.landed_on(&branch, &id)? {
                 Some(words) => self.complete(&words),
@@ -88,7 +92,7 @@ impl Host<'_> {
 
     /// That a branch of the user's has a commit, in words that are true at this moment; `None` when it has not.
     fn landed_on(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
-        let Some(repo) = self.parts.repo else {
+        let Some(repo) = self.run.repo() else {
             return Ok(None);
         };
         let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
@@ -109,8 +113,13 @@ impl Host<'_> {
 
     /// Why landing would bring back what the user has taken out of the branch since.
     fn was_moved_back(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
-        let expected = self.story.tip.as_ref().and_then(|tip| tip.parse().ok());
-        let (Some(repo), Some(expected)) = (self.parts.repo, expected) else {
+        let expected = self
+            .run
+            .state()
+            .tip
+            .as_ref()
+            .and_then(|tip| tip.parse().ok());
+        let (Some(repo), Some(expected)) = (self.run.repo(), expected) else {
             return Ok(None);
         };
         let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
@@ -130,7 +139,7 @@ impl Host<'_> {
     /// Nothing has changed, so nothing is decided: the gate is opened again, for any answer.
     fn not_landed(&mut self, commit: &str, why: String) -> Result<Next> {
         self.open_gate(commit, Some(&why))?;
-        Ok(Next::Leave(Left::AtGate {
+        Ok(Next::Leave(HostExit::AtGate {
             commit: commit.to_owned(),
             exit_code: exit::CONFLICT,
             why,
@@ -145,10 +154,12 @@ impl Host<'_> {
         tip: &CommitId,
         commit: &str,
     ) -> Result<Next> {
-        let Some(head) = self.our_head()? else {
+        let Some(head) = self.own_head()? else {
             return Ok(Next::GoOn);
         };
-        let joined = self.beside(|_| integration.bring_up_to_date(&head, branch))??;
+        let joined = self
+            .run
+            .in_background(|_| integration.bring_up_to_date(&head, branch))??;
         match joined {
             MergeOutcome::Moved => return Ok(Next::GoOn),
             joined @ (MergeOutcome::Already | MergeOutcome::Made(_)) => {
@@ -157,7 +168,7 @@ impl Host<'_> {
                     // A host that was killed had brought it up to date and could not say so any more.
                     _ => Some(integration.head()?.to_string()),
                 };
-                self.journal(EventKind::MergeCaughtUp(CaughtUp {
+                self.run.journal(EventKind::MergeCaughtUp(CaughtUp {
                     commit: tip.to_string(),
                     merge: made,
                 }))?;
@@ -170,7 +181,7 @@ impl Host<'_> {
                     .map(|file| file.to_string_lossy().into_owned())
                     .collect();
                 let is_made = |task: &Task| task.ours("update") == Some(&json!(tip.as_str()));
-                let tasks = self.tasks()?;
+                let tasks = self.run.tasks()?;
                 match tasks.iter().find(|task| is_made(task)) {
                     None => self.add_task(updating(branch, tip, &files))?,
                     Some(task) if task.status() == Status::Completed => {

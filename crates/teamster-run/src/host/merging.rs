@@ -14,7 +14,7 @@ use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 use teamster_types::{TaskId, denied};
 
-use super::settled::{self, commit_of, resolves, root, to_merge, waits_for_merge};
+use super::task_progress::{self, commit_of, resolves, root, to_merge, waits_for_merge};
 use super::{Host, Result};
 
 /// A conflict is resolved at most so often; the next one ends the task.
@@ -47,12 +47,12 @@ impl Host<'_> {
                 whole.is_some_and(waits_for_merge)
             }) && task.is_done()
                 && !waits_for_merge(task)
-                && !settled::is_superseded(task, tasks)
+                && !task_progress::is_superseded(task, tasks)
         };
         let Some(task) = tasks.iter().find(is_stuck) else {
             return Ok(false);
         };
-        if let Some(head) = self.our_head()?
+        if let Some(head) = self.own_head()?
             && self.take_back_missing(&head)?
         {
             return Ok(true);
@@ -69,15 +69,15 @@ impl Host<'_> {
             let why = format!("its result names {commit:?}, which is no commit");
             return self.give_up(task.id(), &why);
         };
-        let noted = self.story.head.clone();
-        let Some(head) = self.our_head()? else {
+        let noted = self.run.state().head.clone();
+        let Some(head) = self.own_head()? else {
             return Ok(());
         };
-        let is_in = match self.parts.repo {
+        let is_in = match self.run.repo() {
             Some(repo) => repo.is_ancestor(&id, &head)?,
             None => false,
         };
-        if let Some(repo) = self.parts.repo.filter(|_| !is_in) {
+        if let Some(repo) = self.run.repo().filter(|_| !is_in) {
             // Its bridge has looked at this; but what lands is for the host to answer for.
             let files = repo.changed_since_fork(&head, &id)?;
             let denied = |file: &&String| denied::pattern(Path::new(file)).is_some();
@@ -107,18 +107,23 @@ impl Host<'_> {
         } else if self.began_behind(task, &id)? {
             return self.brought_nothing(task, tasks);
         }
-        let predicted = self.beside(|_| integration.predict_on(&head, &id))??;
+        let predicted = self
+            .run
+            .in_background(|_| integration.predict_on(&head, &id))??;
         let told = MergePredicted {
             commit: commit.to_owned(),
             result: Some(prediction(&predicted)),
         };
-        self.record(NewEvent::new(HOST, EventKind::MergePredicted(told)).task(task.id()))?;
+        self.run
+            .record(NewEvent::new(HOST, EventKind::MergePredicted(told)).task(task.id()))?;
         let worker = task.owner().unwrap_or("worker").parse();
         let Ok(worker) = worker else {
             let why = format!("its owner {:?} is no worker", task.owner());
             return self.give_up(task.id(), &why);
         };
-        let merged = self.beside(|_| integration.merge(&head, &id, task.id(), &worker))??;
+        let merged = self
+            .run
+            .in_background(|_| integration.merge(&head, &id, task.id(), &worker))??;
         match merged {
             // Whoever moved it is dealt with before the next merge.
             MergeOutcome::Moved => Ok(()),
@@ -134,7 +139,7 @@ impl Host<'_> {
                 self.note_merged(task, tasks, &merge, &head)
             }
             MergeOutcome::Made(made) => {
-                let files = match self.parts.repo {
+                let files = match self.run.repo() {
                     Some(repo) => repo.changed_files(&head, &made)?,
                     None => Vec::new(),
                 };
@@ -175,13 +180,13 @@ impl Host<'_> {
         }
         all.push(task.id());
         for id in all {
-            match self.parts.store.merged(&self.team, HOST, id, merge) {
+            match self.run.store().merged(self.run.team(), HOST, id, merge) {
                 // Somebody has deleted the task meanwhile; its work is in all the same.
                 Err(error) if error.kind == Kind::NotFound => {}
                 noted => drop(noted?),
             }
         }
-        self.read()?;
+        self.run.read()?;
         self.take_back_missing(head)?;
         Ok(())
     }
@@ -191,8 +196,10 @@ impl Host<'_> {
         if resolves(task).is_some() {
             return self.not_resolved(task, tasks, "it changed nothing");
         }
-        self.parts.store.unchanged(&self.team, HOST, task.id())?;
-        self.read()
+        self.run
+            .store()
+            .unchanged(self.run.team(), HOST, task.id())?;
+        self.run.read()
     }
 
     /// Whether the commit of a task is older than where the task began: then nothing of it is new.
@@ -201,7 +208,7 @@ impl Host<'_> {
             .ours("result")
             .and_then(|result| result.get("base")?.as_str());
         let base = base.and_then(|base| base.parse::<CommitId>().ok());
-        match (self.parts.repo, base) {
+        match (self.run.repo(), base) {
             (Some(repo), Some(base)) => Ok(repo.is_ancestor(commit, &base)?),
             _ => Ok(false),
         }
@@ -238,7 +245,7 @@ impl Host<'_> {
                 task: new,
                 after: Vec::new(),
             }];
-            self.parts.store.import_tasks(&self.team, HOST, &planned)?;
+            self.run.import_tasks(&planned)?;
             return self.give_up(task.id(), &format!("it resolved no conflict: {why}"));
         }
         self.give_up(task.id(), &format!("it resolved no conflict: {why}"))?;
@@ -270,11 +277,11 @@ impl Host<'_> {
                 task: self.resolving(task, &root, commit, files, times + 1),
                 after: Vec::new(),
             }];
-            self.parts.store.import_tasks(&self.team, HOST, &planned)?;
-            return self.read();
+            self.run.import_tasks(&planned)?;
+            return self.run.read();
         }
-        let mut known = self.story.conflicts.iter();
-        if !known.any(|(id, _, is_last)| *id == root && *is_last) {
+        let mut known = self.run.state().conflicts.iter();
+        if !known.any(|(id, conflict)| *id == root && conflict.is_final) {
             let conflict = json!({ "commit": commit, "files": files, "times": times + 1 });
             self.tell_conflict(&root, &conflict, None)?;
         }
@@ -292,8 +299,8 @@ impl Host<'_> {
             let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
                 continue;
             };
-            let told = self.story.conflicts.iter();
-            let told = told.filter(|(id, _, _)| *id == root).count() as u64;
+            let told = self.run.state().conflicts.iter();
+            let told = told.filter(|(id, _)| *id == root).count() as u64;
             if conflict.get("times").and_then(Value::as_u64) > Some(told) {
                 self.tell_conflict(&root, conflict, Some(task.id()))?;
                 any = true;
@@ -320,7 +327,8 @@ impl Host<'_> {
             is_final: fix_task.is_none(),
             fix_task: fix_task.cloned(),
         };
-        self.record(NewEvent::new(HOST, EventKind::MergeConflict(conflict)).task(root))
+        self.run
+            .record(NewEvent::new(HOST, EventKind::MergeConflict(conflict)).task(root))
     }
 
     fn resolving(
@@ -331,7 +339,7 @@ impl Host<'_> {
         files: &[String],
         times: usize,
     ) -> NewTask {
-        let name = format!("refs/teamster/{}/task-{}", self.team, task.id());
+        let name = format!("refs/teamster/{}/task-{}", self.run.team(), task.id());
         let mut subject = format!("Resolve the conflict of task {root}: {}", task.subject());
         if subject.chars().count() > SUBJECT_LIMIT {
             subject = subject.chars().take(SUBJECT_LIMIT - 1).collect();
@@ -377,7 +385,7 @@ impl Host<'_> {
             let Some(whole) = tasks.iter().find(|other| *other.id() == root) else {
                 continue;
             };
-            let is_superseded = settled::is_superseded(task, tasks);
+            let is_superseded = task_progress::is_superseded(task, tasks);
             if task.is_failed() && !is_superseded && !whole.is_failed() && whole.is_unmerged() {
                 let why = format!("its conflict was not resolved: task {} failed", task.id());
                 let why = not_merged(&kept_as(whole, "its commit"), &why);
@@ -393,8 +401,8 @@ impl Host<'_> {
     }
 
     pub(super) fn give_up(&mut self, id: &TaskId, why: &str) -> Result<()> {
-        self.parts.store.give_up(&self.team, HOST, id, why)?;
-        self.read()
+        self.run.store().give_up(self.run.team(), HOST, id, why)?;
+        self.run.read()
     }
 }
 

@@ -2,36 +2,41 @@
 
 use teamster_isolate::git::{CommitId, Integration};
 
-use super::settled::{commit_of, to_merge};
+use super::task_progress::{commit_of, to_merge};
 use super::{Host, Result};
 
 impl Host<'_> {
-    /// The same as [`Self::our_head`] while a person is waited for: as long as the branch is where it was, nobody looks at
+    /// The same as [`Self::own_head`] while a person is waited for: as long as the branch is where it was, nobody looks at
     /// every file of the worktree again.
-    pub(super) fn our_head_at_gate(&mut self) -> Result<Option<CommitId>> {
+    pub(super) fn own_head_at_gate(&mut self) -> Result<Option<CommitId>> {
         if let (Some(integration), Some(_)) = (&self.integration, &self.gate_shown) {
             let head = integration.head()?;
-            if self.story.head.as_deref() == Some(head.as_str()) {
+            if self.run.state().head.as_deref() == Some(head.as_str()) {
                 return Ok(Some(head));
             }
         }
-        self.our_head()
+        self.own_head()
     }
 
     /// The end of the integration branch as the host has left it, with the worktree at exactly that commit. What somebody
     /// else did to either is kept under a name and told, and is no part of the work.
-    pub(super) fn our_head(&mut self) -> Result<Option<CommitId>> {
+    pub(super) fn own_head(&mut self) -> Result<Option<CommitId>> {
         let Some(integration) = self.integration.clone() else {
             return Ok(None);
         };
-        if let Some(branch) = self.beside(|_| integration.recover())?? {
+        if let Some(branch) = self.run.in_background(|_| integration.recover())?? {
             let text = format!(
                 "files in the integration worktree that were in no commit are kept in {branch}"
             );
-            self.parts.desk.say(&text);
+            self.run.say(&text);
         }
         let head = integration.head()?;
-        let known = self.story.head.as_ref().and_then(|head| head.parse().ok());
+        let known = self
+            .run
+            .state()
+            .head
+            .as_ref()
+            .and_then(|head| head.parse().ok());
         let Some(known) = known.filter(|known| *known != head) else {
             return Ok(Some(head));
         };
@@ -39,7 +44,7 @@ impl Host<'_> {
             return Ok(Some(head));
         }
         if let Some(name) = integration.put_back(&known)? {
-            self.parts.desk.say(&format!(
+            self.run.say(&format!(
                 "somebody else moved {}; that is kept as {name} and is no part of the work",
                 integration.branch()
             ));
@@ -55,12 +60,12 @@ impl Host<'_> {
         known: &CommitId,
         head: &CommitId,
     ) -> Result<bool> {
-        let tasks = self.tasks()?;
+        let tasks = self.run.tasks()?;
         let mut candidates: Vec<CommitId> = to_merge(&tasks)
             .into_iter()
             .filter_map(|task| commit_of(task)?.parse().ok())
             .collect();
-        if let (Some(repo), Some(branch)) = (self.parts.repo, self.branch()) {
+        if let (Some(repo), Some(branch)) = (self.run.repo(), self.run.branch()) {
             candidates.extend(repo.resolve(&format!("refs/heads/{branch}"))?);
         }
         for candidate in candidates {
@@ -69,10 +74,5 @@ impl Host<'_> {
             }
         }
         Ok(false)
-    }
-
-    /// The user's branch.
-    pub(super) fn branch(&self) -> Option<String> {
-        self.order.base.as_ref()?.branch.clone()
     }
 }

@@ -1,12 +1,11 @@
 //! From the order to tasks, and what the checks say before anybody has worked.
 
 use std::path::Path;
-use std::time::Instant;
 
 use serde_json::json;
 use teamster_fs::Dir;
+use teamster_journal::EventKind;
 use teamster_journal::payload::{Check, LeaderAsked, PlanMade, RunEnd};
-use teamster_journal::{EventKind, HOST};
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
 use teamster_types::task::Task;
@@ -17,7 +16,7 @@ use crate::plan::Plan;
 
 impl Host<'_> {
     pub(super) fn plan(&mut self) -> Result<Next> {
-        if self.story.stage == Some(Stage::Plan) && self.order.requirements {
+        if self.run.state().stage == Some(Stage::Plan) && self.run.spec().requirements {
             // What is wanted is written into the findings on the way; the engine has nothing to ask.
             self.enter(Stage::Requirements, "they were asked for")?;
             return Ok(Next::GoOn);
@@ -25,28 +24,28 @@ impl Host<'_> {
         if !self.check_base()? {
             return Ok(Next::Wait);
         }
-        let known = self.tasks()?;
+        let known = self.run.tasks()?;
         if known.is_empty() {
             let made = self.proposed.take().map_or_else(|| self.make_plan(), Ok);
             let (plan, source) = match made {
                 Ok(made) => made,
-                Err(_) if self.must_stop() => {
+                Err(_) if self.run.must_stop() => {
                     return Ok(Next::Wait);
                 }
                 Err(why) => return self.cannot_plan(&why),
             };
-            if let Some(why) = nobody_can(&self.order, &plan) {
+            if let Some(why) = nobody_can(self.run.spec(), &plan) {
                 return self.cannot_plan(&why);
             }
-            if self.order.approve_plan {
-                match self.parts.desk.accept_plan(&plan.tasks) {
+            if self.run.spec().approve_plan {
+                match self.run.observer().accept_plan(&plan.tasks) {
                     None => {
                         // Whoever reads the plan uses none of the team's time.
-                        self.at_gate_since.get_or_insert_with(Instant::now);
+                        self.run.set_waiting(true);
                         self.proposed = Some((plan, source));
                         return Ok(Next::Wait);
                     }
-                    Some(true) => self.ends_waiting(),
+                    Some(true) => self.run.set_waiting(false),
                     Some(false) => {
                         self.finish(RunEnd::Cancelled, "the plan was not accepted")?;
                         return Ok(Next::GoOn);
@@ -55,9 +54,9 @@ impl Host<'_> {
             }
             self.add_checks_of(&plan)?;
             let tasks = self.noted(plan.tasks);
-            let made = self.parts.store.import_tasks(&self.team, HOST, &tasks)?;
+            let made = self.run.import_tasks(&tasks)?;
             self.tell_plan(&made, source)?;
-        } else if self.story.plan.is_none() {
+        } else if self.run.state().plan.is_none() {
             // A host was killed after it had made them and before it could say so.
             let source = self.source();
             self.tell_plan(&known, source)?;
@@ -72,7 +71,7 @@ impl Host<'_> {
     }
 
     fn source(&self) -> &'static str {
-        match (&self.order.plan, self.order.leader.as_str()) {
+        match (&self.run.spec().plan, self.run.spec().leader.as_str()) {
             (Some(_), _) => "file",
             (None, "engine") => "sentence",
             (None, _) => "leader",
@@ -81,39 +80,44 @@ impl Host<'_> {
 
     fn make_plan(&mut self) -> std::result::Result<(Plan, &'static str), String> {
         let source = self.source();
-        let plan = match (&self.order.plan, source) {
+        let plan = match (&self.run.spec().plan, source) {
             (Some(file), _) => {
                 let bytes = read(Path::new(file))?;
                 Plan::parse(Path::new(file), &bytes).map_err(|faults| faults.to_string())
             }
             (None, "leader") => {
                 // A leader plans; what it writes meanwhile is nobody's work.
-                let base = self.order.base.as_ref().map(|base| base.commit.clone());
+                let base = self
+                    .run
+                    .spec()
+                    .base
+                    .as_ref()
+                    .map(|base| base.commit.clone());
                 let tree = match base {
                     Some(base) => self.fresh_tree(&base).map_err(|error| error.to_string())?,
                     None => None,
                 };
                 let folder = match &tree {
                     Some(tree) => tree.work_folder(),
-                    None => self.parts.folder.to_owned(),
+                    None => self.run.env().folder.to_owned(),
                 };
                 let launch = teamster_fs::random_hex();
                 let asked = EventKind::RunAsked(LeaderAsked {
-                    leader: self.order.leader.clone(),
+                    leader: self.run.spec().leader.clone(),
                     launch: launch.clone(),
                 });
-                self.journal(asked).map_err(|error| error.to_string())?;
-                let until = self
-                    .time_left()
-                    .and_then(|left| Instant::now().checked_add(left));
-                let desk = &mut *self.parts.desk;
-                self.parts
-                    .leader
-                    .plan(&self.order, &folder, &launch, until, desk)
+                self.run.journal(asked).map_err(|error| error.to_string())?;
+                self.run.ask_leader(&folder, &launch)
             }
             _ => {
-                let names: Vec<_> = self.order.members.iter().map(|m| m.name.clone()).collect();
-                Plan::of_sentence(&self.order.task, &names)
+                let names: Vec<_> = self
+                    .run
+                    .spec()
+                    .members
+                    .iter()
+                    .map(|m| m.name.clone())
+                    .collect();
+                Plan::of_sentence(&self.run.spec().task, &names)
             }
         }?;
         Ok((plan, source))
@@ -130,15 +134,7 @@ impl Host<'_> {
                 more.push(Check::new(command, format!("task {label} of the plan")));
             }
         }
-        let before = self.order.verify.len();
-        for check in more {
-            let known = &self.order.verify;
-            if !known.iter().any(|known| known.command == check.command) {
-                self.order.verify.push(check);
-            }
-        }
-        if self.order.verify.len() > before {
-            self.reorder()?;
+        if self.run.add_checks(more)? {
             self.check_base()?;
         }
         Ok(())
@@ -168,9 +164,9 @@ impl Host<'_> {
                 owner: task.owner().map(str::to_owned),
                 blocked_by: task.blocked_by().iter().map(ToString::to_string).collect(),
             });
-        self.journal(EventKind::RunPlan(PlanMade {
+        self.run.journal(EventKind::RunPlan(PlanMade {
             source: source.to_owned(),
-            path: self.order.plan.clone(),
+            path: self.run.spec().plan.clone(),
             tasks: tasks.collect(),
         }))
     }
@@ -181,8 +177,8 @@ impl Host<'_> {
             task: new,
             after: Vec::new(),
         }]);
-        self.parts.store.import_tasks(&self.team, HOST, &planned)?;
-        self.read()
+        self.run.import_tasks(&planned)?;
+        self.run.read()
     }
 }
 

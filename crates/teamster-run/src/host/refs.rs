@@ -13,30 +13,33 @@ const NAMED: usize = 20;
 impl Host<'_> {
     /// Notes the references of the user's as they are when the run begins.
     pub(super) fn note_refs(&mut self) -> Result<()> {
-        let (Some(repo), None) = (self.parts.repo, &self.story.refs) else {
+        let (Some(repo), None) = (self.run.repo(), &self.run.state().refs) else {
             return Ok(());
         };
         let refs = repo.refs()?;
-        self.journal(EventKind::RunRefs(RefsRecorded { refs }))
+        self.run.journal(EventKind::RunRefs(RefsRecorded { refs }))
     }
 
     /// What has become of the references of the user's since the run began, one sentence each. `landed` is what the run
     /// itself has put on the user's branch.
     pub(super) fn changed_refs(&self, landed: Option<&str>) -> Vec<String> {
-        let (Some(repo), Some(before)) = (self.parts.repo, &self.story.refs) else {
+        let (Some(repo), Some(before)) = (self.run.repo(), &self.run.state().refs) else {
             return Vec::new();
         };
         let now = match repo.refs() {
             Ok(now) => now,
             Err(error) => return vec![format!("The branches could not be compared: {error}.")],
         };
-        let ours = self.branch().map(|branch| format!("refs/heads/{branch}"));
+        let ours = self
+            .run
+            .branch()
+            .map(|branch| format!("refs/heads/{branch}"));
         let is_ours = |name: &str, id: Option<&String>| {
             landed.is_some() && ours.as_deref() == Some(name) && id.map(String::as_str) == landed
         };
         let mut changed = differences(before, &now, is_ours);
         // What the branch was moved to before the work landed on it is under the work now.
-        if let (Some(name), Some(tip), true) = (&ours, &self.story.tip, landed.is_some())
+        if let (Some(name), Some(tip), true) = (&ours, &self.run.state().tip, landed.is_some())
             && let Some(first) = before.get(name).filter(|first| *first != tip)
         {
             let (name, first, tip) = (shown(name), short(first), short(tip));

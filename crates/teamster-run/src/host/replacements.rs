@@ -13,13 +13,13 @@ impl Host<'_> {
     /// Returns the replacements, grafts and shallow boundaries that were not there when the run began. What cannot be
     /// read is told in their place.
     pub(super) fn new_replacements(&self) -> Vec<String> {
-        let Some(repo) = self.parts.repo else {
+        let Some(repo) = self.run.repo() else {
             return Vec::new();
         };
         match repo.replacements() {
             Ok(now) => now
                 .into_iter()
-                .filter(|rule| !self.story.replacements.contains(rule))
+                .filter(|rule| !self.run.state().replacements.contains(rule))
                 .collect(),
             Err(error) => vec![error.to_string()],
         }
@@ -44,22 +44,22 @@ impl Host<'_> {
     /// Records the rules by which git converts and merges contents when the run begins, before any worker does, and goes by
     /// those ever after.
     pub(super) fn keep_rules(&self) -> Result<()> {
-        let (Some(repo), false) = (self.parts.repo, self.order.in_place) else {
+        let (Some(repo), false) = (self.run.repo(), self.run.spec().in_place) else {
             return Ok(());
         };
-        let path = self.parts.layout.claude.join(layout::TEAMS);
-        let team = Dir::open_root(&path.join(self.team.as_str()))?.ok_or_else(|| {
+        let path = self.run.env().layout.claude.join(layout::TEAMS);
+        let team = Dir::open_root(&path.join(self.run.team().as_str()))?.ok_or_else(|| {
             RunError::refused(
                 format!(
                     "the folder of team {} is gone from {}",
-                    self.team,
+                    self.run.team(),
                     path.display()
                 ),
                 "`teamster team list` shows the teams there are",
             )
         })?;
         // A run of an older version has recorded none.
-        if self.story.begun.is_none() || !repo.use_recorded_rules(&team)? {
+        if self.run.state().begun.is_none() || !repo.use_recorded_rules(&team)? {
             repo.exclude_ours()?;
             repo.record_rules(&team)?;
         }
@@ -70,8 +70,8 @@ impl Host<'_> {
     /// read is told in their place.
     pub(super) fn changed_rules(&self) -> Vec<String> {
         let changed = self
-            .parts
-            .repo
+            .run
+            .repo()
             .map(teamster_isolate::git::Repo::changed_rules);
         match changed {
             None => Vec::new(),

@@ -11,7 +11,7 @@ use teamster_types::TaskId;
 use teamster_types::flow::Stage;
 use teamster_types::task::Task;
 
-use super::settled::{commit_of, resolves, root};
+use super::task_progress::{commit_of, resolves, root};
 use super::{Host, Result, RunError};
 
 /// Work that gets lost more often than this stops the run.
@@ -45,13 +45,13 @@ impl Missing {
 impl Host<'_> {
     /// Every task that is called merged and whose work is not in `commit`.
     pub(super) fn missing_in(&self, commit: &CommitId) -> Result<Vec<Missing>> {
-        let Some(repo) = self.parts.repo.filter(|_| self.merges()) else {
+        let Some(repo) = self.run.repo().filter(|_| self.merges()) else {
             return Ok(Vec::new());
         };
         if !teamster_fs::fail::are_merges_checked() {
             return Ok(Vec::new());
         }
-        let tasks = self.tasks()?;
+        let tasks = self.run.tasks()?;
         let called: Vec<(&Task, Vec<CommitId>)> = tasks
             .iter()
             .filter(|task| task.is_done() && task.is_merged())
@@ -65,7 +65,7 @@ impl Host<'_> {
             .map(|(task, ids)| Missing {
                 task: task.id().clone(),
                 commit: ids.into_iter().next(),
-                kept: pin_ref(&self.team, task.id()),
+                kept: pin_ref(self.run.team(), task.id()),
             })
             .collect())
     }
@@ -75,7 +75,7 @@ impl Host<'_> {
     pub(super) fn take_back_missing(&mut self, commit: &CommitId) -> Result<bool> {
         let missing = self.missing_in(commit)?;
         for lost in &missing {
-            let times = self.story.lost.get(&lost.task).copied().unwrap_or(0);
+            let times = self.run.state().lost.get(&lost.task).copied().unwrap_or(0);
             if times >= MOST_LOST {
                 return Err(RunError::refused(
                     format!(
@@ -85,7 +85,7 @@ impl Host<'_> {
                     "find out who changes the team's branch or its task files, then resume the run",
                 ));
             }
-            self.parts.desk.say(&format!(
+            self.run.say(&format!(
                 "{}; it was called merged and is not in {}, so it is merged again",
                 lost.words(),
                 commit.short()
@@ -94,11 +94,14 @@ impl Host<'_> {
                 commit: lost.commit.as_ref().map(ToString::to_string),
                 head: commit.to_string(),
             };
-            self.parts
-                .store
-                .merge_lost(&self.team, teamster_journal::HOST, &lost.task, &found)?;
+            self.run.store().merge_lost(
+                self.run.team(),
+                teamster_journal::HOST,
+                &lost.task,
+                &found,
+            )?;
         }
-        self.read()?;
+        self.run.read()?;
         Ok(!missing.is_empty())
     }
 

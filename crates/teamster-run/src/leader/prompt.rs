@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use teamster_types::quote::quoted;
+use teamster_types::text::clip;
 
 use super::{LeaderJob, NAME, Overview};
 use crate::document::Fault;
@@ -51,12 +52,12 @@ fn with(job: &LeaderJob<'_>, overview: &Overview) -> String {
             .role
             .as_ref()
             .map_or_else(String::new, |role| format!(" ({role})"));
-        let can = short(&member.can.join(", "), MEMBER_WORDS);
+        let can = clip(&member.can.join(", "), MEMBER_WORDS);
         let _ = writeln!(text, "- {}{role}: {can}", member.name);
     }
     text.push('\n');
     if !job.told.is_empty() {
-        let _ = writeln!(text, "{}\n", short(job.told, PRESET_WORDS));
+        let _ = writeln!(text, "{}\n", clip(job.told, PRESET_WORDS));
     }
     repository(overview, &mut text);
     let _ = writeln!(
@@ -85,7 +86,7 @@ pub(super) fn again(first: &str, said: &str, faults: &[Fault], limit: usize) -> 
     let mut text =
         format!("{first}\nYou were asked this before, and your answer could not be used:\n\n");
     for fault in faults {
-        let message = short(&fault.message, FAULT_WORDS);
+        let message = clip(&fault.message, FAULT_WORDS);
         let _ = writeln!(text, "- line {}: {message}", fault.line);
     }
     match said.trim() {
@@ -122,13 +123,4 @@ fn repository(overview: &Overview, text: &mut String) {
     if !overview.readme.is_empty() {
         let _ = writeln!(text, "Its README begins:\n\n{}\n", quoted(&overview.readme));
     }
-}
-
-/// The beginning of a text.
-fn short(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit {
-        return text.to_owned();
-    }
-    let begin: String = text.chars().take(limit).collect();
-    format!("{begin}…")
 }

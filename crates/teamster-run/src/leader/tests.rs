@@ -1,12 +1,12 @@
 use std::path::PathBuf;
 
-use teamster_agents::Command;
+use teamster_agents::CommandDriver;
 
 use super::*;
 
 fn told(told: &str, overview: &Overview) -> (String, String) {
-    let driver = Command::new("true", Vec::new());
-    let rules = Rules::default();
+    let driver = CommandDriver::new("true", Vec::new());
+    let rules = WorkerLimits::default();
     let members = [
         crate::cast::example("worker-1", Some("executor"), &["code-edit", "general"]),
         crate::cast::example("worker-2", None, &["testing"]),
@@ -126,8 +126,8 @@ fn of_many_files_those_near_the_top_are_named() {
 
 #[test]
 fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
-    let driver = Command::new("true", Vec::new());
-    let rules = Rules::default();
+    let driver = CommandDriver::new("true", Vec::new());
+    let rules = WorkerLimits::default();
     let can = vec!["x".repeat(50); 20];
     let can: Vec<&str> = can.iter().map(String::as_str).collect();
     let members: Vec<Member> = (0..50)
@@ -173,7 +173,7 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
 #[test]
 fn every_error_names_the_ways_on() {
     let problems = [
-        Problem::NotStarted(NotStarted {
+        Problem::NotStarted(AgentNotStarted {
             command: "codex".to_owned(),
             why: "`codex` is not on PATH".to_owned(),
         }),

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use teamster_isolate::git::pin_ref;
-use teamster_journal::cost::{Costs, Exceeded};
-use teamster_journal::payload::{CheckResult, CheckVerdict, GateDecided, RunSpec};
-use teamster_journal::{Event, EventKind, ON_BASE};
+use teamster_journal::cost::Exceeded;
+use teamster_journal::payload::{CheckVerdict, GateAnswer, MergeConflict, RunSpec};
+use teamster_journal::{DecisionRecord, Event, ON_BASE, RunHistory, TaskHistory, TeamState};
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
 
-use super::fold::{Stories, TaskStory};
 use super::{
-    CheckRun, Decision, Left, Outcome, ReportInput, Stage, TaskLine, TaskState, WorkerLine,
+    CheckRun, Conflict, Decision, Left, Outcome, ReportInput, Stage, TaskLine, TaskState,
+    WorkerLine,
 };
 
 /// Makes as much of the input as the journal knows. `tasks` are the team's tasks as they stand, or as
@@ -20,245 +20,209 @@ use super::{
 /// What git and the folders know is for the caller to add: `diff_stat`, `findings`, and to `left` the worktrees and
 /// branches that are really there. Commits of finished tasks that were not merged are in `left` already.
 pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportInput {
-    let mut input = ReportInput {
+    let state = TeamState::of(events);
+    let history = &state.run.history;
+    let costs = &state.run.spent;
+    let plan = history.plan.as_ref();
+    let asked = history.gate.as_ref().map(|gate| &gate.opened);
+    ReportInput {
         team: team.to_string(),
-        ..ReportInput::default()
-    };
-    let events: Vec<(&Event, EventKind)> = events
-        .iter()
-        .map(|event| (event, event.payload()))
-        .collect();
-    let mut costs = Costs::default();
-    for (event, what) in &events {
-        take(&mut input, event, what);
-        costs.apply(event, what);
-    }
-    take_checks(&mut input, &events);
-    end_stages(&mut input);
-    let stories = Stories::of(&events);
-    input.cost = costs.run;
-    input.tasks = task_lines(tasks, &stories, &costs);
-    for line in &mut input.workers {
-        if let Some(story) = stories.workers.get(&line.name) {
-            (line.done, line.failed, line.busy) = (story.done, story.failed, story.busy);
-        }
-        line.cost = costs.workers.get(&line.name).copied().unwrap_or_default();
-    }
-    // Whoever came later, by hand, worked as well.
-    for (name, story) in &stories.workers {
-        if !input.workers.iter().any(|line| line.name == *name) {
-            input.workers.push(WorkerLine {
-                name: name.clone(),
-                done: story.done,
-                failed: story.failed,
-                busy: story.busy,
-                cost: costs.workers.get(name).copied().unwrap_or_default(),
-                ..WorkerLine::default()
-            });
-        }
-    }
-    input.workers.sort_by(|a, b| a.name.cmp(&b.name));
-    input.left = unmerged(team, tasks, &stories);
-    input.conflicts = stories.conflicts;
-    input
-}
-
-/// Takes what one event tells about the run as a whole.
-fn take(input: &mut ReportInput, event: &Event, what: &EventKind) {
-    match what {
-        EventKind::RunStarted(started) => begin(input, event, &started.spec),
-        EventKind::RunResumed(_) => input.resumed += 1,
-        EventKind::RunStage(entered) => input.stages.push(Stage {
-            name: entered.stage.clone(),
-            reason: entered.reason.clone(),
-            round: entered.round.into(),
-            at: event.ts,
-            lasted: None,
+        started: history.started,
+        ended: history.finished.as_ref().map(|(at, _)| *at),
+        resumed: history.resumptions,
+        outcome: history.finished.as_ref().map(|(_, finished)| Outcome {
+            word: finished.outcome.clone(),
+            exit_code: finished.exit_code,
+            reason: finished.reason.clone(),
+            commit: finished.commit.as_deref().and_then(filled),
         }),
-        EventKind::RunPlan(plan) => {
-            input.plan_source = filled(&plan.source);
-            input.plan_path = plan.path.as_deref().and_then(filled);
-        }
-        EventKind::RunFinished(finished) => {
-            input.ended = Some(event.ts);
-            input.outcome = Some(Outcome {
-                word: finished.outcome.clone(),
-                exit_code: finished.exit_code,
-                reason: finished.reason.clone(),
-                commit: finished.commit.as_deref().and_then(filled),
-            });
-        }
-        EventKind::ApprovalShown(shown) => input.shown = Some(shown.shown.clone()),
-        EventKind::ApprovalRequested(opened) => {
-            input.asked_about = filled(&opened.commit);
-            input.refused = opened.refused.as_deref().and_then(filled);
-        }
-        EventKind::ApprovalGiven(decided) => {
-            input.decisions.push(decision("approved", event, decided));
-        }
-        EventKind::ApprovalRevised(decided) => {
-            input
-                .decisions
-                .push(decision("to be revised", event, decided));
-        }
-        EventKind::ApprovalRefused(decided) => {
-            let answer = if decided.rollback == Some(true) {
-                "rejected and rolled back"
-            } else {
-                "rejected"
-            };
-            input.decisions.push(decision(answer, event, decided));
-        }
-        EventKind::BudgetExhausted(exhausted) => {
-            if let Some(exceeded) = Exceeded::told(exhausted) {
-                input.exhausted = Some(exceeded.words());
-            }
-        }
-        _ => {}
+        plan_source: plan.and_then(|plan| filled(&plan.source)),
+        plan_path: plan.and_then(|plan| plan.path.as_deref().and_then(filled)),
+        tasks: task_lines(tasks, &state),
+        workers: worker_lines(&state),
+        stages: stages(history),
+        base_checks: checks(history, true),
+        checks: checks(history, false),
+        asked_about: asked.and_then(|asked| filled(&asked.commit)),
+        refused: asked.and_then(|asked| asked.refused.as_deref().and_then(filled)),
+        shown: history.shown.as_ref().map(|shown| shown.shown.clone()),
+        decisions: history.decisions.iter().map(decision).collect(),
+        cost: costs.run,
+        exhausted: history
+            .exhausted
+            .as_ref()
+            .and_then(|(_, exhausted)| Exceeded::told(exhausted).map(|exceeded| exceeded.words())),
+        conflicts: state.run.conflicts.iter().map(conflict).collect(),
+        left: unmerged(team, tasks, &state),
+        ..history.spec.as_ref().map(asked_for).unwrap_or_default()
     }
 }
 
-fn begin(input: &mut ReportInput, event: &Event, spec: &RunSpec) {
-    input.started = Some(event.ts);
-    input.task.clone_from(&spec.task);
-    input.agents.clone_from(&spec.agents);
-    input.uncommitted = spec.uncommitted as u64;
-    input.base = spec.base.clone().filter(|base| !base.commit.is_empty());
-    input.budget = spec.budget;
-    input.wanted.extend(spec.verify.iter().cloned());
-    input
-        .workers
-        .extend(spec.members.iter().map(|member| WorkerLine {
+/// Returns what was asked for.
+fn asked_for(spec: &RunSpec) -> ReportInput {
+    ReportInput {
+        task: spec.task.clone(),
+        agents: spec.agents.clone(),
+        uncommitted: spec.uncommitted as u64,
+        base: spec.base.clone().filter(|base| !base.commit.is_empty()),
+        budget: spec.budget,
+        wanted: spec.verify.clone(),
+        ..ReportInput::default()
+    }
+}
+
+/// Returns the stages. One lasts until the next begins, the last until the run ends.
+fn stages(history: &RunHistory) -> Vec<Stage> {
+    let ends = (history.stages.iter().skip(1))
+        .map(|next| Some(next.at))
+        .chain([history.finished.as_ref().map(|(at, _)| *at)]);
+    history
+        .stages
+        .iter()
+        .zip(ends)
+        .map(|(record, end)| Stage {
+            name: record.entered.stage.clone(),
+            reason: record.entered.reason.clone(),
+            round: record.entered.round.into(),
+            at: record.at,
+            lasted: end.map(|end| end.since(record.at)),
+        })
+        .collect()
+}
+
+/// Returns the checks before the work began, or those of the work. One that was begun and has no end was cut short, and
+/// that must not look like one less.
+fn checks(history: &RunHistory, on_base: bool) -> Vec<CheckRun> {
+    let records = history.checks.iter();
+    let records = records.filter(|record| (record.result.on == ON_BASE) == on_base);
+    let wanted = history.spec.as_ref().map_or(&[][..], |spec| &spec.verify);
+    records
+        .map(|record| {
+            let verdict = record.verdict.unwrap_or(CheckVerdict::Stopped);
+            let mut checked = record.result.checked(verdict);
+            let mut wanted = wanted.iter();
+            if let Some(check) = wanted.find(|check| check.command == checked.command)
+                && checked.source.is_empty()
+            {
+                checked.source.clone_from(&check.source);
+            }
+            CheckRun {
+                checked,
+                round: record.result.round.into(),
+                commit: record.result.commit.clone(),
+                charged: verdict.is_failure() && record.result.charged,
+            }
+        })
+        .collect()
+}
+
+fn decision(record: &DecisionRecord) -> Decision {
+    let decided = &record.decided;
+    let answer = match decided.answer() {
+        Some(GateAnswer::Approve) => "approved",
+        Some(GateAnswer::Revise { .. }) => "to be revised",
+        Some(GateAnswer::Reject { rollback: true, .. }) => "rejected and rolled back",
+        Some(GateAnswer::Reject { .. }) => "rejected",
+        None => &decided.answer,
+    };
+    Decision {
+        answer: answer.to_owned(),
+        by: decided.by.clone().unwrap_or_default(),
+        at: record.at,
+        commit: decided.commit.clone(),
+        text: decided.text.clone().unwrap_or_default(),
+    }
+}
+
+fn conflict((task, conflict): &(TaskId, MergeConflict)) -> Conflict {
+    Conflict {
+        task: task.to_string(),
+        files: conflict.files.clone(),
+        fix_task: conflict.fix_task.as_ref().map(ToString::to_string),
+        is_final: conflict.is_final,
+    }
+}
+
+/// Returns the members of the run, and whoever else worked, by name.
+fn worker_lines(state: &TeamState) -> Vec<WorkerLine> {
+    let spec = state.run.history.spec.as_ref();
+    let members = spec.map_or(&[][..], |spec| &spec.members);
+    let mut lines: Vec<WorkerLine> = members
+        .iter()
+        .map(|member| WorkerLine {
             name: member.name.to_string(),
             provider: member.provider.clone(),
             role: member.role.clone().unwrap_or_default(),
             ..WorkerLine::default()
-        }));
-}
-
-/// Takes the checks. One that was begun and has no end was cut short, and that must not look like one less.
-fn take_checks(input: &mut ReportInput, events: &[(&Event, EventKind)]) {
-    let mut runs: Vec<(bool, CheckRun)> = Vec::new();
-    for (_, what) in events {
-        let Some((is_base, run)) = check_run(what) else {
-            continue;
-        };
-        // Its end, or another beginning after its host was gone.
-        runs.retain(|(base, other)| {
-            let is_same = other.checked.command == run.checked.command
-                && other.round == run.round
-                && other.commit == run.commit
-                && *base == is_base;
-            !(is_same && other.checked.verdict == CheckVerdict::Stopped)
-        });
-        runs.push((is_base, run));
-    }
-    for (is_base, mut run) in runs {
-        let mut wanted = input.wanted.iter();
-        if let Some(check) = wanted.find(|check| check.command == run.checked.command)
-            && run.checked.source.is_empty()
-        {
-            run.checked.source.clone_from(&check.source);
+        })
+        .collect();
+    // Whoever came later, by hand, worked as well.
+    let others = state.workers.iter().filter(|(name, worker)| {
+        worker.attempts > 0 && !members.iter().any(|member| member.name.as_str() == *name)
+    });
+    lines.extend(others.map(|(name, _)| WorkerLine {
+        name: name.clone(),
+        ..WorkerLine::default()
+    }));
+    for line in &mut lines {
+        if let (Some(worker), Some(last)) = (state.workers.get(&line.name), state.last) {
+            line.done = worker.completed;
+            line.failed = worker.failed;
+            line.busy = worker.busy(last);
         }
-        if is_base {
-            input.base_checks.push(run);
-        } else {
-            input.checks.push(run);
-        }
+        let costs = &state.run.spent.workers;
+        line.cost = costs.get(&line.name).copied().unwrap_or_default();
     }
-}
-
-/// Returns the check that an event is about, and whether it was run before the work began.
-fn check_run(what: &EventKind) -> Option<(bool, CheckRun)> {
-    let (verdict, result) = match what {
-        EventKind::VerifyStarted(started) => (
-            CheckVerdict::Stopped,
-            CheckResult {
-                on: started.on.clone(),
-                commit: started.commit.clone(),
-                command: started.command.clone(),
-                round: started.round,
-                ..CheckResult::default()
-            },
-        ),
-        EventKind::VerifyPassed(result) => (CheckVerdict::Passed, result.clone()),
-        EventKind::VerifyFlaky(result) => (CheckVerdict::Flaky, result.clone()),
-        EventKind::VerifyFailed(result) => (result.failure(), result.clone()),
-        _ => return None,
-    };
-    let run = CheckRun {
-        checked: result.checked(verdict),
-        round: result.round.into(),
-        commit: result.commit,
-        charged: verdict.is_failure() && result.charged,
-    };
-    Some((result.on == ON_BASE, run))
-}
-
-fn decision(answer: &str, event: &Event, decided: &GateDecided) -> Decision {
-    Decision {
-        answer: answer.to_owned(),
-        by: decided.by.clone().unwrap_or_default(),
-        at: event.ts,
-        commit: decided.commit.clone(),
-        text: decided.text.clone().unwrap_or_default(),
-    }
+    lines.sort_by(|a, b| a.name.cmp(&b.name));
+    lines
 }
 
 fn filled(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A stage lasts until the next one begins, the last until the run ends.
-fn end_stages(input: &mut ReportInput) {
-    let ends: Vec<_> = input
-        .stages
-        .iter()
-        .skip(1)
-        .map(|stage| Some(stage.at))
-        .chain([input.ended])
-        .collect();
-    for (stage, end) in input.stages.iter_mut().zip(ends) {
-        stage.lasted = end.map(|end| end.since(stage.at));
-    }
-}
-
-fn task_lines(tasks: &[Task], stories: &Stories, costs: &Costs) -> Vec<TaskLine> {
+fn task_lines(tasks: &[Task], state: &TeamState) -> Vec<TaskLine> {
     let by_id: BTreeMap<&TaskId, &Task> = tasks.iter().map(|task| (task.id(), task)).collect();
-    let nothing = TaskStory::default();
+    let nothing = TaskHistory::default();
     by_id
         .values()
         .filter(|task| !task.is_internal())
         .map(|task| {
-            let story = stories.tasks.get(task.id()).unwrap_or(&nothing);
+            let history = state.tasks.get(task.id()).unwrap_or(&nothing);
+            let cost = state.run.spent.tasks.get(task.id());
             TaskLine {
                 id: task.id().to_string(),
                 subject: task.subject().to_owned(),
-                state: state(task, story, &by_id),
-                worker: story
+                state: standing(task, history, state, &by_id),
+                worker: history
                     .last_worker
                     .clone()
                     .or_else(|| task.owner().map(str::to_owned)),
-                attempts: story.attempts,
+                attempts: history.attempts,
                 commit: commit_of(task),
-                conflicts: story.conflicts,
+                conflicts: history.conflicts,
                 error: task.error().map(str::to_owned),
-                cost: costs.tasks.get(task.id()).copied().unwrap_or_default(),
+                cost: cost.copied().unwrap_or_default(),
             }
         })
         .collect()
 }
 
-fn state(task: &Task, story: &TaskStory, by_id: &BTreeMap<&TaskId, &Task>) -> TaskState {
+fn standing(
+    task: &Task,
+    history: &TaskHistory,
+    state: &TeamState,
+    by_id: &BTreeMap<&TaskId, &Task>,
+) -> TaskState {
     if task.is_failed() {
         return TaskState::Failed;
     }
     match task.status() {
-        Status::Completed if story.is_merged => TaskState::Merged,
-        Status::Completed if story.is_unchanged => TaskState::Unchanged,
-        Status::Completed => match &story.merged_by {
+        Status::Completed if history.is_merged => TaskState::Merged,
+        Status::Completed if history.is_unchanged => TaskState::Unchanged,
+        Status::Completed => match state.merged_by(task.id()) {
             Some(fix) => TaskState::MergedBy(fix.to_string()),
-            None if story.is_given_up => TaskState::NotMerged,
+            None if history.is_given_up => TaskState::NotMerged,
             None => TaskState::Done,
         },
         Status::InProgress => TaskState::InProgress,
@@ -294,10 +258,10 @@ fn failed_before(task: &Task, by_id: &BTreeMap<&TaskId, &Task>) -> BTreeSet<Task
 }
 
 /// Finished work that is in nobody's branch.
-fn unmerged(team: &TeamName, tasks: &[Task], stories: &Stories) -> Vec<Left> {
+fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<Left> {
     let is_merged = |task: &Task| {
-        let story = stories.tasks.get(task.id());
-        story.is_some_and(|story| story.is_merged || story.merged_by.is_some())
+        let history = state.tasks.get(task.id());
+        history.is_some_and(|history| history.is_merged) || state.merged_by(task.id()).is_some()
     };
     let mut tasks: Vec<&Task> = tasks
         .iter()

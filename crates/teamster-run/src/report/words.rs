@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use teamster_types::Time;
-use teamster_types::redact::{clean, redact};
+use teamster_types::text::{fit, one_line, shown};
 use unicode_width::UnicodeWidthStr;
 
 /// So much of a text in a cell of a table, in columns.
@@ -14,31 +14,12 @@ const TEXT: usize = 10_000;
 
 /// A text without secrets and without anything that a viewer would act on; lines stay.
 pub(super) fn plain(text: &str) -> String {
-    clean(&redact(text), TEXT).replace('\t', "    ")
+    shown(text, TEXT).replace('\t', "    ")
 }
 
 /// The same in one line.
 pub(super) fn line(text: &str) -> String {
-    let plain = plain(text);
-    let words: Vec<&str> = plain.split_whitespace().collect();
-    words.join(" ")
-}
-
-/// Cuts a line to what fits into so many columns.
-pub(super) fn fit(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut cut = String::new();
-    for character in text.chars() {
-        cut.push(character);
-        if cut.width() > width.saturating_sub(1) {
-            cut.pop();
-            break;
-        }
-    }
-    cut.push('…');
-    cut
+    one_line(&shown(text, TEXT))
 }
 
 /// A line in which Markdown means nothing, wherever it stands.

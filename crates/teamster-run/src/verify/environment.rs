@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use teamster_agents::{CREDENTIALS, OF_A_SESSION_AROUND_US};
+use teamster_agents::{CREDENTIALS, OUTER_SESSION_VARS};
 
 /// Whether a check does not get this variable.
 ///
@@ -13,7 +13,7 @@ pub(super) fn is_withheld(name: &OsStr) -> bool {
         return false;
     };
     CREDENTIALS.contains(&name)
-        || OF_A_SESSION_AROUND_US.contains(&name)
+        || OUTER_SESSION_VARS.contains(&name)
         || ["TEAMSTER_", "GIT_"]
             .iter()
             .any(|prefix| name.starts_with(prefix))

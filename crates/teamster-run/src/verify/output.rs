@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::child::OutputStream;
 use teamster_types::TeamName;
-use teamster_types::redact::{LineRedactor, clean};
+use teamster_types::redact::LineRedactor;
+use teamster_types::text::clean;
 
 use super::run::Place;
 

@@ -34,7 +34,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Runs checks in one folder.
 #[derive(Clone, Copy, Debug)]
-pub struct Verifier<'a> {
+pub struct CheckRunner<'a> {
     /// The machine we are on.
     pub machine: &'a Machine,
     /// The project, for the logs.
@@ -78,7 +78,7 @@ struct Once {
     ending: ChildExit,
 }
 
-impl Verifier<'_> {
+impl CheckRunner<'_> {
     /// Runs a check, and once more if it fails.
     ///
     /// What it prints is given to `lines`, redacted and cleaned: one line or several at a time, each with a line feed.

@@ -16,8 +16,8 @@ use super::held::Held;
 use super::note::OpenMailbox;
 use super::staged::{self, Staged};
 use super::{FileStore, recover};
+use crate::backend::{MailCursor, Position};
 use crate::error::Result;
-use crate::txn::{MailCursor, Position};
 
 /// A live file of this size is full.
 const FULL: u64 = 1024 * 1024;

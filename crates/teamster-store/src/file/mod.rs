@@ -51,10 +51,10 @@ use teamster_types::paths::Reservations;
 use teamster_types::process::ProcessId;
 use teamster_types::team::{NewTeam, SCHEMA, TeamConfig};
 
+use crate::backend::{Backend, Txn};
 use crate::clock::Clock;
 use crate::error::{Result, StoreError};
 use crate::store::DeletedTeam;
-use crate::txn::{Backend, Txn};
 use held::Held;
 pub use native::client_sessions;
 pub use pages::each_event;
@@ -77,7 +77,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            lease: teamster_types::steps::LEASE,
+            lease: teamster_types::transitions::LEASE,
             sync: Sync::Durable,
             patience: Duration::from_secs(5),
             reservations: Reservations::default(),

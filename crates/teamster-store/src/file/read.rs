@@ -330,7 +330,7 @@ impl Read for FileStore {
         }
         let mut found = Vec::new();
         for mailbox in mailbox::all(&dir)? {
-            let (mut page, mut position) = (None, crate::txn::Position::default());
+            let (mut page, mut position) = (None, crate::backend::Position::default());
             loop {
                 let lines = mailbox::lines(&dir, &mailbox, position, 1_000, &mut page)?;
                 let Some((last, _)) = lines.last() else { break };

@@ -22,9 +22,9 @@ use super::note::ChangedTask;
 use super::record::{Record, View, capability_bits, flag, hash_of};
 use super::staged::Staged;
 use super::{FileStore, heartbeat, mailbox, native, read, rescan};
+use crate::backend::{Candidates, MailCursor, Position, Txn};
 use crate::error::{Result, StoreError};
 use crate::store::Signal;
-use crate::txn::{Candidates, MailCursor, Position, Txn};
 
 /// A change that is being made.
 pub(super) struct FileTxn<'a> {

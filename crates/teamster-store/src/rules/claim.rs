@@ -10,16 +10,16 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::Reservations;
 use teamster_types::process::Life;
 use teamster_types::routing::{self, Candidate};
-use teamster_types::steps::{self, Edit, Takeover};
 use teamster_types::task::{Status, Task, Token};
 use teamster_types::team::Member;
+use teamster_types::transitions::{self, Edit, Takeover};
 use teamster_types::{TaskId, Time, WorkerName};
 
 use super::reserved::Reserved;
 use super::{known_failure, must_open, no_task};
+use crate::backend::{Candidates, Txn};
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{ClaimRequest, Claimed};
-use crate::txn::{Candidates, Txn};
 
 pub(super) fn claim(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
     refuse_quarantined(tx, &request.worker)?;
@@ -145,7 +145,9 @@ fn lost_owners(tx: &mut dyn Txn) -> Result<Vec<WorkerName>> {
 
 fn verdict(tx: &dyn Txn, beat: &Heartbeat) -> Verdict {
     let life = match beat.process() {
-        Some(process) if !beat.is_fresh(tx.now(), steps::HEARTBEAT_FRESH) => tx.life(&process),
+        Some(process) if !beat.is_fresh(tx.now(), transitions::HEARTBEAT_FRESH) => {
+            tx.life(&process)
+        }
         _ => Life::Unknown,
     };
     health::assess(tx.now(), Some(beat), life, &Limits::default()).verdict
@@ -170,7 +172,7 @@ fn without_lost_owner(task: &Task, lost: &[WorkerName]) -> Result<Option<Task>> 
         return Ok(None);
     }
     let mut free = task.clone();
-    steps::edit(
+    transitions::edit(
         &mut free,
         &Edit {
             owner: Some(None),
@@ -225,7 +227,7 @@ fn check(
 ) -> Result<()> {
     let now = tx.now();
     let mut failed = None;
-    let checked = steps::check_claimable(task, worker, now, |blocker| {
+    let checked = transitions::check_claimable(task, worker, now, |blocker| {
         match passable(tx.look(blocker)) {
             Ok(found) => Blocker::of(found.flatten().as_ref()),
             Err(error) => {
@@ -261,7 +263,7 @@ fn takeover(
     };
     let life = tx.life(&claim.process());
     let fresh = life == Life::Gone && has_fresh_heartbeat(tx, &claim.worker)?;
-    Ok(steps::takeover(
+    Ok(transitions::takeover(
         task,
         &request.worker,
         by_id,
@@ -273,7 +275,7 @@ fn takeover(
 
 fn has_fresh_heartbeat(tx: &mut dyn Txn, worker: &WorkerName) -> Result<bool> {
     let beat = tx.heartbeat(worker)?;
-    Ok(beat.is_some_and(|beat| beat.is_fresh(tx.now(), steps::HEARTBEAT_FRESH)))
+    Ok(beat.is_some_and(|beat| beat.is_fresh(tx.now(), transitions::HEARTBEAT_FRESH)))
 }
 
 /// Takes a task in progress from a dead holder, if that is allowed; otherwise leaves it as it is.
@@ -290,7 +292,7 @@ fn take_over(
         Takeover::No => Ok((task, false)),
         Takeover::Restarted => {
             let mut free = task.clone();
-            steps::release(&mut free, None)?;
+            transitions::release(&mut free, None)?;
             let change = TaskChange::between(Some(&task), Some(&free))
                 .reason("its worker started anew and the process that claimed it is gone");
             let released = EventKind::TaskReleased(change);
@@ -305,7 +307,7 @@ fn take_over(
 fn put_back(tx: &mut dyn Txn, actor: &str, task: &Task, reason: &str) -> Result<Task> {
     let before = known_failure(tx, task)?;
     let mut free = task.clone();
-    let failure = steps::requeue(&mut free, before.as_ref(), reason, tx.now());
+    let failure = transitions::requeue(&mut free, before.as_ref(), reason, tx.now());
     let change = TaskChange::between(Some(task), Some(&free))
         .reason(reason)
         .failure(Some(&failure));
@@ -353,7 +355,7 @@ fn give(tx: &mut dyn Txn, task: &mut Task, request: &ClaimRequest, overlaps: &[T
     let proof = (Token::new(tx.random()), tx.random());
     let (now, me) = (tx.now(), tx.me());
     let lease = request.lease.unwrap_or_else(|| tx.lease());
-    let claim = steps::claim(task, &request.worker, proof, me, now, lease);
+    let claim = transitions::claim(task, &request.worker, proof, me, now, lease);
     tx.put(task.clone());
     let change = TaskChange::between(Some(&before), Some(task))
         .fence(task.fence())
@@ -376,7 +378,7 @@ pub(super) fn renew(
 ) -> Result<Claimed> {
     let mut task = must_open(tx, id)?;
     let lease = lease.unwrap_or_else(|| tx.lease());
-    let claim = steps::renew(&mut task, token, tx.now(), lease)?;
+    let claim = transitions::renew(&mut task, token, tx.now(), lease)?;
     tx.put_unjournalled(task.clone())?;
     Ok(Claimed {
         fence: task.fence(),
@@ -431,7 +433,7 @@ fn may_pull(
             continue;
         };
         let beat = beats.iter().find(|beat| beat.worker_name == name);
-        let fresh = beat.is_some_and(|beat| beat.is_fresh(now, steps::HEARTBEAT_FRESH));
+        let fresh = beat.is_some_and(|beat| beat.is_fresh(now, transitions::HEARTBEAT_FRESH));
         let idle = beat.is_some_and(|beat| beat.current_task_id.is_none());
         let quarantined = beat.is_some_and(|beat| beat.consecutive_errors >= 3);
         let out = match (fresh, quarantined) {

@@ -4,13 +4,13 @@ use serde_json::Value;
 use teamster_journal::payload::{MergeLost, TaskChange};
 use teamster_journal::{EventKind, NewEvent, payload};
 use teamster_types::TaskId;
-use teamster_types::steps;
 use teamster_types::task::{Task, Token};
+use teamster_types::transitions;
 
 use super::{known_failure, must_open};
+use crate::backend::Txn;
 use crate::error::Result;
 use crate::store::{LostMerge, Merge};
-use crate::txn::Txn;
 
 pub(super) fn complete(
     tx: &mut dyn Txn,
@@ -20,7 +20,7 @@ pub(super) fn complete(
 ) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
-    if steps::complete(&mut task, token, result, tx.now())? {
+    if transitions::complete(&mut task, token, result, tx.now())? {
         tx.put(task.clone());
         tx.event(
             NewEvent::new(
@@ -37,7 +37,7 @@ pub(super) fn fail(tx: &mut dyn Txn, id: &TaskId, token: &Token, error: &str) ->
     let before = must_open(tx, id)?;
     let mut task = before.clone();
     let known = known_failure(tx, &before)?;
-    let failure = steps::fail(&mut task, known.as_ref(), token, error, tx.now())?;
+    let failure = transitions::fail(&mut task, known.as_ref(), token, error, tx.now())?;
     tx.put(task.clone());
     let change = TaskChange::between(Some(&before), Some(&task))
         .error(error)
@@ -55,7 +55,7 @@ pub(super) fn release(
 ) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
-    steps::release(&mut task, token)?;
+    transitions::release(&mut task, token)?;
     let who = if token.is_some() {
         owner(&before)
     } else {
@@ -76,7 +76,7 @@ pub(super) fn retry(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> 
     let before = must_open(tx, id)?;
     let known = known_failure(tx, &before)?;
     let mut task = before.clone();
-    steps::retry(&mut task, known.as_ref())?;
+    transitions::retry(&mut task, known.as_ref())?;
     tx.put(task.clone());
     tx.put_failure(id, None);
     let change = TaskChange::between(Some(&before), Some(&task)).failure(None);
@@ -87,7 +87,7 @@ pub(super) fn retry(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> 
 pub(super) fn merged(tx: &mut dyn Txn, actor: &str, id: &TaskId, merge: &Merge) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
-    if steps::merged(&mut task, merge.made.as_deref())? {
+    if transitions::merged(&mut task, merge.made.as_deref())? {
         tx.put(task.clone());
         let merged = payload::Merged {
             task: TaskChange::between(Some(&before), Some(&task)),
@@ -104,7 +104,7 @@ pub(super) fn merged(tx: &mut dyn Txn, actor: &str, id: &TaskId, merge: &Merge) 
 pub(super) fn unchanged(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
-    if steps::unchanged(&mut task)? {
+    if transitions::unchanged(&mut task)? {
         tx.put(task.clone());
         tx.event(
             NewEvent::new(
@@ -127,7 +127,7 @@ pub(super) fn merge_lost(
 ) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
-    if steps::merge_lost(&mut task) {
+    if transitions::merge_lost(&mut task) {
         tx.put(task.clone());
         let lost = MergeLost {
             task: TaskChange::between(Some(&before), Some(&task)),
@@ -147,7 +147,7 @@ pub(super) fn give_up(tx: &mut dyn Txn, actor: &str, id: &TaskId, error: &str) -
     }
     let mut task = before.clone();
     let known = known_failure(tx, &before)?;
-    let failure = steps::give_up(&mut task, known.as_ref(), error, tx.now())?;
+    let failure = transitions::give_up(&mut task, known.as_ref(), error, tx.now())?;
     tx.put(task.clone());
     let change = TaskChange::between(Some(&before), Some(&task))
         .error(error)

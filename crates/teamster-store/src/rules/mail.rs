@@ -7,9 +7,9 @@ use teamster_types::WorkerName;
 use teamster_types::message::{CONTENT_LIMIT, Mailbox, Message};
 use teamster_types::team::{Kind as TeamKind, TeamConfig};
 
+use crate::backend::{MailCursor, Position, Txn};
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{Delivery, Outgoing, Reader, Recipient};
-use crate::txn::{MailCursor, Position, Txn};
 
 /// Lines are taken from a box in pages of this size.
 const PAGE: usize = 256;

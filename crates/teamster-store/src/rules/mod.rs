@@ -7,7 +7,7 @@ mod reserved;
 mod tasks;
 mod teams;
 
-pub(crate) use teams::{created, refuse_held};
+pub use teams::{created, refuse_held};
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use serde_json::Value;
 use teamster_journal::NewEvent;
 use teamster_types::failure::Failure;
 use teamster_types::message::Message;
-use teamster_types::steps::Edit;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam, TeamConfig};
+use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
+use crate::backend::{Backend, Txn};
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{
     ClaimRequest, Claimed, DeletedTeam, Delivery, LostMerge, Merge, Outgoing, PlannedTask, Reader,
     Signal, Store,
 };
-use crate::txn::{Backend, Txn};
 
 impl<B: Backend> Store for B {
     fn create_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
@@ -252,8 +252,8 @@ fn known_failure(tx: &mut dyn Txn, task: &Task) -> Result<Option<Failure>> {
     }))
 }
 
-/// There is no such task.
-pub(crate) fn no_task(team: &TeamName, id: &TaskId) -> StoreError {
+/// Returns the error that says that a team has no such task.
+pub fn no_task(team: &TeamName, id: &TaskId) -> StoreError {
     StoreError::not_found(format!("team {team} has no task {id}")).hint(format!(
         "`teamster task list --team {team}` shows its tasks"
     ))

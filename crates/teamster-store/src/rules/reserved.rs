@@ -4,8 +4,8 @@ use teamster_types::TaskId;
 use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::task::{Status, Task};
 
+use crate::backend::Txn;
 use crate::error::Result;
-use crate::txn::Txn;
 
 /// What is reserved, read when it is first asked for: most tasks name no paths, and need nothing of it.
 #[derive(Default)]

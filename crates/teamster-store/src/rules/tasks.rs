@@ -5,14 +5,14 @@ use teamster_journal::payload::TaskChange;
 use teamster_journal::{EventKind, NewEvent, changes};
 use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
-use teamster_types::steps::{self, Edit, Refusal};
 use teamster_types::task::{NewTask, Status, Task};
-use teamster_types::{TaskId, steps::check_new};
+use teamster_types::transitions::{self, Edit, Refusal};
+use teamster_types::{TaskId, transitions::check_new};
 
 use super::{must_open, no_task};
+use crate::backend::Txn;
 use crate::error::{Result, StoreError};
 use crate::store::PlannedTask;
-use crate::txn::Txn;
 
 pub(super) fn create(tx: &mut dyn Txn, actor: &str, new: &NewTask) -> Result<Task> {
     check_new(new)?;
@@ -59,7 +59,7 @@ pub(super) fn import(tx: &mut dyn Txn, actor: &str, plan: &[PlannedTask]) -> Res
     for place in 0..tasks.len() {
         let id = ids[place].clone();
         for other in &plan[place].after {
-            steps::mirror(&mut tasks[*other], &id, true);
+            transitions::mirror(&mut tasks[*other], &id, true);
         }
     }
     for (task, planned) in tasks.iter().zip(plan) {
@@ -115,7 +115,7 @@ pub(super) fn update(tx: &mut dyn Txn, actor: &str, id: &TaskId, edit: &Edit) ->
     if let Some(blockers) = &edit.blocked_by {
         refuse_cycle(tx, id, blockers)?;
     }
-    steps::edit(&mut task, &edit)?;
+    transitions::edit(&mut task, &edit)?;
     let also = match &edit.blocked_by {
         Some(blockers) => mirror(tx, id, before.blocked_by(), blockers)?,
         None => Object::new(),
@@ -152,7 +152,7 @@ pub(super) fn delete(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task>
     for dependent in task.blocks() {
         if let Some(before) = tx.open(dependent)? {
             let mut after = before.clone();
-            if steps::unblock(&mut after, id) {
+            if transitions::unblock(&mut after, id) {
                 also.insert(
                     dependent.to_string(),
                     Value::Object(changes(Some(&before), Some(&after))),
@@ -191,7 +191,7 @@ fn mirror(tx: &mut dyn Txn, id: &TaskId, before: &[TaskId], after: &[TaskId]) ->
             continue;
         };
         let mut new = old.clone();
-        if steps::mirror(&mut new, id, present) {
+        if transitions::mirror(&mut new, id, present) {
             also.insert(
                 blocker.to_string(),
                 Value::Object(changes(Some(&old), Some(&new))),

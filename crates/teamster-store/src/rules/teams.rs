@@ -5,17 +5,17 @@ use teamster_journal::payload::{MemberJoined, SignalSent, TeamCreated};
 use teamster_journal::{EventKind, NewEvent};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::steps::HEARTBEAT_FRESH;
 use teamster_types::task::{Status, Task};
 use teamster_types::team::{Kind, NewMember, NewTeam, TeamConfig};
+use teamster_types::transitions::HEARTBEAT_FRESH;
 use teamster_types::{TeamName, Time, WorkerName};
 
+use crate::backend::Txn;
 use crate::error::{Result, StoreError};
 use crate::store::Signal;
-use crate::txn::Txn;
 
-/// The first event of a team.
-pub(crate) fn created(new: &NewTeam) -> NewEvent {
+/// Returns the first event of a team.
+pub fn created(new: &NewTeam) -> NewEvent {
     let members = new.members.iter().map(|member| member.name.to_string());
     NewEvent::new(
         "user",
@@ -73,7 +73,7 @@ pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
 }
 
 /// Refuses to remove a team that somebody of it still needs: who is alive always, a running lease unless forced.
-pub(crate) fn refuse_held(
+pub fn refuse_held(
     team: &TeamName,
     tasks: &[Task],
     beats: &[Heartbeat],

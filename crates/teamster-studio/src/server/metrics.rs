@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use teamster_types::redact::{clean, redact};
+use teamster_types::text::shown;
 use teamster_view::model::{TeamView, Viewed};
 
 use super::Studio;
@@ -153,9 +153,7 @@ impl Page {
         figure: impl Into<Figure>,
     ) {
         let (_, rows) = self.figures.entry(name).or_insert((help, Vec::new()));
-        let labels = labels
-            .iter()
-            .map(|(key, value)| (*key, clean(&redact(value), 200).into_owned()));
+        let labels = labels.iter().map(|(key, value)| (*key, shown(value, 200)));
         rows.push((labels.collect(), figure.into()));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use teamster_types::redact::{clean, redact};
+use teamster_types::redact::redact;
+use teamster_types::text::{clean, one_line};
 use teamster_types::time::say_span;
 use teamster_types::{Time, progress::Progress};
 use teamster_view::model::Spent;
@@ -14,9 +15,7 @@ const LONGEST: usize = 500;
 pub(super) fn line(text: &str) -> String {
     // Only as much as can be seen is looked at: a line may have a megabyte.
     let cut: String = text.chars().take(LONGEST * 4).collect();
-    let shown = redact(&cut);
-    let words: Vec<&str> = shown.split_whitespace().collect();
-    clean(&words.join(" "), LONGEST).into_owned()
+    clean(&one_line(&redact(&cut)), LONGEST).into_owned()
 }
 
 /// `3 of 10 tasks, 2 in progress, 1 failed`.

@@ -27,7 +27,7 @@ pub use cost::{Budget, Cost, CostPoint, Exhausted, Spent, TaskCost, WorkerCost};
 pub use live::LiveTeam;
 pub use overview::{Overview, Project, TeamRow};
 pub use patch::Patch;
-pub use rows::{Message, Request, TaskRow, Worker};
+pub use rows::{Message, PermissionRequest, TaskRow, Worker};
 pub use run::{
     Answer, Approval, Base, Finished, Merge, MergeState, Plan, PlanTask, Run, RunMember, Stage,
     Verification, VerificationState, VerifyCommand,

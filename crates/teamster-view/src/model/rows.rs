@@ -8,8 +8,8 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
 use super::cost::Spent;
-pub use crate::requests::Request;
 use crate::workers::WorkerRow;
+pub use teamster_journal::PermissionRequest;
 
 /// One worker, or a teammate of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -53,7 +53,7 @@ pub struct Worker {
     /// What it spent.
     pub spent: Spent,
     /// What its agent wants to do and a person has to decide.
-    pub requests: Vec<Request>,
+    pub requests: Vec<PermissionRequest>,
     /// It was asked to stop: `shutdown` or `drain`.
     pub asked_to: Option<String>,
 }

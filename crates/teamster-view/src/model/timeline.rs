@@ -2,54 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use teamster_types::{TaskId, Time};
-
-/// How a stretch of work ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SpanEnd {
-    /// It goes on.
-    Open,
-    /// The task was completed.
-    Completed,
-    /// The attempt failed.
-    Failed,
-    /// The task was given back.
-    Released,
-    /// The task was taken from a dead worker.
-    Requeued,
-}
-
-/// A worker's stretch of work on one task.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Span {
-    /// On which task.
-    pub task_id: TaskId,
-    /// What that was.
-    pub subject: String,
-    /// The position of the journal at which it began.
-    pub seq: u64,
-    /// From when
-    pub from: Time,
-    /// to when; `null` while it goes on.
-    pub to: Option<Time>,
-    /// How it ended.
-    pub end: SpanEnd,
-}
-
-/// Something that happened to a worker at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Mark {
-    /// The position of the journal.
-    pub seq: u64,
-    /// When.
-    pub at: Time,
-    /// The type of the event: `worker.spawned`, `worker.dead`, …
-    pub what: String,
-    /// More about it, in words.
-    pub words: String,
-}
+pub use teamster_journal::{Mark, Span, SpanEnd};
+use teamster_types::Time;
 
 /// What one worker did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]

@@ -10,7 +10,7 @@ use teamster_types::task::Task;
 use teamster_types::{TeamName, WorkerName};
 
 use super::setup::{SetupSource, make_usable};
-use super::{Keep, Kept, NoPlace, Workplace};
+use super::{KeepAs, KeptWork, Workplace, WorkplaceError};
 
 /// A worktree of the worker's own.
 pub struct InWorktree {
@@ -92,7 +92,12 @@ impl InWorktree {
         Ok(Some(name))
     }
 
-    fn commit_as(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, GitError> {
+    fn commit_as(
+        &mut self,
+        task: &Task,
+        keep: KeepAs,
+        message: &str,
+    ) -> Result<KeptWork, GitError> {
         self.pinned = None;
         let files: Vec<String> = self
             .tree
@@ -106,16 +111,16 @@ impl InWorktree {
                 return self.keep_aside(error, keep, files);
             }
             // A merge that the agent left half-way cannot be committed, but what is there can be kept.
-            (Err(_), Keep::Attempt(_)) => {
+            (Err(_), KeepAs::Attempt(_)) => {
                 let branch = self.tree.salvage()?;
-                return Ok(Kept {
+                return Ok(KeptWork {
                     commit: None,
                     base: Some(self.base.as_str().to_owned()),
                     name: Some(branch),
                     files,
                 });
             }
-            (Err(error), Keep::Result) => return Err(error),
+            (Err(error), KeepAs::Result) => return Err(error),
         };
         let mut head = match committed {
             Some(commit) => commit,
@@ -131,20 +136,21 @@ impl InWorktree {
             head = tip;
         }
         if head == self.base {
-            return Ok(Kept::default());
+            return Ok(KeptWork::default());
         }
         let name = match keep {
-            Keep::Result => {
+            KeepAs::Result => {
                 let before = self.repo.pinned(&self.team, task.id())?;
                 self.repo.pin(&self.team, task.id(), &head)?;
                 self.pinned = Some((head.clone(), before));
                 pin_ref(&self.team, task.id())
             }
-            Keep::Attempt(number) => self
-                .repo
-                .pin_attempt(&self.team, task.id(), number, &head)?,
+            KeepAs::Attempt(number) => {
+                self.repo
+                    .pin_attempt(&self.team, task.id(), number, &head)?
+            }
         };
-        Ok(Kept {
+        Ok(KeptWork {
             commit: Some(head.as_str().to_owned()),
             base: Some(self.base.as_str().to_owned()),
             name: Some(name),
@@ -166,17 +172,17 @@ impl InWorktree {
     fn keep_aside(
         &mut self,
         error: GitError,
-        keep: Keep,
+        keep: KeepAs,
         files: Vec<String>,
-    ) -> Result<Kept, GitError> {
+    ) -> Result<KeptWork, GitError> {
         let base = self.base.clone();
         let places = self.set_aside(base.clone())?.join(", ");
         match keep {
-            Keep::Result => Err(GitError {
+            KeepAs::Result => Err(GitError {
                 message: format!("{error}; the whole worktree is kept as {places}"),
                 ..error
             }),
-            Keep::Attempt(_) => Ok(Kept {
+            KeepAs::Attempt(_) => Ok(KeptWork {
                 commit: None,
                 base: Some(base.as_str().to_owned()),
                 name: Some(places),
@@ -191,27 +197,32 @@ impl Workplace for InWorktree {
         &self.folder
     }
 
-    fn begin(&mut self) -> Result<(), NoPlace> {
+    fn begin(&mut self) -> Result<(), WorkplaceError> {
         self.bring_up_to_date().map_err(|error| no_place(&error))
     }
 
-    fn changes(&self) -> Result<Vec<PathBuf>, NoPlace> {
+    fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError> {
         let changes = self.tree.changes(&self.base);
         let changes = changes.map_err(|error| no_place(&error))?;
         Ok(changes.into_iter().map(|change| change.path).collect())
     }
 
-    fn commit(&mut self, message: &str) -> Result<(), NoPlace> {
+    fn commit(&mut self, message: &str) -> Result<(), WorkplaceError> {
         let committed = self.tree.commit_all(message, &Author::default());
         committed.map(drop).map_err(|error| no_place(&error))
     }
 
-    fn keep(&mut self, task: &Task, keep: Keep, message: &str) -> Result<Kept, NoPlace> {
+    fn keep(
+        &mut self,
+        task: &Task,
+        keep: KeepAs,
+        message: &str,
+    ) -> Result<KeptWork, WorkplaceError> {
         self.commit_as(task, keep, message)
             .map_err(|error| no_place(&error))
     }
 
-    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, NoPlace> {
+    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, WorkplaceError> {
         self.unpin(task, attempt).map_err(|error| no_place(&error))
     }
 }
@@ -233,6 +244,6 @@ fn place_of(kept: &teamster_isolate::git::DisplacedWork) -> String {
         .unwrap_or_default()
 }
 
-fn no_place(error: &GitError) -> NoPlace {
-    NoPlace(format!("{error}; {}", error.hint))
+fn no_place(error: &GitError) -> WorkplaceError {
+    WorkplaceError(format!("{error}; {}", error.hint))
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use teamster_claude::hook::{Answer, World};
+use teamster_claude::hook::{HookContext, HookResponse};
 use teamster_claude::native;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::stdin::{self, InputEnd};
@@ -84,21 +84,21 @@ pub fn run(event: &str) -> ExitCode {
         InputEnd::Whole | InputEnd::TimedOut => input.bytes.as_slice(),
         InputEnd::TooLong | InputEnd::Unreadable => &[],
     };
-    let world = world(began);
-    let answer = session_hooks::run(event, bytes, &world);
-    if let Some(stdout) = &answer.stdout {
+    let context = context(began);
+    let response = session_hooks::run(event, bytes, &context);
+    if let Some(stdout) = &response.stdout {
         let _ = writeln!(std::io::stdout(), "{stdout}");
     }
-    for text in &answer.stderr {
+    for text in &response.stderr {
         let _ = writeln!(std::io::stderr(), "{text}");
     }
     if is_debugging() {
-        say(&world, &answer, event, began.elapsed());
+        say(&context, &response, event, began.elapsed());
     }
     ExitCode::SUCCESS
 }
 
-fn world(began: Instant) -> World {
+fn context(began: Instant) -> HookContext {
     let current = current_dir();
     let layout = Layout::find(|name| std::env::var_os(name), &current).or_else(|_| {
         let instead = |name: &str| match name {
@@ -114,7 +114,7 @@ fn world(began: Instant) -> World {
         project_config: current.join(".teamster/config.toml"),
         project: current,
     });
-    World {
+    HookContext {
         writes: native::team_is_enabled(&layout) && team_is_enabled(&layout),
         layout,
         now: SystemClock.now(),
@@ -141,20 +141,20 @@ fn is_debugging() -> bool {
 }
 
 /// Says what happened on the error stream and in the log file.
-fn say(world: &World, answer: &Answer, event: &str, took: Duration) {
+fn say(context: &HookContext, response: &HookResponse, event: &str, took: Duration) {
     let mut text = String::new();
     let mut add = |what: &str| {
         let what = line(&redact(what));
-        let _ = writeln!(text, "{} {what}", world.now);
+        let _ = writeln!(text, "{} {what}", context.now);
     };
-    for entry in answer.stderr.iter().chain(&answer.log) {
+    for entry in response.stderr.iter().chain(&response.log) {
         add(entry);
     }
     add(&format!("{event}: done in {} us", took.as_micros()));
     let _ = std::io::stderr().write_all(text.as_bytes());
     let _ = match env_vars::get(env_vars::LOG).map(PathBuf::from) {
         Some(path) => append(&path, &text),
-        None => append_to_project(&world.layout, &text),
+        None => append_to_project(&context.layout, &text),
     };
 }
 

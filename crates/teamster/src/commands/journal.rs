@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 use teamster_journal::Event;
 use teamster_store::{Change, Damaged, Read};
 use teamster_types::TeamName;
+use teamster_types::text::fit;
 
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{moment, redacted, viewed_line};
-use crate::table::{Tone, fit};
+use crate::table::Tone;
 
 /// Events are taken from the journal in pages of this size, so that its length does not matter.
 const PAGE: usize = 1_000;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use teamster_agents::scripted::{Played, Scene, Script, ScriptError, World, play};
+use teamster_agents::scripted::{Script, ScriptContext, ScriptEnd, ScriptError, ScriptHost, play};
 use teamster_isolate::detached;
 
 use crate::error::{CommandError, ErrorKind};
@@ -83,7 +83,7 @@ fn run_script(file: &Path) -> ExitCode {
     let (id, subject) = (text(env_vars::TASK_ID), text(env_vars::TASK_SUBJECT));
     let (team, worker) = (text(env_vars::TEAM), text(env_vars::WORKER));
     let label = label();
-    let scene = Scene {
+    let scene = ScriptContext {
         worktree: Path::new("."),
         id: &id,
         subject: &subject,
@@ -94,8 +94,8 @@ fn run_script(file: &Path) -> ExitCode {
         world: &ThisMachine,
     };
     match play(&script, &scene, &mut std::io::stdout().lock()) {
-        Ok(Played::Exit(code)) => ExitCode::from(code),
-        Ok(Played::Crash) => detached::die(),
+        Ok(ScriptEnd::Exit(code)) => ExitCode::from(code),
+        Ok(ScriptEnd::Crash) => teamster_isolate::detached::die(),
         // Nobody listens any more; there is nobody to tell.
         Err(_) => ExitCode::from(exit_codes::FAILED),
     }
@@ -125,13 +125,13 @@ fn label() -> Option<String> {
 
 struct ThisMachine;
 
-impl World for ThisMachine {
+impl ScriptHost for ThisMachine {
     fn pause(&self, span: Duration) {
         std::thread::sleep(span);
     }
 
     fn ignore_signals(&self) -> Result<(), String> {
-        detached::ignore_soft_signals()
+        teamster_isolate::detached::ignore_soft_signals()
             .map_err(|error| format!("signals cannot be ignored: {error}"))
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_types::{TeamName, WorkerName};
-use teamster_workers::shutdown::{End, How, Shutdown as Stopping, Wish};
+use teamster_workers::shutdown::{EndKind, ShutdownCoordinator, ShutdownRequest, StoppedWorker};
 
 use super::span;
 use super::worker::{project, tmux};
@@ -73,7 +73,10 @@ pub fn stop(context: &Context, asked: Asked) -> Result {
         None => format!("no worker of team {} runs", asked.team),
     };
     let ends = end_workers(context, asked)?;
-    let left: Vec<&End> = ends.iter().filter(|end| end.how == How::Alive).collect();
+    let left: Vec<&StoppedWorker> = ends
+        .iter()
+        .filter(|end| end.how == EndKind::Alive)
+        .collect();
     context.out.answer(
         || json!({ "workers": ends, "verified": left.is_empty() }),
         || {
@@ -103,7 +106,7 @@ pub fn stop(context: &Context, asked: Asked) -> Result {
 }
 
 /// Stops workers; how each ended.
-pub fn end_workers(context: &Context, asked: Asked) -> Result<Vec<End>> {
+pub fn end_workers(context: &Context, asked: Asked) -> Result<Vec<StoppedWorker>> {
     let project = project(context, &asked.team)?;
     let Some(dir) = Dir::open_root(&project)? else {
         return Ok(Vec::new());
@@ -116,7 +119,7 @@ pub fn end_workers(context: &Context, asked: Asked) -> Result<Vec<End>> {
             out.remark(text);
         }
     };
-    let mut stopping = Stopping {
+    let mut stopping = ShutdownCoordinator {
         store: context.store()?,
         machine: &machine,
         project: &dir,
@@ -124,7 +127,7 @@ pub fn end_workers(context: &Context, asked: Asked) -> Result<Vec<End>> {
         tell: &mut tell,
         hurry: &teamster_workers::shutdown::no_hurry,
     };
-    Ok(stopping.run(&Wish {
+    Ok(stopping.run(&ShutdownRequest {
         team: asked.team,
         only: asked.only,
         actor: context.identity.actor().to_owned(),

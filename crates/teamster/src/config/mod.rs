@@ -20,8 +20,8 @@ use teamster_fs::layout::Layout;
 use teamster_store::Settings;
 use teamster_types::health::Limits;
 use teamster_types::paths::Reservations;
-use teamster_types::steps::LEASE;
-use teamster_workers::rules::Rules;
+use teamster_types::transitions::LEASE;
+use teamster_workers::limits::WorkerLimits;
 
 use crate::env_vars;
 use crate::error::{CommandError, Result};
@@ -281,7 +281,7 @@ impl Config {
         let providers = layers.providers(layout);
         let roles = layers.roles(layout, &providers);
         let defaults = Settings::default();
-        let limits = Rules::default();
+        let limits = WorkerLimits::default();
         let permissions = Permissions::default();
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
@@ -343,14 +343,16 @@ impl Config {
     }
 
     /// What a worker goes by.
-    pub fn rules(&self) -> Rules {
-        Rules {
+    pub fn rules(&self) -> WorkerLimits {
+        WorkerLimits {
             start: self.worker_start.value,
             idle: self.worker_idle.value,
             task: self.worker_task.value,
             // A lease is renewed twice before it ends.
-            renew: Rules::default().renew.min(self.claim_lease.value / 3),
-            ..Rules::default()
+            renew: WorkerLimits::default()
+                .renew
+                .min(self.claim_lease.value / 3),
+            ..WorkerLimits::default()
         }
     }
 

@@ -3,7 +3,6 @@
 //! A story goes from one event to the next and never back. To see an earlier moment, an earlier story is taken up and
 //! told on; so a story is cheap to copy.
 
-mod crew;
 mod money;
 mod runs;
 mod view;
@@ -12,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 use teamster_journal::payload::MessageSent;
-use teamster_journal::{Event, EventKind, family};
+use teamster_journal::{Event, EventKind, RunHistory, TeamState, family};
 use teamster_store::{Read, Result, rebuild};
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName, Time};
@@ -20,9 +19,7 @@ use teamster_types::{TaskId, TeamName, Time};
 use super::graph::repaired;
 use super::rows::Message;
 use super::timeline::{StageSpan, Tick};
-use crew::Crew;
-use money::Spending;
-use runs::Runs;
+use money::CostCurve;
 
 /// Messages that are kept in mind; the journal has the others.
 pub const MOST_MESSAGES: usize = 50;
@@ -35,18 +32,14 @@ const MOST_TICKS: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub struct Story {
     team: String,
-    project: Option<String>,
     seq: u64,
     first: Option<Time>,
-    last: Option<Time>,
-    deleted: bool,
+    state: TeamState,
     tasks: rebuild::Tasks,
     times: BTreeMap<TaskId, Times>,
-    crew: Crew,
     messages: VecDeque<Message>,
     message_count: u64,
-    money: Spending,
-    runs: Runs,
+    curve: CostCurve,
     ticks: Ticks,
 }
 
@@ -108,13 +101,12 @@ impl Story {
 
     /// Whether its run is over.
     pub fn is_finished(&self) -> bool {
-        let run = self.runs.run.as_ref();
-        run.is_some_and(|run| run.finished.is_some())
+        self.state.run.history.finished.is_some()
     }
 
     /// The time of the last event.
     pub fn last(&self) -> Option<Time> {
-        self.last
+        self.state.last
     }
 
     /// Takes one event further. An event that was told before changes nothing.
@@ -127,36 +119,23 @@ impl Story {
             self.team.clone_from(&event.team);
         }
         self.first.get_or_insert(event.ts);
-        self.last = Some(event.ts);
         self.ticks.put(event.seq, event.ts);
         self.tasks.apply(event);
         let what = event.payload();
-        self.runs.apply(event, &what);
-        self.crew.apply(event, &what);
+        self.state.apply(event, &what);
         if event.kind.starts_with(family::TASK) {
             self.task_changed(event, &what);
         }
         match &what {
-            EventKind::TeamCreated(created) => {
-                self.project.clone_from(&created.project);
-                self.deleted = false;
-            }
-            EventKind::TeamDeleted(_) => self.deleted = true,
-            EventKind::TeamRestored(_) => self.deleted = false,
             EventKind::MessageSent(sent) => self.message(event, sent),
-            EventKind::Usage(used) => self.money.usage(event, used),
-            EventKind::BudgetReserved(reserved) => self.money.reserved(reserved),
-            EventKind::BudgetExhausted(exhausted) => self.money.exhausted(event, exhausted),
+            EventKind::Usage(_) => self.curve.add(event, &self.state.run.spent),
             _ => {}
         }
     }
 
     fn task_changed(&mut self, event: &Event, what: &EventKind) {
         let Some(id) = &event.task_id else { return };
-        let task = self.tasks.get(id);
-        let subject = task.map(Task::subject).unwrap_or_default();
-        self.crew.task(what, id, subject, event);
-        let Some(task) = task else {
+        let Some(task) = self.tasks.get(id) else {
             self.times.remove(id);
             return;
         };
@@ -176,7 +155,6 @@ impl Story {
 
     fn message(&mut self, event: &Event, sent: &MessageSent) {
         self.message_count += 1;
-        self.crew.is_active(&event.actor, event);
         if self.messages.len() == MOST_MESSAGES {
             self.messages.pop_front();
         }
@@ -247,19 +225,16 @@ impl Ticks {
 }
 
 /// When stages began and ended.
-fn stage_spans(runs: &Runs) -> Vec<StageSpan> {
-    let stages = runs.run.as_ref().map_or(&[][..], |run| &run.stages);
-    let finished = runs.run.as_ref().and_then(|run| run.finished.as_ref());
-    let ends = stages
-        .iter()
-        .skip(1)
+fn stage_spans(history: &RunHistory) -> Vec<StageSpan> {
+    let ends = (history.stages.iter().skip(1))
         .map(|next| Some(next.at))
-        .chain([finished.map(|finished| finished.at)]);
-    stages
+        .chain([history.finished.as_ref().map(|(at, _)| *at)]);
+    history
+        .stages
         .iter()
         .zip(ends)
         .map(|(stage, to)| StageSpan {
-            stage: stage.stage.clone(),
+            stage: stage.entered.to.clone(),
             seq: stage.seq,
             from: stage.at,
             to,

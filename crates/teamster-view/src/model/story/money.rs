@@ -1,32 +1,25 @@
-//! What was spent, as the journal tells it.
+//! What was spent, as the page shows it.
 
-use std::collections::BTreeMap;
-
-use teamster_journal::Event;
-use teamster_journal::cost::{Cost as ToldCost, Money};
-use teamster_journal::payload::{BudgetExhausted, BudgetReserved, Limit, UsageReported};
+use teamster_journal::cost::{Costs, Money, Reported};
+use teamster_journal::payload::Limit;
+use teamster_journal::{Event, TeamState};
 use teamster_types::TaskId;
 
-use crate::model::cost::{Cost, CostPoint, Exhausted, Spent, TaskCost};
+use crate::model::cost::{Budget, Cost, CostPoint, Exhausted, Spent, TaskCost, WorkerCost};
 
 /// Points of the cost over time.
 const MOST_POINTS: usize = 200;
 
+/// The cost over time, in few points.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spending {
-    total: Sum,
-    by_task: BTreeMap<Option<TaskId>, Sum>,
+pub(super) struct CostCurve {
     points: Vec<CostPoint>,
-    reserved: u64,
-    exhausted: Option<Exhausted>,
 }
 
-impl Spending {
-    pub(super) fn usage(&mut self, event: &Event, used: &UsageReported) {
-        self.total.add(used);
-        let by_task = self.by_task.entry(event.task_id.clone()).or_default();
-        by_task.add(used);
-        let total = self.total.spent();
+impl CostCurve {
+    /// Adds what had been spent at an event that told something.
+    pub(super) fn add(&mut self, event: &Event, costs: &Costs) {
+        let total = spent(&costs.reported);
         self.points.push(CostPoint {
             at: event.ts,
             seq: event.seq,
@@ -45,75 +38,73 @@ impl Spending {
         }
     }
 
-    pub(super) fn reserved(&mut self, reserved: &BudgetReserved) {
-        self.reserved = reserved.tokens;
-    }
-
-    pub(super) fn exhausted(&mut self, event: &Event, exhausted: &BudgetExhausted) {
-        self.exhausted = Some(Exhausted {
-            what: exhausted
-                .what
-                .map(Limit::as_str)
-                .unwrap_or_default()
-                .to_owned(),
-            limit: exhausted.limit,
-            used: exhausted.used,
-            at: event.ts,
-        });
-    }
-
-    /// All but what the crew and the run know.
-    pub(super) fn cost(&self) -> Cost {
+    /// Returns all that was spent.
+    pub(super) fn cost(&self, state: &TeamState) -> Cost {
+        let costs = &state.run.spent;
+        let history = &state.run.history;
         Cost {
-            total: self.total.spent(),
-            by_worker: Vec::new(),
-            by_task: self
-                .by_task
+            total: spent(&costs.reported),
+            by_worker: costs
+                .reported_by_worker
                 .iter()
-                .map(|(task_id, spent)| TaskCost {
+                .map(|(worker, reported)| WorkerCost {
+                    worker: worker.clone(),
+                    spent: spent(reported),
+                })
+                .collect(),
+            by_task: costs
+                .reported_by_task
+                .iter()
+                .map(|(task_id, reported)| TaskCost {
                     task_id: task_id.clone(),
-                    spent: spent.spent(),
+                    spent: spent(reported),
                 })
                 .collect(),
             over_time: self.points.clone(),
-            budget: None,
-            reserved_tokens: self.reserved,
-            exhausted: self.exhausted.clone(),
+            budget: history.spec.as_ref().map(|spec| Budget {
+                tokens: spec.budget.tokens,
+                usd: spec.budget.usd,
+                minutes: spec.budget.minutes,
+            }),
+            reserved_tokens: costs.reserved_tokens,
+            exhausted: history.exhausted.as_ref().map(|(at, exhausted)| Exhausted {
+                what: exhausted
+                    .what
+                    .map(Limit::as_str)
+                    .unwrap_or_default()
+                    .to_owned(),
+                limit: exhausted.limit,
+                used: exhausted.used,
+                at: *at,
+            }),
         }
-    }
-
-    pub(super) fn of_task(&self, id: &TaskId) -> Spent {
-        let spent = self.by_task.get(&Some(id.clone()));
-        spent.map(Sum::spent).unwrap_or_default()
     }
 }
 
-/// What clients told, summed up.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sum {
-    cost: ToldCost,
-    /// How many times a client told what it used.
-    pub(super) reports: u64,
+/// Returns what was spent on one task.
+pub(super) fn of_task(costs: &Costs, id: &TaskId) -> Spent {
+    let reported = costs.reported_by_task.get(&Some(id.clone()));
+    reported.map(spent).unwrap_or_default()
 }
 
-impl Sum {
-    pub(super) fn add(&mut self, used: &UsageReported) {
-        self.cost = self.cost.plus(ToldCost::told(used));
-        self.reports += 1;
-    }
+/// Returns what one worker spent.
+pub(super) fn of_worker(costs: &Costs, name: &str) -> Spent {
+    let reported = costs.reported_by_worker.get(name);
+    reported.map(spent).unwrap_or_default()
+}
 
-    pub(super) fn spent(&self) -> Spent {
-        let tokens = self.cost.tokens.unwrap_or_default();
-        Spent {
-            tokens: tokens.total(),
-            input: tokens.input,
-            cached_input: tokens.cached_input,
-            cache_write: tokens.cache_write,
-            output: tokens.output,
-            cost_usd: self.cost.money.map(Money::usd),
-            at_least: self.cost.tokens_at_least,
-            cost_at_least: self.cost.money_at_least,
-            reports: self.reports,
-        }
+fn spent(reported: &Reported) -> Spent {
+    let cost = &reported.cost;
+    let tokens = cost.tokens.unwrap_or_default();
+    Spent {
+        tokens: tokens.total(),
+        input: tokens.input,
+        cached_input: tokens.cached_input,
+        cache_write: tokens.cache_write,
+        output: tokens.output,
+        cost_usd: cost.money.map(Money::usd),
+        at_least: cost.tokens_at_least,
+        cost_at_least: cost.money_at_least,
+        reports: reported.reports,
     }
 }

@@ -1,10 +1,11 @@
-//! A run, as its events tell it. A key that a journal leaves out is shown with its default.
+//! The run of a team as the page shows it, made from what its journal tells. A key that a journal leaves out is shown with
+//! its default.
 
-use teamster_journal::payload::{
-    self, CheckResult, CheckStarted, GateDecided, GateOpened, GateShown, MergeConflict, PlanMade,
-    RunFinished, RunSpec, StageEntered,
+use teamster_journal::payload::CheckVerdict;
+use teamster_journal::payload::{PlanMade, PlannedTask, RunSpec};
+use teamster_journal::{
+    CheckRecord, DecisionRecord, MergeRecord, MergeStanding, RunHistory, RunState, StageRecord,
 };
-use teamster_journal::{Event, EventKind, RunState};
 
 use crate::model::cost::Budget;
 use crate::model::run::{
@@ -12,296 +13,210 @@ use crate::model::run::{
     Verification, VerificationState, VerifyCommand,
 };
 
-/// Verifications and merges that are kept in mind, the newest.
+/// Verifications and merges that are shown, the newest.
 const MOST: usize = 1_000;
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct Runs {
-    pub(super) run: Option<Run>,
-    pub(super) approval: Option<Approval>,
-    pub(super) verifications: Vec<Verification>,
-    pub(super) merges: Vec<Merge>,
-    /// What is to be shown at the gate that opens next.
-    shown: Option<GateShown>,
-    /// The state by which the host goes, so that no view can disagree with it about the gate.
-    state: RunState,
+/// Returns the run; `None` while there is none.
+pub(super) fn run(history: &RunHistory) -> Option<Run> {
+    let last = history.stages.last().map(|record| &record.entered);
+    is_told(history).then(|| Run {
+        stage: last.map(|entered| entered.to.clone()),
+        round: last.map_or(0, |entered| entered.round.into()),
+        stages: history.stages.iter().map(stage).collect(),
+        plan: history.plan.as_ref().map(plan),
+        started_at: history.started,
+        resumed_at: history.resumed,
+        finished: finished(history),
+        ..history.spec.as_ref().map(asked_for).unwrap_or_default()
+    })
 }
 
-impl Runs {
-    pub(super) fn apply(&mut self, event: &Event, what: &EventKind) {
-        self.state.apply_kind(event, what);
-        match what {
-            EventKind::RunStarted(started) => self.started(event, &started.spec),
-            EventKind::RunStage(entered) => self.stage(event, entered),
-            EventKind::RunPlan(plan) => self.run().plan = Some(shown_plan(plan)),
-            EventKind::RunResumed(_) => {
-                let run = self.run();
-                run.resumed_at = Some(event.ts);
-                run.finished = None;
-            }
-            EventKind::RunFinished(finished) => self.finished(event, finished),
-            EventKind::VerifyStarted(started) => self.check_started(event, started),
-            EventKind::VerifyPassed(result) => {
-                self.check_ended(event, VerificationState::Passed, result);
-            }
-            EventKind::VerifyFailed(result) => {
-                self.check_ended(event, VerificationState::Failed, result);
-            }
-            EventKind::VerifyFlaky(result) => {
-                self.check_ended(event, VerificationState::Flaky, result);
-            }
-            EventKind::MergePredicted(predicted) => {
-                let merge = self.merge(MergeState::Predicted, &predicted.commit, event);
-                merge.predicted = predicted.result.map(|result| result.as_str().to_owned());
-            }
-            EventKind::MergeMerged(merged) => {
-                let commit = merged.commit.as_deref().unwrap_or_default();
-                let merge = self.merge(MergeState::Merged, commit, event);
-                merge.merge.clone_from(&merged.merge);
-                merge.worker.clone_from(&merged.worker);
-            }
-            EventKind::MergeLost(lost) => {
-                let commit = lost.commit.as_deref().unwrap_or_default();
-                self.merge(MergeState::Lost, commit, event).merge = None;
-            }
-            EventKind::MergeConflict(conflict) => self.conflict(event, conflict),
-            EventKind::ApprovalShown(shown) => self.shown = Some(shown.clone()),
-            EventKind::ApprovalRequested(opened) => self.gate(event, opened),
-            EventKind::ApprovalAnswered(answer) => self.answer(event, answer, false),
-            EventKind::ApprovalGiven(decided)
-            | EventKind::ApprovalRefused(decided)
-            | EventKind::ApprovalRevised(decided) => self.answer(event, decided, true),
-            _ => {}
-        }
-        if let Some(approval) = &mut self.approval {
-            let open = self.state.open_gate();
-            approval.waits = open.is_some_and(|gate| gate.id == approval.gate);
-        }
-    }
+/// Returns whether the journal tells of a run at all. One that begins in the middle does without the beginning.
+pub(super) fn is_told(history: &RunHistory) -> bool {
+    history.spec.is_some()
+        || history.plan.is_some()
+        || history.resumed.is_some()
+        || history.finished.is_some()
+        || !history.stages.is_empty()
+}
 
-    fn run(&mut self) -> &mut Run {
-        self.run.get_or_insert_with(Run::default)
-    }
-
-    fn started(&mut self, event: &Event, spec: &RunSpec) {
-        *self = Self {
-            run: Some(Run {
-                task: spec.task.clone(),
-                agents: spec.agents.clone(),
-                members: spec
-                    .members
-                    .iter()
-                    .map(|member| RunMember {
-                        name: member.name.to_string(),
-                        provider: Some(member.provider.clone()),
-                        role: member.role.clone(),
-                        model: member.model.clone(),
-                    })
-                    .collect(),
-                base: spec.base.as_ref().map(|base| Base {
-                    commit: base.commit.clone(),
-                    branch: base.branch.clone(),
-                }),
-                verify: spec
-                    .verify
-                    .iter()
-                    .map(|check| VerifyCommand {
-                        command: check.command.clone(),
-                        source: Some(check.source.clone()),
-                    })
-                    .collect(),
-                approve: Some(spec.approve.as_str().to_owned()),
-                max_fix: Some(spec.max_fix.into()),
-                flow: Some(spec.flow.clone()),
-                leader: Some(spec.leader.clone()),
-                in_place: spec.in_place,
-                budget: Some(Budget {
-                    tokens: spec.budget.tokens,
-                    usd: spec.budget.usd,
-                    minutes: spec.budget.minutes,
-                }),
-                uncommitted: spec.uncommitted as u64,
-                started_at: Some(event.ts),
-                ..Run::default()
-            }),
-            state: std::mem::take(&mut self.state),
-            ..Self::default()
-        };
-    }
-
-    fn stage(&mut self, event: &Event, entered: &StageEntered) {
-        let stage = Stage {
-            stage: entered.to.clone(),
-            at: event.ts,
-            seq: event.seq,
-            reason: entered.reason.clone(),
-            round: entered.round.into(),
-        };
-        let run = self.run();
-        run.round = stage.round;
-        run.stage = Some(stage.stage.clone());
-        run.stages.push(stage);
-    }
-
-    fn finished(&mut self, event: &Event, finished: &RunFinished) {
-        self.run().finished = Some(Finished {
-            outcome: finished.outcome.clone(),
-            exit_code: finished.exit_code,
-            reason: finished.reason.clone(),
-            commit: finished.commit.clone(),
-            at: event.ts,
-        });
-    }
-
-    fn check_started(&mut self, event: &Event, started: &CheckStarted) {
-        self.verifications.push(Verification {
-            seq: event.seq,
-            on: started.on.clone(),
-            commit: started.commit.clone(),
-            command: started.command.clone(),
-            round: started.round.into(),
-            state: VerificationState::Running,
-            exit_code: None,
-            seconds: None,
-            timed_out: false,
-            last: String::new(),
-            log: None,
-            charged: true,
-            started_at: Some(event.ts),
-            ended_at: None,
-        });
-        shorten(&mut self.verifications);
-    }
-
-    fn check_ended(&mut self, event: &Event, state: VerificationState, result: &CheckResult) {
-        let mut now = Verification {
-            seq: event.seq,
-            on: result.on.clone(),
-            commit: result.commit.clone(),
-            command: result.command.clone(),
-            round: result.round.into(),
-            state,
-            exit_code: result.exit_code.map(Into::into),
-            seconds: Some(result.seconds),
-            timed_out: result.timed_out,
-            last: result.last.clone(),
-            log: Some(result.log.clone()),
-            charged: result.charged,
-            started_at: None,
-            ended_at: Some(event.ts),
-        };
-        let is_it = |before: &&mut Verification| {
-            before.state == VerificationState::Running
-                && before.on == now.on
-                && before.command == now.command
-        };
-        match self.verifications.iter_mut().rev().find(is_it) {
-            Some(before) => {
-                now.started_at = before.started_at;
-                now.seq = before.seq;
-                *before = now;
-            }
-            None => self.verifications.push(now),
-        }
-        shorten(&mut self.verifications);
-    }
-
-    /// Returns the merge of this commit, now in this state.
-    fn merge(&mut self, state: MergeState, commit: &str, event: &Event) -> &mut Merge {
-        let place = self.merges.iter().rposition(|merge| {
-            merge.commit == commit && (event.task_id.is_none() || merge.task_id == event.task_id)
-        });
-        if place.is_none() {
-            self.merges.push(Merge {
-                seq: event.seq,
-                task_id: event.task_id.clone(),
-                worker: None,
-                commit: commit.to_owned(),
-                state,
-                predicted: None,
-                merge: None,
-                files: Vec::new(),
-                times: 0,
-                is_final: false,
-                fix_task: None,
-                at: event.ts,
-            });
-            shorten(&mut self.merges);
-        }
-        let newest = self.merges.len() - 1;
-        let merge = &mut self.merges[place.unwrap_or(newest)];
-        merge.state = state;
-        merge.at = event.ts;
-        merge
-    }
-
-    fn conflict(&mut self, event: &Event, conflict: &MergeConflict) {
-        let commit = conflict.commit.as_deref().unwrap_or_default();
-        let merge = self.merge(MergeState::Conflict, commit, event);
-        merge.files.clone_from(&conflict.files);
-        merge.times = conflict.times;
-        merge.is_final = conflict.is_final;
-        merge.fix_task.clone_from(&conflict.fix_task);
-    }
-
-    fn gate(&mut self, event: &Event, opened: &GateOpened) {
-        let shown = self.shown.take().filter(|shown| shown.gate == opened.gate);
-        let base = opened.base.as_ref();
-        self.approval = Some(Approval {
-            seq: event.seq,
-            gate: opened.gate.clone(),
-            commit: opened.commit.clone(),
-            base: base.map(|base| base.commit.clone()),
-            branch: base.and_then(|base| base.branch.clone()),
-            verified: opened.verified,
-            words: opened.words.clone(),
-            refused: opened.refused.clone(),
-            shown: shown.map(|shown| shown.shown),
-            asked_at: event.ts,
-            waits: true,
-            answer: None,
-        });
-    }
-
-    /// What somebody says counts once the run has taken it: until then the gate is still open.
-    fn answer(&mut self, event: &Event, decided: &GateDecided, taken: bool) {
-        let is_its = |open: &&mut Approval| open.gate == decided.gate && (taken || open.waits);
-        let Some(approval) = self.approval.as_mut().filter(is_its) else {
-            return;
-        };
-        approval.answer = Some(Answer {
-            answer: decided.answer.clone(),
-            taken,
-            by: match decided.by.as_deref() {
-                None | Some("") => event.actor.clone(),
-                Some(by) => by.to_owned(),
-            },
-            rollback: decided.rollback == Some(true),
-            text: decided.text.clone().unwrap_or_default(),
-            at: event.ts,
-        });
+/// Returns what was asked for, of a run that has not done anything.
+fn asked_for(spec: &RunSpec) -> Run {
+    Run {
+        task: spec.task.clone(),
+        agents: spec.agents.clone(),
+        members: spec
+            .members
+            .iter()
+            .map(|member| RunMember {
+                name: member.name.to_string(),
+                provider: Some(member.provider.clone()),
+                role: member.role.clone(),
+                model: member.model.clone(),
+            })
+            .collect(),
+        base: spec.base.as_ref().map(|base| Base {
+            commit: base.commit.clone(),
+            branch: base.branch.clone(),
+        }),
+        verify: spec
+            .verify
+            .iter()
+            .map(|check| VerifyCommand {
+                command: check.command.clone(),
+                source: Some(check.source.clone()),
+            })
+            .collect(),
+        approve: Some(spec.approve.as_str().to_owned()),
+        max_fix: Some(spec.max_fix.into()),
+        flow: Some(spec.flow.clone()),
+        leader: Some(spec.leader.clone()),
+        in_place: spec.in_place,
+        budget: Some(Budget {
+            tokens: spec.budget.tokens,
+            usd: spec.budget.usd,
+            minutes: spec.budget.minutes,
+        }),
+        uncommitted: spec.uncommitted as u64,
+        ..Run::default()
     }
 }
 
-fn shorten<T>(list: &mut Vec<T>) {
-    if list.len() > MOST {
-        list.drain(..list.len() - MOST);
+fn stage(record: &StageRecord) -> Stage {
+    Stage {
+        stage: record.entered.to.clone(),
+        at: record.at,
+        seq: record.seq,
+        reason: record.entered.reason.clone(),
+        round: record.entered.round.into(),
     }
 }
 
-fn shown_plan(plan: &PlanMade) -> Plan {
-    let tasks = plan
-        .tasks
-        .iter()
-        .map(|task: &payload::PlannedTask| PlanTask {
-            label: task.label.clone(),
-            id: task.id.clone(),
-            subject: task.subject.clone(),
-            blocked_by: task.blocked_by.clone(),
-        });
+fn finished(history: &RunHistory) -> Option<Finished> {
+    let (at, finished) = history.finished.as_ref()?;
+    Some(Finished {
+        outcome: finished.outcome.clone(),
+        exit_code: finished.exit_code,
+        reason: finished.reason.clone(),
+        commit: finished.commit.clone(),
+        at: *at,
+    })
+}
+
+fn plan(plan: &PlanMade) -> Plan {
+    let tasks = plan.tasks.iter().map(|task: &PlannedTask| PlanTask {
+        label: task.label.clone(),
+        id: task.id.clone(),
+        subject: task.subject.clone(),
+        blocked_by: task.blocked_by.clone(),
+    });
     Plan {
         source: plan.source.clone(),
         path: plan.path.clone(),
         tasks: tasks.collect(),
     }
+}
+
+/// Returns the newest checks.
+pub(super) fn verifications(state: &RunState) -> Vec<Verification> {
+    newest(&state.history.checks).map(verification).collect()
+}
+
+fn verification(record: &CheckRecord) -> Verification {
+    let CheckRecord {
+        seq,
+        verdict,
+        result,
+        started,
+        ended,
+    } = record;
+    Verification {
+        seq: *seq,
+        on: result.on.clone(),
+        commit: result.commit.clone(),
+        command: result.command.clone(),
+        round: result.round.into(),
+        state: match verdict {
+            None => VerificationState::Running,
+            Some(CheckVerdict::Passed) => VerificationState::Passed,
+            Some(CheckVerdict::Flaky) => VerificationState::Flaky,
+            Some(_) => VerificationState::Failed,
+        },
+        exit_code: result.exit_code.map(Into::into),
+        seconds: verdict.map(|_| result.seconds),
+        timed_out: result.timed_out,
+        last: result.last.clone(),
+        log: verdict.map(|_| result.log.clone()),
+        charged: result.charged,
+        started_at: *started,
+        ended_at: *ended,
+    }
+}
+
+/// Returns the newest merges.
+pub(super) fn merges(state: &RunState) -> Vec<Merge> {
+    newest(&state.history.merges).map(merge).collect()
+}
+
+fn merge(record: &MergeRecord) -> Merge {
+    let conflict = record.conflict.as_ref();
+    Merge {
+        seq: record.seq,
+        task_id: record.task.clone(),
+        worker: record.worker.clone(),
+        commit: record.commit.clone(),
+        state: match record.standing {
+            MergeStanding::Predicted => MergeState::Predicted,
+            MergeStanding::Merged => MergeState::Merged,
+            MergeStanding::Conflict => MergeState::Conflict,
+            MergeStanding::Lost => MergeState::Lost,
+        },
+        predicted: record.predicted.map(|result| result.as_str().to_owned()),
+        merge: record.merge.clone(),
+        files: conflict.map_or_else(Vec::new, |conflict| conflict.files.clone()),
+        times: conflict.map_or(0, |conflict| conflict.times),
+        is_final: conflict.is_some_and(|conflict| conflict.is_final),
+        fix_task: conflict.and_then(|conflict| conflict.fix_task.clone()),
+        at: record.at,
+    }
+}
+
+/// Returns the gate that was opened last.
+pub(super) fn approval(state: &RunState) -> Option<Approval> {
+    let record = state.history.gate.as_ref()?;
+    let opened = &record.opened;
+    let base = opened.base.as_ref();
+    Some(Approval {
+        seq: record.seq,
+        gate: opened.gate.clone(),
+        commit: opened.commit.clone(),
+        base: base.map(|base| base.commit.clone()),
+        branch: base.and_then(|base| base.branch.clone()),
+        verified: opened.verified,
+        words: opened.words.clone(),
+        refused: opened.refused.clone(),
+        shown: record.shown.clone(),
+        asked_at: record.at,
+        waits: state.open_gate().is_some_and(|gate| gate.id == opened.gate),
+        answer: record.answer.as_ref().map(answer),
+    })
+}
+
+fn answer(record: &DecisionRecord) -> Answer {
+    let decided = &record.decided;
+    Answer {
+        answer: decided.answer.clone(),
+        taken: record.is_taken,
+        by: match decided.by.as_deref() {
+            None | Some("") => record.actor.clone(),
+            Some(by) => by.to_owned(),
+        },
+        rollback: decided.rollback == Some(true),
+        text: decided.text.clone().unwrap_or_default(),
+        at: record.at,
+    }
+}
+
+fn newest<T>(list: &[T]) -> impl Iterator<Item = &T> {
+    list.iter().skip(list.len().saturating_sub(MOST))
 }

@@ -2,25 +2,25 @@
 
 use std::collections::{HashMap, HashSet};
 
+use teamster_journal::{TeamState, WorkerPhase, WorkerState};
 use teamster_types::graph::{critical_path, standings};
 use teamster_types::health::Verdict;
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
-use super::crew::Told;
-use super::{Story, Times, stage_spans};
-use crate::model::cost::{Cost, Spent, WorkerCost};
+use super::{Story, Times, money, runs, stage_spans};
+use crate::model::cost::{Cost, Spent};
 use crate::model::graph::levels;
 use crate::model::rows::{Message, TaskRow, Worker};
 use crate::model::team::{History, TeamKind, TeamView, Viewed};
-use crate::model::timeline::Timeline;
+use crate::model::timeline::{Lane, Timeline};
 use crate::status::{Problem, ProblemKind};
 
 impl Story {
     /// The team as it was right after the last event that was told.
     pub fn view(&self) -> TeamView {
-        let now = self.last.unwrap_or(Time::from_millis(0));
+        let now = self.state.last.unwrap_or(Time::from_millis(0));
         let tasks: Vec<Task> = self.tasks.rest();
         let standings = standings(&tasks, now);
         let critical = critical_path(&tasks);
@@ -43,11 +43,11 @@ impl Story {
             id: self.team.clone(),
             name: self.team.clone(),
             kind: Some(TeamKind::Teamster),
-            project: self.project.clone(),
+            project: self.state.project.clone(),
             description: String::new(),
             state: self.state(&workers, &progress),
             seq: self.seq,
-            at: self.last,
+            at: self.state.last,
             past: true,
             history: self.history(self.seq),
             progress,
@@ -57,10 +57,10 @@ impl Story {
             critical_path: critical,
             messages: self.messages(),
             message_count: self.message_count,
-            run: self.runs.run.clone(),
-            approval: self.runs.approval.clone(),
-            verifications: self.runs.verifications.clone(),
-            merges: self.runs.merges.clone(),
+            run: runs::run(&self.state.run.history),
+            approval: runs::approval(&self.state.run),
+            verifications: runs::verifications(&self.state.run),
+            merges: runs::merges(&self.state.run),
             cost: self.cost(),
             session: None,
         }
@@ -81,24 +81,12 @@ impl Story {
 
     /// What was spent.
     pub fn cost(&self) -> Cost {
-        let mut cost = self.money.cost();
-        cost.by_worker = self
-            .crew
-            .workers
-            .iter()
-            .filter(|(_, told)| told.spent.reports > 0)
-            .map(|(worker, told)| WorkerCost {
-                worker: worker.clone(),
-                spent: told.spent.spent(),
-            })
-            .collect();
-        cost.budget = self.runs.run.as_ref().and_then(|run| run.budget.clone());
-        cost
+        self.curve.cost(&self.state)
     }
 
     /// What was spent on one task.
     pub fn spent_on(&self, id: &TaskId) -> Spent {
-        self.money.of_task(id)
+        money::of_task(&self.state.run.spent, id)
     }
 
     /// What happened when.
@@ -106,9 +94,9 @@ impl Story {
         Timeline {
             seq: self.seq,
             from: self.first,
-            to: self.last,
-            lanes: self.crew.lanes(),
-            stages: stage_spans(&self.runs),
+            to: self.state.last,
+            lanes: lanes(&self.state),
+            stages: stage_spans(&self.state.run.history),
             ticks: self.ticks.all(),
         }
     }
@@ -116,16 +104,16 @@ impl Story {
     /// Takes over what only the journal knows: the run, the gate, costs, times.
     pub(crate) fn complete(&self, view: &mut TeamView) {
         view.history = self.history(view.seq);
-        view.run.clone_from(&self.runs.run);
-        view.approval.clone_from(&self.runs.approval);
-        view.verifications.clone_from(&self.runs.verifications);
-        view.merges.clone_from(&self.runs.merges);
+        view.run = runs::run(&self.state.run.history);
+        view.approval = runs::approval(&self.state.run);
+        view.verifications = runs::verifications(&self.state.run);
+        view.merges = runs::merges(&self.state.run);
         view.cost = self.cost();
         view.messages = self.messages();
         view.message_count = self.message_count;
         for worker in &mut view.workers {
-            if let Some(told) = self.crew.workers.get(&worker.name) {
-                told.add_to(worker);
+            if let Some(told) = self.state.workers.get(&worker.name) {
+                self.add_told(told, worker);
             }
         }
         for row in &mut view.tasks {
@@ -152,20 +140,20 @@ impl Story {
             .iter()
             .map(|task| (task.id(), task.subject()))
             .collect();
-        let others = self.crew.workers.keys();
-        let others = others.filter(|name| {
-            let told = &self.crew.workers[*name];
-            !self.crew.order.contains(name) && told.is_worker()
+        let costs = &self.state.run.spent;
+        let others = self.state.workers.iter().filter(|(name, told)| {
+            let is_worker = told.is_worker() || costs.reported_by_worker.contains_key(*name);
+            is_worker && !self.state.members.contains(name)
         });
-        self.crew
-            .order
+        self.state
+            .members
             .iter()
-            .chain(others)
+            .chain(others.map(|(name, _)| name))
             .filter_map(|name| {
-                let told = self.crew.workers.get(name)?;
-                let (verdict, evidence) = told.verdict();
+                let told = self.state.workers.get(name)?;
+                let (verdict, evidence) = verdict(told);
                 let mut worker = Worker {
-                    status: Some(told.status.to_owned()),
+                    status: Some(told.phase.as_str().to_owned()),
                     verdict,
                     evidence,
                     current_task_id: told.holds.clone(),
@@ -176,19 +164,35 @@ impl Story {
                         .map(|subject| (*subject).to_owned()),
                     provider: told.provider.clone(),
                     last_event_at: told.last_event_at,
-                    consecutive_errors: told.in_a_row,
+                    consecutive_errors: told.failed_in_a_row,
                     ..Worker::named(name)
                 };
-                told.add_to(&mut worker);
+                self.add_told(told, &mut worker);
                 worker.since = told.since;
                 Some(worker)
             })
             .collect()
     }
 
+    /// Adds what only the journal knows of a worker.
+    fn add_told(&self, told: &WorkerState, worker: &mut Worker) {
+        worker.role.clone_from(&told.role);
+        worker.model.clone_from(&told.model);
+        worker.since = match (&worker.current_task_id, &told.holds) {
+            (Some(now), Some(held)) if now == held => told.since,
+            (None, None) => told.since,
+            _ => worker.since,
+        };
+        worker.tasks_completed = told.completed;
+        worker.attempts_failed = told.failed;
+        worker.spent = money::of_worker(&self.state.run.spent, &worker.name);
+        worker.requests.clone_from(&told.requests);
+        worker.asked_to = told.asked_to.map(str::to_owned);
+    }
+
     fn state(&self, workers: &[Worker], progress: &Progress) -> Viewed {
-        let finished = self.runs.run.as_ref().map(|run| run.finished.is_some());
-        if self.deleted || finished == Some(true) {
+        let history = &self.state.run.history;
+        if self.state.is_deleted || history.finished.is_some() {
             return Viewed::Ended;
         }
         let is_there = |worker: &Worker| {
@@ -198,7 +202,7 @@ impl Story {
             )
         };
         let left = progress.pending_tasks + progress.in_progress_tasks;
-        if finished == Some(false) || workers.iter().any(is_there) {
+        if runs::is_told(history) || workers.iter().any(is_there) {
             Viewed::Live
         } else if progress.total_tasks > 0 && left == 0 {
             Viewed::Ended
@@ -208,50 +212,35 @@ impl Story {
     }
 }
 
-impl Told {
-    /// Whether this is a worker at all: a person and the system act, too.
-    fn is_worker(&self) -> bool {
-        !self.spans.is_empty() || !self.marks.is_empty() || self.spent.reports > 0
-    }
+/// Returns a lane for each worker, in the order of their names.
+fn lanes(state: &TeamState) -> Vec<Lane> {
+    let has_lane = |told: &WorkerState| told.is_worker() || told.phase == WorkerPhase::Joined;
+    let workers = state.workers.iter().filter(|(_, told)| has_lane(told));
+    workers
+        .map(|(worker, told)| Lane {
+            worker: worker.clone(),
+            spans: told.spans.clone(),
+            marks: told.marks.clone(),
+        })
+        .collect()
+}
 
-    fn verdict(&self) -> (Verdict, Vec<String>) {
-        if let Some((verdict, evidence)) = &self.verdict {
-            return (*verdict, evidence.clone());
-        }
-        match self.status {
-            "joined" | "left" | "stopped" | "" => {
-                let word = if self.status.is_empty() {
-                    "unknown"
-                } else {
-                    self.status
-                };
-                (Verdict::Unknown, vec![format!("the journal says: {word}")])
-            }
-            _ if self.in_a_row >= 2 => (
-                Verdict::AtRisk,
-                vec![format!("{} attempts failed in a row", self.in_a_row)],
-            ),
-            status => (
-                Verdict::Healthy,
-                vec![format!("the journal says: {status}")],
-            ),
-        }
+/// Returns how a worker is by what the journal tells, and what that rests on.
+fn verdict(told: &WorkerState) -> (Verdict, Vec<String>) {
+    if let Some((verdict, evidence)) = &told.verdict {
+        return (*verdict, evidence.clone());
     }
-
-    /// What only the journal knows.
-    fn add_to(&self, worker: &mut Worker) {
-        worker.role.clone_from(&self.role);
-        worker.model.clone_from(&self.model);
-        worker.since = match (&worker.current_task_id, &self.holds) {
-            (Some(now), Some(told)) if now == told => self.since,
-            (None, None) => self.since,
-            _ => worker.since,
-        };
-        worker.tasks_completed = self.completed;
-        worker.attempts_failed = self.failed;
-        worker.spent = self.spent.spent();
-        worker.requests.clone_from(&self.requests);
-        worker.asked_to = self.asked_to.map(str::to_owned);
+    let says = |word: &str| vec![format!("the journal says: {word}")];
+    match told.phase {
+        WorkerPhase::Unknown => (Verdict::Unknown, says("unknown")),
+        WorkerPhase::Joined | WorkerPhase::Left | WorkerPhase::Stopped => {
+            (Verdict::Unknown, says(told.phase.as_str()))
+        }
+        _ if told.failed_in_a_row >= 2 => (
+            Verdict::AtRisk,
+            vec![format!("{} attempts failed in a row", told.failed_in_a_row)],
+        ),
+        phase => (Verdict::Healthy, says(phase.as_str())),
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use teamster_agents::detect::Client;
+use teamster_agents::detect::InstalledClient;
 
 use crate::context::Context;
 use crate::error::{CommandError, ErrorKind, Result};
@@ -131,7 +131,7 @@ fn settings(context: &Context) -> Check {
     }
 }
 
-fn text(checks: &[Check], clients: &[Client], colour: bool) -> String {
+fn text(checks: &[Check], clients: &[InstalledClient], colour: bool) -> String {
     let mut table = Table::new(["CHECK", "", "DETAIL"]);
     for check in checks {
         let (word, tone) = match (check.ok, check.required) {
@@ -163,7 +163,7 @@ fn text(checks: &[Check], clients: &[Client], colour: bool) -> String {
 }
 
 /// Whether workers can be run with a client.
-fn runs(client: &Client) -> Cell {
+fn runs(client: &InstalledClient) -> Cell {
     match (client.driver, client.missing.is_empty()) {
         (false, _) => Cell::new("not yet", Tone::Notable),
         (true, true) => Cell::new("yes", Tone::Good),

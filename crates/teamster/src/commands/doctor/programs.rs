@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::thread;
 use std::time::Duration;
 
-use teamster_agents::detect::{self, Client};
+use teamster_agents::detect::{self, InstalledClient};
 
 use super::Check;
 use crate::env_vars;
@@ -18,7 +18,7 @@ const OLDEST_GIT: (u32, u32) = (2, 38);
 type Version = Result<String, String>;
 
 /// Asks all programs at once: a slow one costs its own time only.
-pub(super) fn checks() -> (Vec<Check>, Vec<Client>) {
+pub(super) fn checks() -> (Vec<Check>, Vec<InstalledClient>) {
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     thread::scope(|scope| {
         let path = &path;
@@ -79,7 +79,7 @@ fn tmux_check(version: Option<Version>) -> Check {
     check.optional()
 }
 
-fn clients_check(clients: &[Client]) -> Check {
+fn clients_check(clients: &[InstalledClient]) -> Check {
     let names: Vec<&str> = clients.iter().map(|client| client.name).collect();
     let missing: Vec<String> = clients
         .iter()

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_journal::payload::{GateAnswer, GateDecided, RunSpec};
 use teamster_journal::{EventKind, Gate, NewEvent, RunState};
-use teamster_run::desk::Said;
+use teamster_run::observer::GateReply;
 use teamster_store::Read;
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
@@ -121,7 +121,7 @@ fn answer(context: &Context, at: &At, answered: GateAnswer) -> Result {
         // Nobody else decides while the seat is ours, but until it was they could.
         let (story, _) = read(context.read()?, &team)?;
         must_be_open(&team, &story, &gate, &answered)?;
-        let said = Said {
+        let said = GateReply {
             answer: answered,
             via: "terminal",
             gate: Some(gate.id),

@@ -4,13 +4,14 @@ use clap::Args;
 use serde_json::{Value, json};
 use teamster_store::Filed;
 use teamster_types::Time;
+use teamster_types::text::fit;
 use teamster_view::messages::{DELIVERY_DUE, to_json};
 
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{ago, redacted, viewed_line};
-use crate::table::{Cell, Table, Tone, fit};
+use crate::table::{Cell, Table, Tone};
 
 const CONTENT_WIDTH: usize = 60;
 

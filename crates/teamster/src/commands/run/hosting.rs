@@ -8,8 +8,8 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
 use teamster_journal::payload::RunSpec;
-use teamster_run::desk::Said;
-use teamster_run::host::{Host, Left, Parts, ProjectSeat, RunError, Seat};
+use teamster_run::host::{ExclusiveLock, Host, HostEnvironment, HostExit, ProjectLock, RunError};
+use teamster_run::observer::GateReply;
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
 
@@ -31,7 +31,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(60);
 /// How it went.
 struct Hosted {
     team: TeamName,
-    left: Left,
+    left: HostExit,
     /// How many rounds of mending it had.
     max_fix: u32,
 }
@@ -79,10 +79,10 @@ pub fn host(context: &Context, team: &TeamName, order: RunSpec) -> Result {
 }
 
 /// The seat of a team's host; `None` when somebody else has it, or another run works in the project.
-pub fn seat(context: &Context, team: &TeamName) -> Result<Option<Seat>> {
+pub fn seat(context: &Context, team: &TeamName) -> Result<Option<ExclusiveLock>> {
     let project = worker::project(context, team)?;
     let dir = opened(&project)?;
-    let Some(seat) = ProjectSeat::take(&dir)? else {
+    let Some(seat) = ProjectLock::take(&dir)? else {
         return Ok(None);
     };
     Ok(seat.with_team(&context.layout.of_project(&project), team)?)
@@ -101,8 +101,8 @@ pub fn host_seated(
     context: &Context,
     team: &TeamName,
     order: RunSpec,
-    seat: Seat,
-    answer: Option<Said>,
+    seat: ExclusiveLock,
+    answer: Option<GateReply>,
 ) -> Result {
     let hosted = run(context, team, order, seat, answer)?;
     says_how(context, &hosted)
@@ -120,8 +120,8 @@ fn run(
     context: &Context,
     team: &TeamName,
     order: RunSpec,
-    _seat: Seat,
-    answer: Option<Said>,
+    _seat: ExclusiveLock,
+    answer: Option<GateReply>,
 ) -> Result<Hosted> {
     let project = worker::project(context, team)?;
     let layout = context.layout.of_project(&project);
@@ -152,7 +152,7 @@ fn run(
         team: team.clone(),
         repo: repo.as_ref().map(|found| &found.repo),
     };
-    let parts = Parts {
+    let environment = HostEnvironment {
         store: context.store()?,
         machine: &machine,
         layout: &layout,
@@ -167,7 +167,7 @@ fn run(
         max_tasks: context.config.run_max_tasks.value,
         stop_deadline: STOP_DEADLINE,
         leader: &mut leader,
-        desk: desk.as_mut(),
+        observer: desk.as_mut(),
     };
     #[cfg(debug_assertions)]
     if let Some(seq) = env_vars::get(env_vars::DIE_AT_EVENT)
@@ -180,7 +180,7 @@ fn run(
         teamster_fs::fail::leave_merges_unchecked();
     }
     let max_fix = order.max_fix;
-    let left = Host::new(parts, team.clone(), order)
+    let left = Host::new(environment, team.clone(), order)
         .run()
         .map_err(|error| failed(team, error))?;
     drop(desk);
@@ -220,7 +220,7 @@ fn failed(team: &TeamName, error: RunError) -> CommandError {
 fn says_how(context: &Context, hosted: &Hosted) -> Result {
     let team = &hosted.team;
     let (word, code, why, hint) = match &hosted.left {
-        Left::Over(finished) => {
+        HostExit::Over(finished) => {
             let report = teamster_fs::layout::report_folders(team).join("/");
             let hint = if finished.is_resumable() {
                 // With what it had it would only end the same way again.
@@ -242,7 +242,7 @@ fn says_how(context: &Context, hosted: &Hosted) -> Result {
                 hint,
             )
         }
-        Left::AtGate {
+        HostExit::AtGate {
             commit,
             exit_code,
             why,
@@ -253,7 +253,7 @@ fn says_how(context: &Context, hosted: &Hosted) -> Result {
             gate_hint(team, commit),
         ),
     };
-    if let Left::Over(_) = &hosted.left {
+    if let HostExit::Over(_) = &hosted.left {
         let kind = if code == 0 { Kind::Done } else { Kind::Failed };
         notify(context, kind, &format!("team {team}: {why}"));
     }

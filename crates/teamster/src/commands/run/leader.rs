@@ -7,13 +7,13 @@ use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, Repo};
 use teamster_journal::NewEvent;
 use teamster_journal::payload::RunSpec;
-use teamster_run::desk::{Desk, Wish};
 use teamster_run::host::Plans;
 use teamster_run::leader::{LeaderJob, Overview, lead};
+use teamster_run::observer::{RunObserver, StopLevel};
 use teamster_run::plan::Plan;
 use teamster_types::TeamName;
+use teamster_workers::ask::usage_event;
 use teamster_workers::launch::own_program;
-use teamster_workers::usage::used;
 
 use crate::commands::worker;
 use crate::context::Context;
@@ -37,7 +37,7 @@ impl Plans for Leader<'_> {
         folder: &Path,
         launch: &str,
         until: Option<Instant>,
-        desk: &mut dyn Desk,
+        observer: &mut dyn RunObserver,
     ) -> Result<Plan, String> {
         let project = worker::project(self.context, &self.team)
             .map_err(|error| error.message().to_owned())?;
@@ -82,17 +82,17 @@ impl Plans for Leader<'_> {
             teamster: &teamster,
             launch,
         };
-        desk.say(&format!("{} plans", provider.name));
-        let desk = std::cell::RefCell::new(desk);
+        observer.say(&format!("{} plans", provider.name));
+        let observer = std::cell::RefCell::new(observer);
         let is_late = || until.is_some_and(|until| Instant::now() >= until);
-        let stop = || is_late() || desk.borrow().wish() > Wish::GoOn;
+        let stop = || is_late() || observer.borrow().stop_level() > StopLevel::GoOn;
         let led = lead(&job, &stop, &mut |_| {});
         let spent = match &led {
             Ok(led) => &led.spent,
             Err(error) => &error.spent,
         };
         for spent in spent {
-            self.record(used("leader", &provider.name, job.model, spent));
+            self.record(usage_event("leader", &provider.name, job.model, spent));
         }
         led.map(|led| led.plan).map_err(|error| error.to_string())
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
 use teamster_journal::payload::{Base, Budget, Check, MAX_FIX, RunSpec};
-use teamster_run::host::{ProjectSeat, Seat};
+use teamster_run::host::{ExclusiveLock, ProjectLock};
 use teamster_run::order::nobody_can;
 use teamster_run::plan::Plan;
 use teamster_run::preview::Preview;
@@ -43,7 +43,7 @@ pub struct Wanted {
 pub struct Begun {
     pub name: TeamName,
     pub order: RunSpec,
-    pub seat: Seat,
+    pub seat: ExclusiveLock,
 }
 
 impl Run {
@@ -289,7 +289,7 @@ impl Wanted {
     pub(super) fn create(self, context: &Context, trust_project: bool) -> Result<Begun> {
         let dir = Dir::open_or_create_root(&self.project)?;
         let members = self.trusted_members(context, trust_project)?;
-        let seat = ProjectSeat::take(&dir)?.ok_or_else(busy)?;
+        let seat = ProjectLock::take(&dir)?.ok_or_else(busy)?;
         let new = NewTeam {
             name: self.team.clone(),
             description: self.order.task.chars().take(200).collect(),

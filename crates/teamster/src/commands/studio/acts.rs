@@ -10,7 +10,7 @@ use teamster_studio::api::{
 };
 use teamster_studio::{FollowLog, Hands, Refused, TaskWork};
 use teamster_types::{TaskId, TeamName, WorkerName};
-use teamster_workers::shutdown::{End, How};
+use teamster_workers::shutdown::{EndKind, StoppedWorker};
 
 use super::follow::Following;
 use super::{changes, log};
@@ -71,12 +71,12 @@ fn stop(
         },
     )?;
     Ok(Stopping {
-        verified: ends.iter().all(|end| end.how != How::Alive),
+        verified: ends.iter().all(|end| end.how != EndKind::Alive),
         workers: ends.iter().map(ended).collect(),
     })
 }
 
-fn ended(end: &End) -> WorkerEnd {
+fn ended(end: &StoppedWorker) -> WorkerEnd {
     WorkerEnd {
         worker: end.worker.to_string(),
         how: end.how.as_str().to_owned(),

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use teamster_types::graph::State;
 use teamster_types::task::Status;
+use teamster_types::text::fit;
 use teamster_view::tasks::{self, TaskListView, TaskView, is_offered};
 
 use super::tone;
@@ -13,7 +14,7 @@ use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{say_progress, viewed_line};
-use crate::table::{Cell, Table, Tone, fit};
+use crate::table::{Cell, Table, Tone};
 
 /// A subject is shown as far as it fits beside the rest.
 const SUBJECT_WIDTH: usize = 60;

@@ -1,7 +1,7 @@
 //! `teamster task update`
 
 use clap::{Args, ValueEnum};
-use teamster_types::steps::Edit;
+use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, WorkerName};
 
 use super::{answer_task, ids};

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 use teamster_fs::{Dir, layout};
-use teamster_run::host::ProjectSeat;
+use teamster_run::host::ProjectLock;
 use teamster_types::TeamName;
 use teamster_types::team::Kind;
 use teamster_view::teams::{Alive, alive};
@@ -102,7 +102,7 @@ fn forget_stage(project: &Path, team: &TeamName) -> Result {
     if state.stamp(layout::TEAM_STATE)?.is_none() {
         return Ok(());
     }
-    let Some(_seat) = ProjectSeat::take(&dir)? else {
+    let Some(_seat) = ProjectLock::take(&dir)? else {
         return Ok(());
     };
     let Some((bytes, _)) = state.read(layout::TEAM_STATE)? else {

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use teamster_agents::{Claude, Kind, Provider};
+use teamster_agents::{ClaudeDriver, Provider, ProviderKind};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_isolate::detached;
 use teamster_store::{Clock as _, FileStore, Store, SystemClock};
 use teamster_types::{TeamName, WorkerName};
-use teamster_workers::bridge::{self as worker, BridgeError, Setup};
-use teamster_workers::record::{Backend, Wanted};
-use teamster_workers::seat::Seat;
-use teamster_workers::{dead, launch};
+use teamster_workers::bridge::{self as worker, BridgeConfig, BridgeError};
+use teamster_workers::record::{WorkerBackend, WorkerLock, WorkerSpec};
+
+use teamster_workers::{launch, reclaim};
 
 use super::{meter, place, wanted as known};
 use crate::context::Context;
@@ -53,16 +53,16 @@ impl Bridge {
         }
         let team: TeamName = self.team.parse()?;
         let worker: WorkerName = self.name.parse()?;
-        let wanted = Wanted {
+        let wanted = WorkerSpec {
             team,
             worker,
             provider: self.provider,
             model: self.model,
             in_place: self.in_place,
-            backend: if self.backend == Backend::Tmux.as_str() {
-                Backend::Tmux
+            backend: if self.backend == WorkerBackend::Tmux.as_str() {
+                WorkerBackend::Tmux
             } else {
-                Backend::Process
+                WorkerBackend::Process
             },
         };
         detached::own_session();
@@ -102,7 +102,7 @@ fn begin_anew(file: &Path) -> CommandError {
 }
 
 /// Is the worker until it is told to stop.
-pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> Result {
+pub fn be(context: &Context, wanted: WorkerSpec, launch: String, restarts: u32) -> Result {
     let project = known::project(context, &wanted.team)?;
     let settings = known::settings(context, &project)?;
     let config = &settings.config;
@@ -123,35 +123,35 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
     let store: Arc<dyn Store> = Arc::new(store);
     // The seat first: the worktree of a worker that runs is nobody else's to make ready.
     let team_folder = known::team_folder(context, &wanted.team)?;
-    let seat = Seat::take(&team_folder, &wanted.worker)?
+    let seat = WorkerLock::take(&team_folder, &wanted.worker)?
         .ok_or_else(|| known::runs_already(&wanted.team, &wanted.worker))?;
     clear_away(store.as_ref(), &wanted, &project)?;
     let workplace = place::plan(context, &wanted, &project)?;
     let exported = exported(context, &wanted, &project, &provider)?;
-    let wanted = Wanted {
+    let wanted = WorkerSpec {
         model: wanted.model.or(provider.model.clone()),
         ..wanted
     };
     let order = meter::order(store.as_ref(), &wanted.team);
     let told = meter::told(order.as_ref(), &wanted.worker);
     let may_begin = meter::may_begin(order.as_ref(), &store, &wanted.team);
-    let bridge = worker::Bridge::open(Setup {
+    let bridge = worker::Bridge::open(BridgeConfig {
         store,
-        seat,
+        lock: seat,
         project,
-        wanted,
+        spec: wanted,
         restarts,
         provider: provider.name.clone(),
         driver,
-        told,
+        instructions: told,
         may_begin,
         permissions: config.permissions(),
         workplace,
-        rules: config.rules(),
+        limits: config.rules(),
         launch,
         exported,
         teamster: launch::own_program(),
-        say: Box::new(|text| {
+        output: Box::new(|text| {
             let now = SystemClock.now();
             let text = crate::shown::viewed(text);
             let _ = writeln!(std::io::stdout().lock(), "{now} {text}");
@@ -167,11 +167,12 @@ pub fn be(context: &Context, wanted: Wanted, launch: String, restarts: u32) -> R
 }
 
 /// Ends what an earlier process of this worker left behind. An agent that lives on would change files under the next one.
-fn clear_away(store: &dyn Store, wanted: &Wanted, project: &Path) -> Result {
+fn clear_away(store: &dyn Store, wanted: &WorkerSpec, project: &Path) -> Result {
     let dir = Dir::open_or_create_root(project)?;
     let machine = Machine::read();
-    let buried = dead::succeed(store, &machine, &dir, &wanted.team, &wanted.worker)?;
-    match buried.left {
+    let reclaimed =
+        reclaim::reclaim_predecessor(store, &machine, &dir, &wanted.team, &wanted.worker)?;
+    match reclaimed.left {
         None => Ok(()),
         Some(still) => Err(CommandError::new(
             ErrorKind::Conflict,
@@ -184,7 +185,7 @@ fn clear_away(store: &dyn Store, wanted: &Wanted, project: &Path) -> Result {
 /// Variables of the agent that its driver cannot know.
 fn exported(
     context: &Context,
-    wanted: &Wanted,
+    wanted: &WorkerSpec,
     project: &Path,
     provider: &Provider,
 ) -> Result<Vec<(OsString, OsString)>> {
@@ -196,7 +197,7 @@ fn exported(
         ("TEAMSTER_PROJECT".into(), project.into()),
     ];
     // A login lives in the user's own folder; a copy of it would end as soon as one of the two is renewed.
-    if provider.kind == Kind::Claude && Claude::has_credentials(env_vars::get) {
+    if provider.kind == ProviderKind::Claude && ClaudeDriver::has_credentials(env_vars::get) {
         let mut folder = Dir::open_or_create_root(project)?.child_or_create(layout::OMC)?;
         for name in layout::agent_folders(&wanted.team, &wanted.worker) {
             folder = folder.child_or_create(name)?;

@@ -7,6 +7,7 @@ use serde_json::json;
 use teamster_store::TeamEntry;
 use teamster_types::health::Verdict;
 use teamster_types::team::Kind;
+use teamster_types::text::fit;
 use teamster_types::{TeamName, Time};
 use teamster_view::teams::{TeamState, row};
 use teamster_view::workers::{self, WorkerRow, Workers};
@@ -16,7 +17,7 @@ use crate::context::Context;
 use crate::env_vars;
 use crate::error::Result;
 use crate::shown::{ago, redacted, viewed_line};
-use crate::table::{Cell, Table, Tone, fit};
+use crate::table::{Cell, Table, Tone};
 
 /// A command can be long, and says most at its beginning.
 const PROVIDER_WIDTH: usize = 30;

@@ -8,12 +8,12 @@ use clap::Args;
 use serde_json::Value;
 use teamster_fs::{Dir, layout};
 use teamster_types::TaskId;
+use teamster_types::text::fit;
 
 use super::wanted::{Named, WorkerArg};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::shown::viewed_line;
-use crate::table::fit;
 use tail::{Names, Tail};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(200);

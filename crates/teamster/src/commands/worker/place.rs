@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
-use teamster_workers::bridge::MakePlace;
-use teamster_workers::record::Wanted;
-use teamster_workers::workplace::{InPlace, InWorktree, NoPlace, Workplace};
+use teamster_workers::bridge::OpenWorkplace;
+use teamster_workers::record::WorkerSpec;
+use teamster_workers::workplace::{InPlace, InWorktree, Workplace, WorkplaceError};
 
 use super::wanted::team_folder;
 use crate::context::Context;
@@ -14,7 +14,7 @@ use crate::error::{CommandError, Result};
 use crate::trust;
 
 /// How to make the place where the worker works.
-pub fn plan(context: &Context, wanted: &Wanted, project: &Path) -> Result<MakePlace> {
+pub fn plan(context: &Context, wanted: &WorkerSpec, project: &Path) -> Result<OpenWorkplace> {
     if wanted.in_place {
         let place = InPlace::new(project.to_owned());
         return Ok(Box::new(move |_| Ok(Box::new(place) as Box<dyn Workplace>)));
@@ -51,7 +51,7 @@ pub fn plan(context: &Context, wanted: &Wanted, project: &Path) -> Result<MakePl
             .map_err(|error| {
                 let error = no_worktree(error);
                 let hint = error.advice().unwrap_or_default();
-                NoPlace(format!("{}; {hint}", error.message()))
+                WorkplaceError(format!("{}; {hint}", error.message()))
             })
     }))
 }

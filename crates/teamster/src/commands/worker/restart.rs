@@ -42,7 +42,7 @@ impl Restart {
                 deadline: std::time::Duration::from_secs(60),
             },
         )?;
-        let beat = wanted::start(context, &record.wanted, &named.project, 0)?;
+        let beat = wanted::start(context, &record.spec, &named.project, 0)?;
         context.out.answer(
             || json!({ "worker": named.worker, "team": named.team, "pid": beat.pid }),
             || format!("{} works again, as process {}", named.worker, beat.pid),

@@ -68,7 +68,7 @@ impl Show {
                 if let Some(record) = &record {
                     let _ = writeln!(text, "  process   {}", record.process.pid);
                     let _ = writeln!(text, "  started   {}", record.started_at);
-                    let _ = writeln!(text, "  backend   {}", record.wanted.backend.as_str());
+                    let _ = writeln!(text, "  backend   {}", record.spec.backend.as_str());
                     let _ = writeln!(text, "  restarts  {}", record.restarts);
                 }
                 for open in &waiting {

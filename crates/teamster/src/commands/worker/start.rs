@@ -4,8 +4,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_types::WorkerName;
 use teamster_types::team::NewMember;
-use teamster_workers::record::{Backend, Wanted};
-use teamster_workers::seat::Seat;
+use teamster_workers::record::{WorkerBackend, WorkerLock, WorkerSpec};
 
 use super::{bridge, wanted};
 use crate::cli::TeamArg;
@@ -63,7 +62,7 @@ impl Start {
         let team = context.team(self.team.team.as_deref())?;
         let worker: WorkerName = self.name.parse()?;
         // What cannot be started is said before anything is changed.
-        if Seat::is_taken(&wanted::team_folder(context, &team)?, &worker)? {
+        if WorkerLock::is_taken(&wanted::team_folder(context, &team)?, &worker)? {
             return Err(wanted::runs_already(&team, &worker));
         }
         let project = wanted::project(context, &team)?;
@@ -85,16 +84,16 @@ impl Start {
                 capabilities: Some(provider.capabilities.clone()),
             },
         )?;
-        let wanted = Wanted {
+        let wanted = WorkerSpec {
             team,
             worker,
             provider: self.provider,
             model: self.model,
             in_place: self.in_place,
             backend: if self.tmux {
-                Backend::Tmux
+                WorkerBackend::Tmux
             } else {
-                Backend::Process
+                WorkerBackend::Process
             },
         };
         if self.foreground {

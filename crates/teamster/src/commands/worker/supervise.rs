@@ -10,7 +10,7 @@ use teamster_store::Kind;
 use teamster_types::TeamName;
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record;
-use teamster_workers::supervise::{Found, MOST_RESTARTS, Supervisor};
+use teamster_workers::supervise::{MOST_RESTARTS, Supervisor, SupervisorFinding};
 
 use super::wanted;
 use crate::cli::TeamArg;
@@ -109,18 +109,20 @@ fn hold(context: &Context, team: &TeamName) -> Result<Lock> {
     }
 }
 
-fn say(found: &Found) -> (String, String) {
+fn say(found: &SupervisorFinding) -> (String, String) {
     match found {
-        Found::Verdict(worker, verdict, why) => (worker.to_string(), format!("{verdict}: {why}")),
-        Found::Restarted(worker, times) => (
+        SupervisorFinding::Verdict(worker, verdict, why) => {
+            (worker.to_string(), format!("{verdict}: {why}"))
+        }
+        SupervisorFinding::Restarted(worker, times) => (
             worker.to_string(),
             format!("started anew ({times} of {MOST_RESTARTS})"),
         ),
-        Found::NotRestarted(worker, why) => (
+        SupervisorFinding::NotRestarted(worker, why) => (
             worker.to_string(),
             format!("could not be started anew: {why}"),
         ),
-        Found::GivenUp(worker) => (
+        SupervisorFinding::GivenUp(worker) => (
             worker.to_string(),
             format!(
                 "was started anew {MOST_RESTARTS} times and ended again; `teamster worker start` starts it"

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use teamster_agents::scripted::Script;
-use teamster_agents::{Kind, Provider};
+use teamster_agents::{Provider, ProviderKind};
 use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_isolate::tmux::{Tmux, TmuxError};
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::launch::{self, Launcher};
-use teamster_workers::record::{self, Record};
+use teamster_workers::record::{self, LaunchRecord};
 
 use crate::cli::TeamArg;
 use crate::config::Config;
@@ -77,7 +77,7 @@ impl WorkerArg {
 
 impl Named {
     /// How it was started, if that is known.
-    pub fn record(&self) -> Result<Option<Record>> {
+    pub fn record(&self) -> Result<Option<LaunchRecord>> {
         match Dir::open_root(&self.project)? {
             Some(project) => Ok(record::read(&project, &self.team, &self.worker)?),
             None => Ok(None),
@@ -147,7 +147,7 @@ impl Settings<'_> {
 
 /// A script with a mistake is told to whoever starts a worker with it, not to the first task it would fail.
 pub fn check_script(provider: &Provider) -> Result {
-    let Kind::Scripted(file) = &provider.kind else {
+    let ProviderKind::Scripted(file) = &provider.kind else {
         return Ok(());
     };
     match Script::read(file) {
@@ -180,7 +180,7 @@ pub fn setup_time(context: &Context, project: &Path) -> Duration {
 /// Starts a worker; what to say when it did not begin.
 pub fn start(
     context: &Context,
-    wanted: &record::Wanted,
+    wanted: &record::WorkerSpec,
     project: &Path,
     restarts: u32,
 ) -> Result<teamster_types::heartbeat::Heartbeat> {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use teamster_gc::zombies::{ReapReport, Zombie, ZombieAction};
-use teamster_types::redact::clean;
+use teamster_types::text::clean;
 use teamster_types::time::say_span;
 
 use crate::shown::viewed_line;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use teamster_journal::Event;
-use teamster_run::desk::{Desk, Look, Said, Wish};
+use teamster_run::observer::{GateReply, RunObserver, RunSnapshot, StopLevel};
 use teamster_store::PlannedTask;
 
 use super::Screen;
@@ -20,14 +20,14 @@ impl<'a> Json<'a> {
     }
 }
 
-impl Desk for Json<'_> {
+impl RunObserver for Json<'_> {
     fn event(&mut self, event: &Event) {
         let _ = self.out.object(event);
     }
 
-    fn known(&mut self, _event: &Event) {}
+    fn past_event(&mut self, _event: &Event) {}
 
-    fn look(&mut self, _look: &Look<'_>) {}
+    fn update(&mut self, _look: &RunSnapshot<'_>) {}
 
     fn say(&mut self, text: &str) {
         let _ = self.out.object(&json!({ "type": "remark", "text": text }));
@@ -40,8 +40,8 @@ impl Desk for Json<'_> {
         let _ = self.out.write(&objects.collect::<String>());
     }
 
-    fn wish(&self) -> Wish {
-        self.screen.signals.wish()
+    fn stop_level(&self) -> StopLevel {
+        self.screen.signals.stop_level()
     }
 
     fn accept_plan(&mut self, _tasks: &[PlannedTask]) -> Option<bool> {
@@ -53,11 +53,11 @@ impl Desk for Json<'_> {
         self.screen.gate_is_open();
     }
 
-    fn stays(&self) -> bool {
+    fn waits_for_answer(&self) -> bool {
         self.screen.stays
     }
 
-    fn answer(&mut self) -> Option<Said> {
+    fn answer(&mut self) -> Option<GateReply> {
         self.screen.answer()
     }
 }

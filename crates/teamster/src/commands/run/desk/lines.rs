@@ -1,7 +1,7 @@
 //! A run as plain lines, for logs and pipes.
 
 use teamster_journal::Event;
-use teamster_run::desk::{Desk, Look, Said, Wish};
+use teamster_run::observer::{GateReply, RunObserver, RunSnapshot, StopLevel};
 use teamster_store::PlannedTask;
 
 use super::signals::words;
@@ -15,7 +15,7 @@ pub struct Lines<'a> {
     out: Output,
     screen: Screen<'a>,
     words: Words,
-    told: Wish,
+    told: StopLevel,
     asked_plan: bool,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Lines<'a> {
             out,
             screen,
             words: Words::default(),
-            told: Wish::GoOn,
+            told: StopLevel::GoOn,
             asked_plan: false,
         }
     }
@@ -36,7 +36,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl Desk for Lines<'_> {
+impl RunObserver for Lines<'_> {
     fn event(&mut self, event: &Event) {
         self.screen.follow(event);
         if let Some(line) = self.words.of(event) {
@@ -46,12 +46,12 @@ impl Desk for Lines<'_> {
         }
     }
 
-    fn known(&mut self, event: &Event) {
+    fn past_event(&mut self, event: &Event) {
         self.words.of(event);
     }
 
-    fn look(&mut self, _look: &Look<'_>) {
-        let wish = self.screen.signals.wish();
+    fn update(&mut self, _look: &RunSnapshot<'_>) {
+        let wish = self.screen.signals.stop_level();
         if wish > self.told {
             self.told = wish;
             if let Some(text) = words(wish) {
@@ -72,8 +72,8 @@ impl Desk for Lines<'_> {
         let _ = self.out.write(&text);
     }
 
-    fn wish(&self) -> Wish {
-        self.screen.signals.wish()
+    fn stop_level(&self) -> StopLevel {
+        self.screen.signals.stop_level()
     }
 
     fn accept_plan(&mut self, tasks: &[PlannedTask]) -> Option<bool> {
@@ -91,11 +91,11 @@ impl Desk for Lines<'_> {
         self.screen.gate_is_open();
     }
 
-    fn stays(&self) -> bool {
+    fn waits_for_answer(&self) -> bool {
         self.screen.stays
     }
 
-    fn answer(&mut self) -> Option<Said> {
+    fn answer(&mut self) -> Option<GateReply> {
         self.screen.answer()
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use teamster_journal::Event;
-use teamster_run::desk::{Desk, Look, Said, Wish};
+use teamster_run::observer::{GateReply, RunObserver, RunSnapshot, StopLevel};
 use teamster_store::PlannedTask;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::progress::Progress;
@@ -28,7 +28,7 @@ pub struct Live<'a> {
     out: Output,
     screen: Screen<'a>,
     words: Words,
-    told: Wish,
+    told: StopLevel,
     bars: MultiProgress,
     summary: ProgressBar,
     workers: BTreeMap<String, ProgressBar>,
@@ -47,7 +47,7 @@ impl<'a> Live<'a> {
             out,
             screen,
             words: Words::default(),
-            told: Wish::GoOn,
+            told: StopLevel::GoOn,
             bars,
             summary,
             workers: BTreeMap::new(),
@@ -82,7 +82,7 @@ impl<'a> Live<'a> {
         self.screen.context.out.remark(text);
     }
 
-    fn rows(&mut self, look: &Look<'_>) {
+    fn rows(&mut self, look: &RunSnapshot<'_>) {
         let shown: Vec<&Heartbeat> = look.beats.iter().take(MOST_ROWS).collect();
         let gone: Vec<String> = self
             .workers
@@ -123,7 +123,7 @@ impl Drop for Live<'_> {
     }
 }
 
-impl Desk for Live<'_> {
+impl RunObserver for Live<'_> {
     fn event(&mut self, event: &Event) {
         self.screen.follow(event);
         if let Some(line) = self.words.of(event) {
@@ -133,12 +133,12 @@ impl Desk for Live<'_> {
         }
     }
 
-    fn known(&mut self, event: &Event) {
+    fn past_event(&mut self, event: &Event) {
         self.words.of(event);
     }
 
-    fn look(&mut self, look: &Look<'_>) {
-        let wish = self.screen.signals.wish();
+    fn update(&mut self, look: &RunSnapshot<'_>) {
+        let wish = self.screen.signals.stop_level();
         if wish > self.told {
             self.told = wish;
             if let Some(text) = words(wish) {
@@ -167,8 +167,8 @@ impl Desk for Live<'_> {
         self.summary.tick();
     }
 
-    fn wish(&self) -> Wish {
-        self.screen.signals.wish()
+    fn stop_level(&self) -> StopLevel {
+        self.screen.signals.stop_level()
     }
 
     fn accept_plan(&mut self, tasks: &[PlannedTask]) -> Option<bool> {
@@ -186,11 +186,11 @@ impl Desk for Live<'_> {
         self.screen.gate_is_open();
     }
 
-    fn stays(&self) -> bool {
+    fn waits_for_answer(&self) -> bool {
         self.screen.stays
     }
 
-    fn answer(&mut self) -> Option<Said> {
+    fn answer(&mut self) -> Option<GateReply> {
         self.screen.answer()
     }
 }
@@ -204,7 +204,7 @@ fn style(out: Output, template: &str) -> ProgressStyle {
     ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-fn row(beat: &Heartbeat, look: &Look<'_>) -> String {
+fn row(beat: &Heartbeat, look: &RunSnapshot<'_>) -> String {
     let doing = match (&beat.current_task_id, beat.status) {
         (Some(id), _) => {
             let task = look.tasks.iter().find(|task| task.id() == id);
@@ -222,9 +222,9 @@ fn row(beat: &Heartbeat, look: &Look<'_>) -> String {
     )
 }
 
-fn summary(look: &Look<'_>) -> String {
+fn summary(look: &RunSnapshot<'_>) -> String {
     let progress = Progress::of(look.tasks);
-    let stage = look.story.stage.map_or("", |stage| stage.as_str());
+    let stage = look.state.stage.map_or("", |stage| stage.as_str());
     let seconds = look.worked.as_secs();
     let failed = match progress.failed_tasks {
         0 => String::new(),
@@ -241,7 +241,7 @@ fn summary(look: &Look<'_>) -> String {
         progress.total_tasks,
         seconds / 60,
         seconds % 60,
-        look.story.spent.run.say_tokens(),
-        look.story.spent.run.say_money(),
+        look.state.spent.run.say_tokens(),
+        look.state.spent.run.say_money(),
     )
 }

@@ -11,7 +11,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use teamster_journal::{Event, EventKind};
-use teamster_run::desk::{Desk, Said};
+use teamster_run::observer::{GateReply, RunObserver};
 use teamster_store::PlannedTask;
 
 use crate::context::Context;
@@ -32,13 +32,13 @@ pub struct Screen<'a> {
     has_terminal: bool,
     /// What is asked now.
     prompt: Option<Prompt>,
-    answer: Option<Said>,
+    answer: Option<GateReply>,
     stays: bool,
 }
 
 impl<'a> Screen<'a> {
     /// A screen for this call, with an answer for the gate if the call brings one.
-    pub fn of(context: &'a Context, answer: Option<Said>) -> Self {
+    pub fn of(context: &'a Context, answer: Option<GateReply>) -> Self {
         let has_terminal = trust::is_terminal(context);
         Self {
             context,
@@ -118,11 +118,11 @@ impl<'a> Screen<'a> {
     }
 
     /// What the person wants at the gate.
-    fn answer(&mut self) -> Option<Said> {
+    fn answer(&mut self) -> Option<GateReply> {
         self.answer.take().or_else(|| self.typed())
     }
 
-    fn typed(&mut self) -> Option<Said> {
+    fn typed(&mut self) -> Option<GateReply> {
         let prompt = self.prompt.as_mut()?;
         let line = match prompt.heard(Duration::ZERO)? {
             Heard::Line(line) => line,
@@ -139,7 +139,7 @@ impl<'a> Screen<'a> {
             return None;
         };
         self.prompt = None;
-        Some(Said {
+        Some(GateReply {
             answer,
             via: "terminal",
             gate: None,
@@ -165,7 +165,7 @@ fn plan_text(tasks: &[PlannedTask]) -> String {
 }
 
 /// The desk that suits this call.
-pub fn make<'a>(context: &Context, screen: Screen<'a>) -> Box<dyn Desk + 'a> {
+pub fn make<'a>(context: &Context, screen: Screen<'a>) -> Box<dyn RunObserver + 'a> {
     if context.out.is_json() {
         Box::new(json::Json::new(context.out, screen))
     } else if context.out.is_screen() && std::io::stderr().is_terminal() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use teamster_run::desk::Wish;
+use teamster_run::observer::StopLevel;
 
 /// How often and how the user wanted an end.
 #[derive(Clone, Debug, Default)]
@@ -41,26 +41,26 @@ impl Signals {
     }
 
     /// How urgently the run is to stop.
-    pub fn wish(&self) -> Wish {
+    pub fn stop_level(&self) -> StopLevel {
         match self.level.load(Ordering::SeqCst) {
-            0 => Wish::GoOn,
-            1 => Wish::Drain,
-            2 => Wish::Stop,
-            _ => Wish::Kill,
+            0 => StopLevel::GoOn,
+            1 => StopLevel::Drain,
+            2 => StopLevel::Stop,
+            _ => StopLevel::Kill,
         }
     }
 }
 
 /// What happens at this level, in words.
-pub fn words(wish: Wish) -> Option<&'static str> {
+pub fn words(wish: StopLevel) -> Option<&'static str> {
     match wish {
-        Wish::GoOn => None,
-        Wish::Drain => {
+        StopLevel::GoOn => None,
+        StopLevel::Drain => {
             Some("stopping: current tasks are finished first; Ctrl-C again interrupts them")
         }
-        Wish::Stop => {
+        StopLevel::Stop => {
             Some("stopping now: what there is of current tasks is kept; Ctrl-C again kills")
         }
-        Wish::Kill => Some("killing everybody"),
+        StopLevel::Kill => Some("killing everybody"),
     }
 }

@@ -1,0 +1,617 @@
+//! The state of a team, folded from its journal alone: its run, its workers, and what became of each task.
+//!
+//! This is the one place that interprets events for people. The page, `top`, `status`, replay and the report read the
+//! result. What the store knows better, such as the tasks themselves and who is alive, is not told here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use teamster_types::health::Verdict;
+use teamster_types::task::Status;
+use teamster_types::{TaskId, Time};
+
+use crate::event::Event;
+use crate::kind::EventKind;
+use crate::payload::{AgentEventRecorded, TaskChange};
+use crate::run_state::RunState;
+
+/// Marks of a worker that are kept, the newest.
+const MOST_MARKS: usize = 500;
+/// Stretches of work of a worker that are kept, the newest.
+const MOST_SPANS: usize = 5_000;
+
+/// The state of a team.
+#[derive(Clone, Debug, Default)]
+pub struct TeamState {
+    /// The folder of the project.
+    pub project: Option<String>,
+    /// Whether the team was deleted.
+    pub is_deleted: bool,
+    /// The time of the last event.
+    pub last: Option<Time>,
+    /// The run.
+    pub run: RunState,
+    /// Members in the order in which they joined.
+    pub members: Vec<String>,
+    /// Everybody of whom the journal tells, by name. A person and the system act, too.
+    pub workers: BTreeMap<String, WorkerState>,
+    /// What became of each task.
+    pub tasks: BTreeMap<TaskId, TaskHistory>,
+}
+
+/// What became of a task.
+#[derive(Clone, Debug, Default)]
+pub struct TaskHistory {
+    /// What it is about.
+    pub subject: String,
+    /// How often it was begun.
+    pub attempts: usize,
+    /// Who had it last.
+    pub last_worker: Option<String>,
+    /// Who has it now.
+    holder: Option<String>,
+    /// Whether its work is in the team's branch.
+    pub is_merged: bool,
+    /// Whether it was completed without a change, so that there is nothing to merge.
+    pub is_unchanged: bool,
+    /// How often merging it met a conflict.
+    pub conflicts: usize,
+    /// Whether a conflict of its was the last one that anybody tries to resolve.
+    pub is_given_up: bool,
+}
+
+/// Where a worker stands by what the journal tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkerPhase {
+    /// Nothing is told.
+    #[default]
+    Unknown,
+    /// It is a member and was not started.
+    Joined,
+    /// It is being started.
+    Spawning,
+    /// It has a task.
+    Working,
+    /// It has none.
+    Idle,
+    /// It waits for something.
+    Paused,
+    /// It takes no more tasks.
+    Quarantined,
+    /// It was stopped.
+    Stopped,
+    /// It is dead.
+    Dead,
+    /// It is no member any more.
+    Left,
+}
+
+impl WorkerPhase {
+    /// Returns the word for it; empty when nothing is told.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::Joined => "joined",
+            Self::Spawning => "spawning",
+            Self::Working => "working",
+            Self::Idle => "idle",
+            Self::Paused => "paused",
+            Self::Quarantined => "quarantined",
+            Self::Stopped => "stopped",
+            Self::Dead => "dead",
+            Self::Left => "left",
+        }
+    }
+}
+
+/// What the journal tells of one worker.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerState {
+    /// The client that it drives.
+    pub provider: String,
+    /// What it is for.
+    pub role: Option<String>,
+    /// The model that it uses.
+    pub model: Option<String>,
+    /// Where it stands.
+    pub phase: WorkerPhase,
+    /// Since when it stands there.
+    pub since: Option<Time>,
+    /// When it or its agent last did anything.
+    pub last_event_at: Option<Time>,
+    /// The task that it has.
+    pub holds: Option<TaskId>,
+    /// What was last said against it, with the evidence; `None` while all is well.
+    pub verdict: Option<(Verdict, Vec<String>)>,
+    /// Attempts that it began.
+    pub attempts: u64,
+    /// Tasks that it completed.
+    pub completed: u64,
+    /// Attempts of its that failed.
+    pub failed: u64,
+    /// Attempts that failed since the last one that did not.
+    pub failed_in_a_row: u32,
+    /// How long it had a task, without the attempts that go on.
+    busy: Duration,
+    /// What its agent wants to do and a person has to decide.
+    pub requests: Vec<PermissionRequest>,
+    /// The signal that asked it to stop: `shutdown` or `drain`.
+    pub asked_to: Option<&'static str>,
+    /// Its work, in order.
+    pub spans: Vec<Span>,
+    /// What happened to it, in order.
+    pub marks: Vec<Mark>,
+}
+
+/// How a stretch of work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SpanEnd {
+    /// It goes on.
+    Open,
+    /// The task was completed.
+    Completed,
+    /// The attempt failed.
+    Failed,
+    /// The task was given back.
+    Released,
+    /// The task was taken from a dead worker.
+    Requeued,
+}
+
+/// A worker's stretch of work on one task.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Span {
+    /// The task.
+    pub task_id: TaskId,
+    /// What the task is about.
+    pub subject: String,
+    /// The position of the journal at which it began.
+    pub seq: u64,
+    /// When it began.
+    pub from: Time,
+    /// When it ended; `null` while it goes on.
+    pub to: Option<Time>,
+    /// How it ended.
+    pub end: SpanEnd,
+}
+
+/// Something that happened to a worker at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Mark {
+    /// The position of the journal.
+    pub seq: u64,
+    /// When it happened.
+    pub at: Time,
+    /// The type of the event: `worker.spawned`, `worker.dead`, …
+    pub what: String,
+    /// More about it, in words.
+    pub words: String,
+}
+
+/// A request of an agent that waits for a person's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Request")]
+pub struct PermissionRequest {
+    /// Its name, for the answer.
+    pub request: String,
+    /// What the agent wants to do.
+    pub what: String,
+    /// The task that it is for.
+    pub task_id: Option<TaskId>,
+    /// Since when it waits.
+    pub asked_at: Time,
+}
+
+impl PermissionRequest {
+    /// Takes a request of an agent into `open`, or out of it when it was answered.
+    pub fn follow(open: &mut Vec<Self>, event: &Event, agent: &AgentEventRecorded) {
+        let Some(request) = &agent.request else {
+            return;
+        };
+        match agent.what.as_str() {
+            "asked" => open.push(Self {
+                request: request.clone(),
+                what: agent.text.clone(),
+                task_id: event.task_id.clone(),
+                asked_at: event.ts,
+            }),
+            "answered" => open.retain(|waiting| waiting.request != *request),
+            _ => {}
+        }
+    }
+}
+
+impl TeamState {
+    /// Folds these events.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut state = Self::default();
+        for event in events {
+            state.apply(event, &event.payload());
+        }
+        state
+    }
+
+    /// Takes one event further.
+    pub fn apply(&mut self, event: &Event, what: &EventKind) {
+        self.last = Some(event.ts);
+        self.run.apply_kind(event, what);
+        self.team_event(event, what);
+        self.task_event(event, what);
+    }
+
+    /// Returns the merged task that resolved the conflict of a task, where there is one.
+    pub fn merged_by(&self, task: &TaskId) -> Option<&TaskId> {
+        let mut conflicts = self.run.conflicts.iter();
+        let fix = conflicts.find_map(|(id, conflict)| {
+            let fix = conflict.fix_task.as_ref().filter(|_| id == task)?;
+            // A task that resolves comes after the conflict, so this ends.
+            let is_later = fix.number() > task.number();
+            let is_in = self.tasks.get(fix).is_some_and(|fix| fix.is_merged)
+                || (is_later && self.merged_by(fix).is_some());
+            is_in.then_some(fix)
+        });
+        fix.filter(|_| self.tasks.contains_key(task))
+    }
+
+    fn worker(&mut self, name: &str) -> &mut WorkerState {
+        self.workers.entry(name.to_owned()).or_default()
+    }
+
+    fn join(&mut self, name: &str, provider: &str, event: &Event) {
+        let worker = self
+            .workers
+            .entry(name.to_owned())
+            .or_insert_with(|| WorkerState {
+                phase: WorkerPhase::Joined,
+                since: Some(event.ts),
+                ..WorkerState::default()
+            });
+        if !provider.is_empty() {
+            provider.clone_into(&mut worker.provider);
+        }
+        if !self.members.iter().any(|known| known == name) {
+            self.members.push(name.to_owned());
+        }
+    }
+
+    /// Somebody who is known did something.
+    fn is_active(&mut self, name: &str, event: &Event) {
+        if let Some(worker) = self.workers.get_mut(name) {
+            worker.last_event_at = Some(event.ts);
+        }
+    }
+
+    /// Takes in what an event tells about the team and its workers.
+    fn team_event(&mut self, event: &Event, what: &EventKind) {
+        match what {
+            EventKind::TeamCreated(created) => {
+                self.project.clone_from(&created.project);
+                self.is_deleted = false;
+                for name in &created.members {
+                    self.join(name, "", event);
+                }
+            }
+            EventKind::TeamDeleted(_) => self.is_deleted = true,
+            EventKind::TeamRestored(_) => self.is_deleted = false,
+            EventKind::RunStarted(started) => {
+                for member in &started.spec.members {
+                    let name = member.name.as_str();
+                    self.join(name, &member.provider, event);
+                    let worker = self.worker(name);
+                    worker.role.clone_from(&member.role);
+                    worker.model.clone_from(&member.model);
+                }
+            }
+            EventKind::Usage(used) => {
+                let worker = self.worker(&event.actor);
+                worker.last_event_at = Some(event.ts);
+                if let Some(model) = &used.model {
+                    worker.model = Some(model.clone());
+                }
+            }
+            EventKind::MemberJoined(joined) => {
+                let name = or_actor(Some(joined.name.as_str()), event);
+                let provider = joined.provider.as_deref().unwrap_or_default();
+                self.join(name, provider, event);
+            }
+            EventKind::MemberLeft(left) => {
+                let name = or_actor(Some(left.name.as_str()), event);
+                self.members.retain(|known| known != name);
+                self.worker(name).enter(WorkerPhase::Left, event);
+            }
+            EventKind::SignalShutdown(sent) => {
+                self.worker(or_actor(Some(sent.worker.as_str()), event))
+                    .asked_to = Some("shutdown");
+            }
+            EventKind::SignalDrain(sent) => {
+                self.worker(or_actor(Some(sent.worker.as_str()), event))
+                    .asked_to = Some("drain");
+            }
+            EventKind::AgentEvent(agent) => {
+                let worker = self.worker(&event.actor);
+                worker.last_event_at = Some(event.ts);
+                PermissionRequest::follow(&mut worker.requests, event, agent);
+            }
+            EventKind::HookReceived(_) | EventKind::MessageSent(_) => {
+                self.is_active(&event.actor, event);
+            }
+            _ => {
+                if let Some(about) = AboutWorker::of(what) {
+                    let name = or_actor(about.worker, event);
+                    self.worker(name).happened(event, what, &about);
+                }
+            }
+        }
+    }
+
+    /// Takes in what an event tells about a task, its merge, and the worker that has it.
+    fn task_event(&mut self, event: &Event, what: &EventKind) {
+        let Some(id) = &event.task_id else { return };
+        let task = self.tasks.entry(id.clone()).or_default();
+        match what {
+            EventKind::TaskCreated(TaskChange {
+                subject: Some(subject),
+                ..
+            })
+            | EventKind::TaskUpdated(TaskChange {
+                subject: Some(subject),
+                ..
+            }) => task.subject.clone_from(subject),
+            // The first version called it merged, too, when there was no commit to merge.
+            EventKind::MergeMerged(merged) => {
+                task.is_merged = merged.commit.is_some();
+                task.is_unchanged = !task.is_merged;
+            }
+            EventKind::MergeLost(_) => task.is_merged = false,
+            EventKind::TaskUnchanged(_) => task.is_unchanged = true,
+            EventKind::MergeConflict(conflict) => {
+                task.conflicts += 1;
+                task.is_given_up |= conflict.is_final;
+            }
+            _ => {}
+        }
+        if event.kind.starts_with(crate::event::family::TASK) {
+            self.is_active(&event.actor, event);
+        }
+        let Some(end) = end_of_attempt(what) else {
+            return;
+        };
+        let task = self.tasks.entry(id.clone()).or_default();
+        if let Some(holder) = task.holder.take()
+            && let Some(worker) = self.workers.get_mut(&holder)
+        {
+            worker.let_go(id, end, event);
+        }
+        let is_claimed = matches!(what, EventKind::TaskClaimed(_));
+        if is_claimed {
+            task.attempts += 1;
+            task.last_worker = Some(event.actor.clone());
+            task.holder = Some(event.actor.clone());
+            let subject = task.subject.clone();
+            self.worker(&event.actor).claim(id, subject, event);
+        } else {
+            for worker in self.workers.values_mut() {
+                let requests = &mut worker.requests;
+                requests.retain(|request| request.task_id.as_ref() != Some(id));
+            }
+        }
+    }
+}
+
+/// Returns how an attempt at a task ends by an event, or `None` when it goes on.
+fn end_of_attempt(what: &EventKind) -> Option<SpanEnd> {
+    match what {
+        EventKind::TaskClaimed(_) | EventKind::TaskReleased(_) | EventKind::TaskDeleted(_) => {
+            Some(SpanEnd::Released)
+        }
+        EventKind::TaskCompleted(_) => Some(SpanEnd::Completed),
+        EventKind::TaskFailed(_) => Some(SpanEnd::Failed),
+        EventKind::TaskRequeued(_) => Some(SpanEnd::Requeued),
+        // A foreign program may have ended it without our words for it.
+        EventKind::TaskUpdated(change) => match change.to {
+            Some(Status::Completed) => Some(SpanEnd::Completed),
+            Some(Status::Pending) => Some(SpanEnd::Released),
+            Some(Status::InProgress) | None => None,
+        },
+        _ => None,
+    }
+}
+
+impl WorkerState {
+    /// Returns how long it had a task by this time.
+    pub fn busy(&self, now: Time) -> Duration {
+        let open = self.spans.iter().filter(|span| span.to.is_none());
+        open.fold(self.busy, |busy, span| {
+            busy.saturating_add(now.since(span.from))
+        })
+    }
+
+    /// Returns whether this is a worker at all: a person and the system act, too.
+    pub fn is_worker(&self) -> bool {
+        !self.spans.is_empty() || !self.marks.is_empty()
+    }
+
+    fn enter(&mut self, phase: WorkerPhase, event: &Event) {
+        if self.phase != phase || phase == WorkerPhase::Working {
+            self.since = Some(event.ts);
+        }
+        self.phase = phase;
+    }
+
+    fn claim(&mut self, id: &TaskId, subject: String, event: &Event) {
+        self.attempts += 1;
+        self.holds = Some(id.clone());
+        self.enter(WorkerPhase::Working, event);
+        self.last_event_at = Some(event.ts);
+        self.spans.push(Span {
+            task_id: id.clone(),
+            subject,
+            seq: event.seq,
+            from: event.ts,
+            to: None,
+            end: SpanEnd::Open,
+        });
+        shorten(&mut self.spans, MOST_SPANS);
+    }
+
+    fn let_go(&mut self, id: &TaskId, end: SpanEnd, event: &Event) {
+        let mut spans = self.spans.iter_mut().rev();
+        if let Some(span) = spans.find(|span| span.to.is_none() && span.task_id == *id) {
+            span.to = Some(event.ts);
+            span.end = end;
+            self.busy = self.busy.saturating_add(event.ts.since(span.from));
+        }
+        if self.holds.as_ref() == Some(id) {
+            self.holds = None;
+            if self.phase == WorkerPhase::Working {
+                self.enter(WorkerPhase::Idle, event);
+            }
+        }
+        match end {
+            SpanEnd::Completed => {
+                self.completed += 1;
+                self.failed_in_a_row = 0;
+                self.verdict = None;
+            }
+            SpanEnd::Failed => {
+                self.failed += 1;
+                self.failed_in_a_row += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in an event about the worker itself.
+    fn happened(&mut self, event: &Event, what: &EventKind, about: &AboutWorker<'_>) {
+        let AboutWorker {
+            evidence, reason, ..
+        } = *about;
+        let said = |verdict: Verdict| {
+            let mut words = evidence.to_vec();
+            if words.is_empty() {
+                words.push(if reason.is_empty() {
+                    event.kind.clone()
+                } else {
+                    reason.to_owned()
+                });
+            }
+            Some((verdict, words))
+        };
+        match what {
+            EventKind::WorkerSpawned(_) => {
+                self.requests.clear();
+                self.verdict = None;
+                self.asked_to = None;
+                self.failed_in_a_row = 0;
+                self.enter(WorkerPhase::Spawning, event);
+            }
+            EventKind::WorkerStarted(_) => {
+                self.requests.clear();
+                self.verdict = None;
+                self.last_event_at = Some(event.ts);
+                let phase = match self.holds {
+                    Some(_) => WorkerPhase::Working,
+                    None => WorkerPhase::Idle,
+                };
+                self.enter(phase, event);
+            }
+            EventKind::WorkerStopped(_) => {
+                self.requests.clear();
+                self.verdict = None;
+                self.asked_to = None;
+                self.enter(WorkerPhase::Stopped, event);
+            }
+            EventKind::WorkerDead(_) => {
+                self.requests.clear();
+                self.verdict = said(Verdict::Dead);
+                self.enter(WorkerPhase::Dead, event);
+            }
+            EventKind::WorkerHung(_) | EventKind::WorkerBeatLost(_) => {
+                self.verdict = said(Verdict::Hung);
+            }
+            EventKind::WorkerSilent(_) => self.verdict = said(Verdict::Silent),
+            EventKind::WorkerQuarantined(_) => {
+                self.verdict = said(Verdict::Quarantined);
+                self.enter(WorkerPhase::Quarantined, event);
+            }
+            EventKind::WorkerResumed(_) => {
+                self.verdict = None;
+                self.failed_in_a_row = 0;
+                self.enter(WorkerPhase::Idle, event);
+            }
+            EventKind::WorkerPaused(_) => self.enter(WorkerPhase::Paused, event),
+            EventKind::WorkerRestarted(_) => self.enter(WorkerPhase::Spawning, event),
+            _ => {}
+        }
+        let words = if reason.is_empty() {
+            evidence.join(", ")
+        } else {
+            reason.to_owned()
+        };
+        self.marks.push(Mark {
+            seq: event.seq,
+            at: event.ts,
+            what: event.kind.clone(),
+            words,
+        });
+        shorten(&mut self.marks, MOST_MARKS);
+    }
+}
+
+/// What an event about a worker tells.
+struct AboutWorker<'a> {
+    /// The worker, where it is named; else it is the event's actor.
+    worker: Option<&'a str>,
+    evidence: &'a [String],
+    reason: &'a str,
+}
+
+impl<'a> AboutWorker<'a> {
+    /// Returns what an event tells about a worker, or `None` when it is about something else.
+    fn of(what: &'a EventKind) -> Option<Self> {
+        let about = |worker: Option<&'a str>, evidence: &'a [String], reason: &'a str| Self {
+            worker,
+            evidence,
+            reason,
+        };
+        Some(match what {
+            EventKind::WorkerSpawned(_)
+            | EventKind::WorkerStarted(_)
+            | EventKind::WorkerResumed(_) => about(None, &[], ""),
+            EventKind::WorkerLaunchFailed(failed) => about(None, &[], &failed.reason),
+            EventKind::WorkerPaused(paused) => about(None, &[], &paused.reason),
+            EventKind::WorkerQuarantined(told) => {
+                about(told.worker.as_deref(), &told.evidence, &told.reason)
+            }
+            EventKind::WorkerStopped(told) => about(told.worker.as_deref(), &[], &told.reason),
+            EventKind::WorkerDead(told)
+            | EventKind::WorkerHung(told)
+            | EventKind::WorkerSilent(told)
+            | EventKind::WorkerBeatLost(told) => {
+                let reason = told.reason.as_deref().unwrap_or_default();
+                about(told.worker.as_deref(), &told.evidence, reason)
+            }
+            EventKind::WorkerRestarted(told) => about(Some(&told.worker), &[], ""),
+            _ => return None,
+        })
+    }
+}
+
+/// Returns the name that an event gives, else that of its actor.
+fn or_actor<'a>(name: Option<&'a str>, event: &'a Event) -> &'a str {
+    match name {
+        Some(name) if !name.is_empty() => name,
+        _ => &event.actor,
+    }
+}
+
+fn shorten<T>(list: &mut Vec<T>, most: usize) {
+    if list.len() > most {
+        list.drain(..list.len() - most);
+    }
+}

@@ -1,0 +1,438 @@
+//! What the parts of a host share: the environment, the journal with the state that follows from it, and the workers,
+//! which live on whatever part is at it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use teamster_isolate::git::Repo;
+use teamster_journal::cost::Exceeded;
+use teamster_journal::payload::{Check, Member, RunSpec, RunStarted};
+use teamster_journal::{Event, EventKind, EventType, HOST, NewEvent, RunState, family};
+use teamster_store::{PlannedTask, Store};
+use teamster_types::TeamName;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::task::Task;
+
+use super::background::{self, Background, Meanwhile};
+use super::budget::{self, WorkClock};
+use super::worker_pool::{self, Started, WorkerPool};
+use super::{HostEnvironment, LOOK_AGAIN, Result, RunError};
+use crate::observer::{RunObserver, RunSnapshot, StopLevel};
+
+/// While workers are at it, a task that changes has an event, unless somebody else's program changed it; its file is
+/// looked at this often. Reading a thousand of them every second would be most of what a waiting host does.
+const TASKS_AGAIN: Duration = Duration::from_secs(5);
+/// Events that are read at once.
+const PAGE: usize = 1_000;
+
+/// A list as it was at an event and at a moment.
+struct Cached<T> {
+    seq: u64,
+    at: Instant,
+    list: Rc<Vec<T>>,
+}
+
+/// The run that a host's parts work on.
+pub(super) struct RunContext<'a> {
+    env: HostEnvironment<'a>,
+    team: TeamName,
+    spec: RunSpec,
+    state: RunState,
+    /// The last event that was read.
+    seen: u64,
+    /// The last event that may have changed a task.
+    tasks_changed: u64,
+    /// The last event about a worker.
+    workers_changed: u64,
+    clock: WorkClock,
+    workers: WorkerPool<'a>,
+    tasks: RefCell<Option<Cached<Task>>>,
+    beats: RefCell<Option<Cached<Heartbeat>>>,
+}
+
+impl<'a> RunContext<'a> {
+    /// Returns the context of a run of which nothing was read yet.
+    pub(super) fn new(env: HostEnvironment<'a>, team: TeamName, spec: RunSpec) -> Self {
+        let now = Instant::now();
+        let workers = WorkerPool::new(&env, &team, now);
+        Self {
+            env,
+            team,
+            spec,
+            state: RunState::default(),
+            seen: 0,
+            tasks_changed: 0,
+            workers_changed: 0,
+            clock: WorkClock::new(now),
+            workers,
+            tasks: RefCell::default(),
+            beats: RefCell::default(),
+        }
+    }
+
+    /// Returns the environment, for reading.
+    pub(super) fn env(&self) -> &HostEnvironment<'a> {
+        &self.env
+    }
+
+    /// Returns the store of the team.
+    pub(super) fn store(&self) -> &'a dyn Store {
+        self.env.store
+    }
+
+    /// Returns the project's repository, or `None` when the work is in no repository.
+    pub(super) fn repo(&self) -> Option<&'a Repo> {
+        self.env.repo
+    }
+
+    /// Returns the team of the run.
+    pub(super) fn team(&self) -> &TeamName {
+        &self.team
+    }
+
+    /// Returns what the run is to do.
+    pub(super) fn spec(&self) -> &RunSpec {
+        &self.spec
+    }
+
+    /// Returns the state of the run, as of the last event that was read.
+    pub(super) fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    /// Returns the workers of the run.
+    pub(super) fn workers(&self) -> &WorkerPool<'a> {
+        &self.workers
+    }
+
+    /// Returns the observer of the run.
+    pub(super) fn observer(&mut self) -> &mut dyn RunObserver {
+        self.env.observer
+    }
+
+    /// Returns how urgently the observer wants the run to stop.
+    pub(super) fn stop_level(&self) -> StopLevel {
+        self.env.observer.stop_level()
+    }
+
+    /// Returns whether the observer waits for a decision at the gate.
+    pub(super) fn waits_for_answer(&self) -> bool {
+        self.env.observer.waits_for_answer()
+    }
+
+    /// Returns the position of the last event that was read.
+    pub(super) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Returns the user's branch that the work began at.
+    pub(super) fn branch(&self) -> Option<String> {
+        self.spec.base.as_ref()?.branch.clone()
+    }
+
+    /// Tells the observer something that is not in the journal.
+    pub(super) fn say(&mut self, text: &str) {
+        self.env.observer.say(text);
+    }
+
+    /// Reads what was journalled before this host came. Of a run that has not begun, everything is new.
+    pub(super) fn read_past(&mut self) -> Result<()> {
+        let begun = self.env.store.last_of(
+            &self.team,
+            &[EventType::RunStarted.name(), EventType::RunResumed.name()],
+        )?;
+        self.read_events(begun.is_none())
+    }
+
+    /// Reads what was journalled since the last time.
+    pub(super) fn read(&mut self) -> Result<()> {
+        self.read_events(true)
+    }
+
+    fn read_events(&mut self, is_new: bool) -> Result<()> {
+        loop {
+            let page = self.env.store.events(&self.team, self.seen + 1, PAGE)?;
+            for event in &page.events {
+                self.apply(event);
+                if is_new {
+                    self.env.observer.event(event);
+                } else {
+                    self.env.observer.past_event(event);
+                }
+            }
+            if page.events.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        self.seen = event.seq;
+        if event.actor == HOST {
+            tracing::info!(seq = event.seq, task = ?event.task_id, "{}", event.kind);
+        } else {
+            tracing::debug!(seq = event.seq, task = ?event.task_id, actor = event.actor, "{}", event.kind);
+        }
+        teamster_fs::fail::reached_event(event.seq);
+        self.state.apply(event);
+        self.clock.follow(self.state.stage, Instant::now());
+        if event.task_id.is_some()
+            && !event.is(EventType::AgentEvent)
+            && !event.is(EventType::Usage)
+            || event.data.contains_key("also")
+        {
+            self.tasks_changed = event.seq;
+        }
+        if event.kind.starts_with(family::WORKER) || event.kind.starts_with(family::MEMBER) {
+            self.workers_changed = event.seq;
+        }
+    }
+
+    /// Appends an event to the journal and reads on.
+    pub(super) fn record(&mut self, event: NewEvent) -> Result<()> {
+        self.env.store.record(&self.team, event)?;
+        self.read()
+    }
+
+    /// Records something that the host did.
+    pub(super) fn journal(&mut self, what: EventKind) -> Result<()> {
+        self.record(NewEvent::new(HOST, what))
+    }
+
+    /// Registers this process as the host of the run, with what the run is to do.
+    pub(super) fn register_host(
+        &self,
+        replacements: Option<Vec<String>>,
+        what: impl FnOnce(RunStarted) -> EventKind,
+    ) -> Result<()> {
+        let spec = self.spec.clone();
+        let stored = json!(spec);
+        let event = NewEvent::new(HOST, what(RunStarted { spec, replacements }));
+        self.env.store.host_team(&self.team, Some(&stored), event)?;
+        Ok(())
+    }
+
+    /// Adds checks to what the run is to do, each command once; returns whether there was a new one.
+    pub(super) fn add_checks(&mut self, checks: Vec<Check>) -> Result<bool> {
+        let before = self.spec.verify.len();
+        for check in checks {
+            let known = &self.spec.verify;
+            if !known.iter().any(|known| known.command == check.command) {
+                self.spec.verify.push(check);
+            }
+        }
+        if self.spec.verify.len() == before {
+            return Ok(false);
+        }
+        self.register_host(None, EventKind::RunOrdered)?;
+        self.read()?;
+        Ok(true)
+    }
+
+    /// Adds tasks to the team, as they are.
+    pub(super) fn import_tasks(&mut self, tasks: &[PlannedTask]) -> Result<Vec<Task>> {
+        Ok(self.env.store.import_tasks(&self.team, HOST, tasks)?)
+    }
+
+    /// Removes and returns the decisions that commands have journalled and nobody has judged yet.
+    pub(super) fn take_answers(&mut self) -> Vec<teamster_journal::GateDecision> {
+        std::mem::take(&mut self.state.answers)
+    }
+
+    /// Returns the tasks, as they were at the last event, or a moment ago.
+    pub(super) fn tasks(&self) -> Result<Rc<Vec<Task>>> {
+        let mut cached = self.tasks.borrow_mut();
+        let again = if self.workers.is_up() {
+            TASKS_AGAIN
+        } else {
+            LOOK_AGAIN
+        };
+        if let Some(cached) = &*cached
+            && cached.seq == self.tasks_changed
+            && cached.at.elapsed() < again
+        {
+            return Ok(Rc::clone(&cached.list));
+        }
+        let mut tasks = self.env.store.tasks(&self.team)?.tasks;
+        tasks.retain(|task| !task.is_internal());
+        let list = Rc::new(tasks);
+        *cached = Some(Cached {
+            seq: self.tasks_changed,
+            at: Instant::now(),
+            list: Rc::clone(&list),
+        });
+        Ok(list)
+    }
+
+    /// Returns the heartbeats, as they were at the last event, or a moment ago.
+    pub(super) fn beats(&self) -> Result<Rc<Vec<Heartbeat>>> {
+        let mut cached = self.beats.borrow_mut();
+        if let Some(cached) = &*cached
+            && cached.seq == self.workers_changed
+            && cached.at.elapsed() < LOOK_AGAIN
+        {
+            return Ok(Rc::clone(&cached.list));
+        }
+        let list = Rc::new(self.env.store.heartbeats(&self.team)?.0);
+        *cached = Some(Cached {
+            seq: self.workers_changed,
+            at: Instant::now(),
+            list: Rc::clone(&list),
+        });
+        Ok(list)
+    }
+
+    /// Shows the present state to the observer.
+    pub(super) fn show(&mut self) -> Result<()> {
+        let tasks = self.tasks()?;
+        let beats = self.beats()?;
+        let worked = self.state.worked(self.hosted());
+        self.env.observer.update(&RunSnapshot {
+            state: &self.state,
+            tasks: &tasks,
+            beats: &beats,
+            worked,
+        });
+        Ok(())
+    }
+
+    /// Does work that may take long, and meanwhile everything that must not wait for it.
+    pub(super) fn in_background<T: Send>(
+        &mut self,
+        work: impl FnOnce(&Background<'_>) -> T + Send,
+    ) -> Result<T> {
+        background::run(work, |meanwhile| match meanwhile {
+            Meanwhile::Output(lines) => {
+                self.env.observer.output(&lines);
+                Ok(false)
+            }
+            Meanwhile::Tick => {
+                self.read()?;
+                if self.workers.is_supervised() {
+                    self.supervise_if_due()?;
+                }
+                self.show()?;
+                Ok(self.must_stop())
+            }
+        })
+    }
+
+    /// Returns whether nothing that takes long should go on.
+    pub(super) fn must_stop(&self) -> bool {
+        self.env.observer.stop_level() > StopLevel::GoOn || self.out_of_time().is_some()
+    }
+
+    fn hosted(&self) -> Duration {
+        self.clock.hosted(Instant::now())
+    }
+
+    /// Notes whether a person reads something that the run cannot go on without: that uses none of the team's time.
+    pub(super) fn set_waiting(&mut self, is_waiting: bool) {
+        if is_waiting {
+            self.clock.begin_waiting(Instant::now());
+        } else {
+            self.clock.end_waiting(Instant::now());
+        }
+    }
+
+    /// Returns how long the run may still take, or `None` without a limit of minutes.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        budget::time_left(&self.spec, &self.state, self.hosted())
+    }
+
+    /// Returns the limit of minutes, if it was reached.
+    pub(super) fn out_of_time(&self) -> Option<Exceeded> {
+        budget::out_of_time(&self.spec, &self.state, self.hosted())
+    }
+
+    /// Returns the limit of the budget that was reached, if one was.
+    pub(super) fn exhausted(&self) -> Option<Exceeded> {
+        budget::exhausted(&self.spec, &self.state, self.hosted())
+    }
+
+    /// Refuses to go on where a disk is so full that what workers do could not be written down: they would wait for room
+    /// without end, and nobody would hear of it.
+    pub(super) fn require_room(&self) -> Result<()> {
+        for folder in [self.env.layout.claude.as_path(), self.env.folder] {
+            if let Some(free) = teamster_fs::left_on_full_disk(folder) {
+                return Err(RunError::NoRoom {
+                    message: format!(
+                        "the disk of {} is full: {} KiB are free, and a run needs {} KiB to be kept safe",
+                        folder.display(),
+                        free / 1024,
+                        teamster_fs::LEAST_ROOM / 1024
+                    ),
+                    hint: "make room there".to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks an agent for a plan.
+    pub(super) fn ask_leader(
+        &mut self,
+        folder: &std::path::Path,
+        launch: &str,
+    ) -> std::result::Result<crate::plan::Plan, String> {
+        let until = self
+            .time_left()
+            .and_then(|left| Instant::now().checked_add(left));
+        let observer = &mut *self.env.observer;
+        self.env
+            .leader
+            .plan(&self.spec, folder, launch, until, observer)
+    }
+
+    /// Notes that a stage was entered, for which nobody was started yet.
+    pub(super) fn stage_entered(&mut self) {
+        self.workers.stage_entered();
+    }
+
+    /// Starts one member of the team, unless a launch of it is on record.
+    pub(super) fn start_worker(&mut self, member: &Member) -> Result<Started> {
+        self.workers.start(&self.env, &self.spec, member)
+    }
+
+    /// Notes that every member was started.
+    pub(super) fn all_started(&mut self, is_leaving: bool) {
+        self.workers.all_started(is_leaving);
+    }
+
+    /// Looks for dead workers, unless that was done a moment ago.
+    pub(super) fn supervise_if_due(&mut self) -> Result<()> {
+        if !self.workers.is_due(Instant::now()) {
+            return Ok(());
+        }
+        self.require_room()?;
+        for text in self.workers.supervise()? {
+            self.env.observer.say(&text);
+        }
+        self.read()?;
+        self.workers.supervised(Instant::now());
+        Ok(())
+    }
+
+    /// Stops everyone, and returns only when nobody is left. The observer can make it faster.
+    pub(super) fn stop_workers(&mut self, reason: &str) -> Result<()> {
+        self.workers.stopping();
+        loop {
+            let level = self.env.observer.stop_level();
+            let alive = self.workers.stop(&mut self.env, reason, level)?;
+            self.read()?;
+            if alive.is_empty() {
+                return Ok(());
+            }
+            if self.env.observer.stop_level() == level {
+                return Err(worker_pool::still_alive(&alive));
+            }
+        }
+    }
+
+    /// Stops everyone because the run cannot go on.
+    pub(super) fn stop_after_error(&mut self) {
+        self.workers.stop_after_error(&mut self.env);
+    }
+}

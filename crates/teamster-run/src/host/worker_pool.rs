@@ -1,0 +1,228 @@
+//! The worker processes of a run: starts, supervises and stops them.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use teamster_journal::HOST;
+use teamster_journal::payload::{Member, RunSpec};
+use teamster_types::TeamName;
+use teamster_workers::record::{self, WorkerBackend, WorkerSpec};
+use teamster_workers::shutdown::{self, EndKind, ShutdownCoordinator};
+use teamster_workers::supervise::{Supervisor, SupervisorFinding};
+
+use super::{HostEnvironment, Result, RunError};
+use crate::observer::StopLevel;
+
+/// How often the supervisor looks for dead workers.
+const SUPERVISE_AGAIN: Duration = Duration::from_secs(2);
+/// How long workers may take to stop when the run cannot go on.
+const ERROR_DEADLINE: Duration = Duration::from_secs(15);
+
+/// The result of starting one worker.
+pub(super) enum Started {
+    /// The worker was started.
+    New,
+    /// A launch of the worker is on record, so the supervisor looks after it.
+    Known {
+        /// An earlier host has asked it to stop: once it is gone, another takes its place.
+        is_leaving: bool,
+    },
+    /// The worker could not be started, and why.
+    Failed(String),
+}
+
+/// The workers of a run.
+pub(super) struct WorkerPool<'a> {
+    supervisor: Supervisor<'a>,
+    /// Whether workers were started for the present stage.
+    is_up: bool,
+    /// Whether this host has workers that it has not stopped again.
+    is_supervised: bool,
+    next_look: Instant,
+}
+
+impl<'a> WorkerPool<'a> {
+    /// Returns the pool of a team, with nobody started.
+    pub(super) fn new(env: &HostEnvironment<'a>, team: &TeamName, now: Instant) -> Self {
+        Self {
+            supervisor: Supervisor::new(
+                env.store,
+                env.machine,
+                env.project,
+                env.launcher,
+                env.limits,
+                team.clone(),
+            ),
+            is_up: false,
+            is_supervised: false,
+            next_look: now,
+        }
+    }
+
+    /// Returns whether workers were started for the present stage.
+    pub(super) fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    /// Returns whether this host has workers that it has not stopped again.
+    pub(super) fn is_supervised(&self) -> bool {
+        self.is_supervised
+    }
+
+    /// Returns whether the supervisor will start a worker anew.
+    pub(super) fn will_restart(&self) -> bool {
+        self.supervisor.will_restart()
+    }
+
+    /// Notes that a stage was entered, for which nobody was started yet.
+    pub(super) fn stage_entered(&mut self) {
+        self.is_up = false;
+    }
+
+    /// Notes that every member was started. While one of them is leaving, they are started again.
+    pub(super) fn all_started(&mut self, is_leaving: bool) {
+        self.is_up = !is_leaving;
+        self.is_supervised = true;
+    }
+
+    /// Starts one member of the team, unless a launch of it is on record.
+    pub(super) fn start(
+        &mut self,
+        env: &HostEnvironment<'a>,
+        spec: &RunSpec,
+        member: &Member,
+    ) -> Result<Started> {
+        let team = &self.supervisor.team;
+        if record::read(env.project, team, &member.name)?.is_some() {
+            let is_leaving = !env.store.signals(team, &member.name)?.is_empty();
+            return Ok(Started::Known { is_leaving });
+        }
+        // A signal for an earlier worker of this name is not for the next.
+        env.store.clear_signals(team, &member.name)?;
+        let wanted = WorkerSpec {
+            team: team.clone(),
+            worker: member.name.clone(),
+            provider: member.provider.clone(),
+            model: member.model.clone(),
+            in_place: spec.in_place,
+            backend: if spec.tmux {
+                WorkerBackend::Tmux
+            } else {
+                WorkerBackend::Process
+            },
+        };
+        Ok(match env.launcher.start(&wanted, 0) {
+            Ok(_) => Started::New,
+            Err(error) => Started::Failed(format!("{} could not be started: {error}", member.name)),
+        })
+    }
+
+    /// Returns whether the workers are to be looked after at this moment.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next_look
+    }
+
+    /// Replaces dead and hung workers, and returns a sentence for each that something was found about.
+    pub(super) fn supervise(&mut self) -> Result<Vec<String>> {
+        let found = self.supervisor.look()?.into_iter();
+        let told = found.map(|found| match found {
+            SupervisorFinding::Verdict(worker, verdict, why) => {
+                format!("{worker} is {verdict}: {why}")
+            }
+            SupervisorFinding::Restarted(worker, times) => {
+                format!("{worker} is started anew ({times})")
+            }
+            SupervisorFinding::NotRestarted(worker, why) => {
+                format!("{worker} cannot be started: {why}")
+            }
+            SupervisorFinding::GivenUp(worker) => format!("{worker} ended too often and is left"),
+        });
+        Ok(told.collect())
+    }
+
+    /// Notes when the workers were looked after.
+    pub(super) fn supervised(&mut self, now: Instant) {
+        self.next_look = now + SUPERVISE_AGAIN;
+    }
+
+    /// Notes that this host stops its workers.
+    pub(super) fn stopping(&mut self) {
+        self.is_up = false;
+        self.is_supervised = false;
+    }
+
+    /// Asks everyone to stop, as urgently as the observer wants it, and returns who is still there and why. A stronger
+    /// request of the observer ends the wait.
+    pub(super) fn stop(
+        &self,
+        env: &mut HostEnvironment<'a>,
+        reason: &str,
+        level: StopLevel,
+    ) -> Result<Vec<String>> {
+        let asked = shutdown::ShutdownRequest {
+            team: self.supervisor.team.clone(),
+            only: None,
+            actor: HOST.to_owned(),
+            reason: reason.to_owned(),
+            drain: level == StopLevel::Drain,
+            force: level == StopLevel::Kill,
+            deadline: env.stop_deadline,
+        };
+        let observer = RefCell::new(&mut *env.observer);
+        let mut tell = |text: &str| observer.borrow_mut().say(text);
+        let hurry = || observer.borrow().stop_level() > level;
+        let ends = ShutdownCoordinator {
+            store: env.store,
+            machine: env.machine,
+            project: env.project,
+            tmux: env.tmux,
+            tell: &mut tell,
+            hurry: &hurry,
+        }
+        .run(&asked)?;
+        let alive = ends.iter().filter(|end| end.how == EndKind::Alive);
+        Ok(alive
+            .map(|end| format!("{}: {}", end.worker, end.note))
+            .collect())
+    }
+
+    /// Stops everyone because the run cannot go on. Where they cannot even be asked, because nothing can be written, they
+    /// are ended; what they were doing is in their worktrees, and is taken up again.
+    pub(super) fn stop_after_error(&self, env: &mut HostEnvironment<'a>) {
+        let asked = shutdown::ShutdownRequest {
+            team: self.supervisor.team.clone(),
+            only: None,
+            actor: HOST.to_owned(),
+            reason: "the run cannot go on".to_owned(),
+            drain: false,
+            force: false,
+            deadline: ERROR_DEADLINE,
+        };
+        let observer = RefCell::new(&mut *env.observer);
+        let mut tell = |text: &str| observer.borrow_mut().say(text);
+        let hurry = || observer.borrow().stop_level() > StopLevel::Drain;
+        let mut shutdown = ShutdownCoordinator {
+            store: env.store,
+            machine: env.machine,
+            project: env.project,
+            tmux: env.tmux,
+            tell: &mut tell,
+            hurry: &hurry,
+        };
+        if let Err(error) = shutdown.run(&asked) {
+            let text = format!("the workers could not be asked to stop and are ended: {error}");
+            (shutdown.tell)(&text);
+            for left in shutdown.end_processes(&asked) {
+                (shutdown.tell)(&left);
+            }
+        }
+    }
+}
+
+/// Returns the error of a run whose workers do not stop.
+pub(super) fn still_alive(alive: &[String]) -> RunError {
+    RunError::refused(
+        format!("somebody is still there: {}", alive.join(", ")),
+        "`teamster shutdown --force` ends them; then `teamster run --resume TEAM`",
+    )
+}

@@ -1,0 +1,81 @@
+//! Observes a run from outside: a terminal, a stream of JSON lines, or a test.
+
+use std::time::Duration;
+
+use teamster_journal::payload::GateAnswer;
+use teamster_journal::{Event, RunState};
+use teamster_store::PlannedTask;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::task::Task;
+
+/// How urgently a person or a signal asks a run to stop. Each level includes the one before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StopLevel {
+    /// The run goes on.
+    #[default]
+    GoOn,
+    /// Current tasks are finished first.
+    Drain,
+    /// Current tasks are interrupted; their work so far is kept.
+    Stop,
+    /// Every process of the run is ended at once.
+    Kill,
+}
+
+/// The present state of a run, for display.
+#[derive(Clone, Copy, Debug)]
+pub struct RunSnapshot<'a> {
+    /// The projection of the journal.
+    pub state: &'a RunState,
+    /// The tasks of the team.
+    pub tasks: &'a [Task],
+    /// The heartbeats of the team's workers.
+    pub beats: &'a [Heartbeat],
+    /// How long the run was at work, without the time in which it waited for a person.
+    pub worked: Duration,
+}
+
+/// Watches a run, and asks it to stop or answers its questions.
+pub trait RunObserver {
+    /// Receives a new event. Each event is passed once, in order.
+    fn event(&mut self, event: &Event);
+
+    /// Receives an event from before this host took over. Each is passed once, before all new events.
+    fn past_event(&mut self, event: &Event);
+
+    /// Receives the present state, several times a second.
+    fn update(&mut self, snapshot: &RunSnapshot<'_>);
+
+    /// Receives a message that is not in the journal.
+    fn say(&mut self, text: &str);
+
+    /// Receives lines that a check has printed, redacted and cleaned, each with a line feed.
+    fn output(&mut self, lines: &str);
+
+    /// Returns how urgently the run is to stop.
+    fn stop_level(&self) -> StopLevel;
+
+    /// Returns whether the plan may be carried out, or `None` while nobody has decided.
+    fn accept_plan(&mut self, tasks: &[PlannedTask]) -> Option<bool>;
+
+    /// Shows what a person at the open gate has to decide about.
+    fn open_gate(&mut self, text: &str);
+
+    /// Returns what the person at this observer has decided at the gate, once.
+    fn answer(&mut self) -> Option<GateReply>;
+
+    /// Returns whether the host waits for a decision, from this observer or from elsewhere. A command that brought its own
+    /// decision does not wait for another one.
+    fn waits_for_answer(&self) -> bool;
+}
+
+/// The reply of a person at the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateReply {
+    /// The decision.
+    pub answer: GateAnswer,
+    /// The way it was given: `terminal`, `studio`, `flag`.
+    pub via: &'static str,
+    /// The gate that the person looked at, where it is not the one that is shown here.
+    pub gate: Option<String>,
+}

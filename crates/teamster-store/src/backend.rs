@@ -1,0 +1,175 @@
+//! What a back end provides: one change of one team, made whole or not at all.
+
+use teamster_journal::NewEvent;
+use teamster_types::failure::Failure;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::message::{Mailbox, Message};
+use teamster_types::paths::Reservations;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::task::Task;
+use teamster_types::team::{NewTeam, TeamConfig};
+use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+use crate::error::Result;
+use crate::store::{DeletedTeam, Read, Signal};
+
+pub use crate::rules::{created, no_task, refuse_held};
+
+/// A place in the stream of one mailbox: everything before it has been passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(pub u64);
+
+/// How far a mailbox has been read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MailCursor {
+    /// Everything before it is acknowledged and will not be delivered again.
+    pub acked: Position,
+    /// Everything before it was delivered at least once.
+    pub delivered: Position,
+}
+
+/// Which tasks a worker that asks for work is offered, in the order of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidates {
+    /// Pending tasks that are assigned to it.
+    Own,
+    /// Pending tasks that nobody owns or whose owner is lost, and tasks in progress whose lease ran out.
+    Free,
+}
+
+/// One change of one team. What is put is kept only if the change ends well.
+pub trait Txn {
+    /// The store's clock.
+    fn now(&self) -> Time;
+
+    /// A new secret or id.
+    fn random(&mut self) -> String;
+
+    /// The process that makes the change.
+    fn me(&self) -> ProcessId;
+
+    /// How long claims last when nobody says otherwise.
+    fn lease(&self) -> std::time::Duration;
+
+    /// What becomes of tasks whose paths overlap.
+    fn reservations(&self) -> Reservations;
+
+    /// Which team.
+    fn team(&self) -> &TeamName;
+
+    /// The team's registry.
+    fn config(&mut self) -> Result<TeamConfig>;
+
+    /// The registry to be changed: foreign programs are locked out of it until the change ends.
+    fn open_config(&mut self) -> Result<TeamConfig>;
+
+    /// A new registry.
+    fn put_config(&mut self, config: TeamConfig);
+
+    /// A task as it stands, for looking at: it may be changed by a foreign program right after.
+    fn look(&mut self, id: &TaskId) -> Result<Option<Task>>;
+
+    /// A task to be changed: foreign programs are locked out of it until the change ends.
+    fn open(&mut self, id: &TaskId) -> Result<Option<Task>>;
+
+    /// The task's new content.
+    fn put(&mut self, task: Task);
+
+    /// Removes the task and its sidecar.
+    fn remove(&mut self, id: &TaskId) -> Result<()>;
+
+    /// The id for a new task; foreign programs are locked out of the list until the change ends.
+    fn new_id(&mut self) -> Result<TaskId>;
+
+    /// How the task failed so far.
+    fn failure(&mut self, id: &TaskId) -> Result<Option<Failure>>;
+
+    /// The sidecar's new content; `None` removes it.
+    fn put_failure(&mut self, id: &TaskId, failure: Option<Failure>);
+
+    /// The first task after `after` that may suit; the caller looks at it and decides.
+    fn next_candidate(
+        &mut self,
+        which: Candidates,
+        worker: &WorkerName,
+        capabilities: &[String],
+        lost: &[WorkerName],
+        after: Option<&TaskId>,
+    ) -> Result<Option<TaskId>>;
+
+    /// Whether any pending task is assigned to somebody.
+    fn has_assigned(&mut self) -> Result<bool>;
+
+    /// The tasks that somebody is at work on.
+    fn in_progress(&mut self) -> Result<Vec<TaskId>>;
+
+    /// Looks again at everything a foreign program may have changed. True when that is worth another search.
+    fn refresh(&mut self) -> Result<bool>;
+
+    /// Takes the lock that other programs honour while a task is being claimed. False: somebody else has it.
+    fn hold_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool>;
+
+    /// Gives that lock back without a claim.
+    fn drop_claim(&mut self, id: &TaskId) -> Result<()>;
+
+    /// Whether a process lives.
+    fn life(&self, process: &ProcessId) -> Life;
+
+    /// A worker's heartbeat.
+    fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>>;
+
+    /// Workers that have a heartbeat, for routing.
+    fn heartbeats(&mut self) -> Result<Vec<Heartbeat>>;
+
+    /// What happened. At least one event makes a change real; a change without any is not made.
+    fn event(&mut self, event: NewEvent);
+
+    /// Task content that is not worth an event (a renewed lease).
+    fn put_unjournalled(&mut self, task: Task) -> Result<()>;
+
+    /// Whether a mailbox exists.
+    fn has_mailbox(&mut self, mailbox: &Mailbox) -> Result<bool>;
+
+    /// Workers that have an outbox.
+    fn outboxes(&mut self) -> Result<Vec<WorkerName>>;
+
+    /// Puts a message at the end of a mailbox.
+    fn deliver(&mut self, mailbox: &Mailbox, message: Message) -> Result<()>;
+
+    /// Puts a message into an inbox that Claude Code owns.
+    fn deliver_native(&mut self, name: &str, message: &Message) -> Result<()>;
+
+    /// How far a mailbox has been read.
+    fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor>;
+
+    /// Moves it.
+    fn put_cursor(&mut self, mailbox: &Mailbox, cursor: MailCursor) -> Result<()>;
+
+    /// Up to `limit` lines from `from` on, each with the position behind it; what is no message says why.
+    fn lines(
+        &mut self,
+        mailbox: &Mailbox,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<(Position, Result<Message, String>)>>;
+
+    /// Puts or removes a stop signal.
+    fn put_signal(&mut self, worker: &WorkerName, signal: Option<&Signal>) -> Result<()>;
+}
+
+/// A back end: it opens changes. Plain reads are its [`Read`] part.
+pub trait Backend: Read {
+    /// Makes one change. `change` may run more than once, each time from the beginning, until it is not disturbed.
+    fn change(
+        &self,
+        team: &TeamName,
+        what: &'static str,
+        change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
+    ) -> Result<()>;
+
+    /// Makes a team, whole or not at all, with its first event.
+    fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig>;
+
+    /// Removes a team, keeping its files aside. Who still holds it is judged while nobody can claim.
+    fn drop_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam>;
+}

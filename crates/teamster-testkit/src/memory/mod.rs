@@ -1,0 +1,165 @@
+//! A back end of the store that keeps teams in memory: the same rules without a disk.
+
+mod read;
+mod txn;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use teamster_journal::{Event, NewEvent};
+use teamster_store::{
+    Backend, Clock, DeletedTeam, MailCursor, Result, Signal, StoreError, Txn, backend,
+};
+use teamster_types::failure::Failure;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::message::{Mailbox, Message};
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::task::Task;
+use teamster_types::team::{NewTeam, TeamConfig};
+use teamster_types::transitions;
+use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+use txn::MemTxn;
+
+/// Holds everything about one team.
+#[derive(Debug)]
+struct Team {
+    config: TeamConfig,
+    tasks: BTreeMap<TaskId, Task>,
+    highest: u64,
+    failures: HashMap<TaskId, Failure>,
+    mail: BTreeMap<Mailbox, Vec<Message>>,
+    native: Vec<(String, Message)>,
+    cursors: HashMap<Mailbox, MailCursor>,
+    signals: HashMap<(WorkerName, bool), Signal>,
+    beats: BTreeMap<WorkerName, Heartbeat>,
+    events: Vec<Event>,
+}
+
+#[derive(Default)]
+struct Shared {
+    teams: Mutex<BTreeMap<TeamName, Team>>,
+    changed: Condvar,
+}
+
+/// Decides whether a process lives, in place of the machine.
+type Lives = dyn Fn(&ProcessId) -> Life + Send + Sync;
+
+/// Keeps teams in memory.
+pub struct MemStore {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    me: ProcessId,
+    lease: Duration,
+    lives: Arc<Lives>,
+}
+
+impl MemStore {
+    /// Returns an empty store. `lives` tells which processes are alive; `me` is who claims.
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        me: ProcessId,
+        lives: impl Fn(&ProcessId) -> Life + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            shared: Arc::default(),
+            clock,
+            me,
+            lease: transitions::LEASE,
+            lives: Arc::new(lives),
+        }
+    }
+
+    /// Returns a store with the same teams that claims in the name of another process.
+    #[must_use]
+    pub fn claiming_as(&self, me: ProcessId) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            clock: Arc::clone(&self.clock),
+            me,
+            lease: self.lease,
+            lives: Arc::clone(&self.lives),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<TeamName, Team>> {
+        self.shared
+            .teams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, team: &TeamName, read: impl FnOnce(&Team) -> T) -> Result<T> {
+        self.lock().get(team).map(read).ok_or_else(|| no_team(team))
+    }
+}
+
+fn no_team(team: &TeamName) -> StoreError {
+    StoreError::not_found(format!("there is no team {team}"))
+}
+
+fn numbered(team: &TeamName, last: u64, new: NewEvent, now: Time, more: bool) -> Event {
+    let mut event = new.placed(last + 1, teamster_fs::random_hex(), now, team.to_string());
+    event.more = more;
+    event
+}
+
+impl Backend for MemStore {
+    fn change(
+        &self,
+        team: &TeamName,
+        _what: &'static str,
+        change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
+    ) -> Result<()> {
+        let mut teams = self.lock();
+        let state = teams.get_mut(team).ok_or_else(|| no_team(team))?;
+        let mut txn = MemTxn::new(self, team, state);
+        change(&mut txn)?;
+        txn.commit();
+        drop(teams);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
+        let mut teams = self.lock();
+        if teams.contains_key(&new.name) {
+            return Err(StoreError::conflict(format!(
+                "there is a team {} already",
+                new.name
+            )));
+        }
+        let now = self.clock.now();
+        let config = TeamConfig::new(new, base, &self.me, now);
+        let team = Team {
+            config: config.clone(),
+            tasks: BTreeMap::new(),
+            highest: 0,
+            failures: HashMap::new(),
+            mail: BTreeMap::new(),
+            native: Vec::new(),
+            cursors: HashMap::new(),
+            signals: HashMap::new(),
+            beats: BTreeMap::new(),
+            events: vec![numbered(&new.name, 0, backend::created(new), now, false)],
+        };
+        teams.insert(new.name.clone(), team);
+        Ok(config)
+    }
+
+    fn drop_team(&self, team: &TeamName, _actor: &str, force: bool) -> Result<DeletedTeam> {
+        let mut teams = self.lock();
+        let state = teams.get(team).ok_or_else(|| no_team(team))?;
+        let tasks: Vec<Task> = state.tasks.values().cloned().collect();
+        let beats: Vec<Heartbeat> = state.beats.values().cloned().collect();
+        backend::refuse_held(team, &tasks, &beats, &*self.lives, self.clock.now(), force)?;
+        teams.remove(team);
+        drop(teams);
+        self.shared.changed.notify_all();
+        Ok(DeletedTeam {
+            trash: None,
+            journal: None,
+        })
+    }
+}

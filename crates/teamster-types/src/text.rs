@@ -1,0 +1,351 @@
+//! Prepares texts for people: removes secrets and deceptive characters, joins lines, and limits length or width.
+//!
+//! | function | what it does |
+//! |---|---|
+//! | [`redact`](crate::redact::redact) | replaces secrets |
+//! | [`clean`] | removes what a viewer would act on, and limits the length in characters |
+//! | [`shown`], [`shown_line`] | redact and clean, in that order |
+//! | [`one_line`] | joins the words of a text by single spaces |
+//! | [`clip`], [`fit`] | cut to a number of characters or columns |
+//! | [`width`] | counts columns |
+//!
+//! The order matters: a text is redacted before it is cut, because a secret that was cut in two is no longer seen as one.
+//! What must arrive as written (task files, inboxes, prompts) does not pass through here.
+
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::redact::redact;
+
+const ESCAPE: char = '\u{1b}';
+const BELL: char = '\u{7}';
+
+/// Limits how much of a text [`shown`] looks at, unless more than that may be shown.
+///
+/// What stands behind so many bytes reaches the first characters only through thousands of invisible ones.
+const LOOKED_AT: usize = 64 * 1024;
+
+/// Returns the text without control characters (line feed and tab stay), escape sequences, bidi controls and other
+/// invisible characters: at most `limit` characters, the last of them `…` when something was cut.
+pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
+    // Most of what programs print is this, and there is much of it.
+    let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.len() <= limit && text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown: String = Visible { rest: text }
+        .take(limit.saturating_add(1))
+        .collect();
+    if let Some((end, _)) = shown.char_indices().nth(limit) {
+        shown.truncate(end);
+        if shown.pop().is_some() {
+            shown.push('…');
+        }
+    }
+    if shown == text {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(shown)
+    }
+}
+
+/// Redacts and cleans a text; line ends stay. Returns at most `limit` characters.
+pub fn shown(text: &str, limit: usize) -> String {
+    // A character has at most four bytes.
+    let looked_at = limit.saturating_mul(4).max(LOOKED_AT);
+    clean(&redact(beginning(text, looked_at)), limit).into_owned()
+}
+
+/// Redacts and cleans a text and puts it on one line, without spaces at its ends.
+pub fn shown_line(text: &str, limit: usize) -> String {
+    let shown = shown(text, limit);
+    if shown.contains(['\n', '\t']) || shown.trim().len() != shown.len() {
+        one_line(&shown)
+    } else {
+        shown
+    }
+}
+
+/// Joins the words of a text by single spaces, whatever white space and line ends stood between them.
+pub fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
+/// Keeps the first `limit` characters of a text, and puts `…` behind them when there were more.
+pub fn clip(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Cuts a text to what fits into `columns` columns of a terminal, the last of them `…` when something was cut.
+pub fn fit(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    for character in text.chars() {
+        cut.push(character);
+        if cut.width() > columns.saturating_sub(1) {
+            cut.pop();
+            break;
+        }
+    }
+    cut.push('…');
+    cut
+}
+
+/// Returns how many columns a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// Returns the first `most` bytes of a text, or a little less so as not to break a character.
+fn beginning(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Iterates over the characters of a text that may be seen.
+struct Visible<'a> {
+    rest: &'a str,
+}
+
+impl Iterator for Visible<'_> {
+    type Item = char;
+
+    fn next(&mut self) -> Option<char> {
+        loop {
+            let mut chars = self.rest.chars();
+            let next = chars.next()?;
+            self.rest = chars.as_str();
+            match next {
+                ESCAPE => self.skip_sequence(),
+                '\u{9b}' => self.skip_control_sequence(),
+                '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => self.skip_string(),
+                _ if is_unseen(next) => {}
+                _ => return Some(next),
+            }
+        }
+    }
+}
+
+impl Visible<'_> {
+    /// Skips what follows an escape character.
+    fn skip_sequence(&mut self) {
+        match self.rest.chars().next() {
+            Some('[') => {
+                self.rest = &self.rest[1..];
+                self.skip_control_sequence();
+            }
+            Some(']' | 'P' | 'X' | '^' | '_') => {
+                self.rest = &self.rest[1..];
+                self.skip_string();
+            }
+            _ => {
+                self.skip_all(' '..='/');
+                self.skip_one('0'..='~');
+            }
+        }
+    }
+
+    /// Skips parameters and final byte, as in `31m`.
+    fn skip_control_sequence(&mut self) {
+        self.skip_all('0'..='?');
+        self.skip_all(' '..='/');
+        self.skip_one('@'..='~');
+    }
+
+    /// Skips a title, a link or another string up to its terminator.
+    ///
+    /// One that is never ended reaches to the end of its line and not further, so that it cannot hide what follows.
+    fn skip_string(&mut self) {
+        let end = self
+            .rest
+            .find(|c| matches!(c, BELL | ESCAPE | '\u{9c}' | '\n'))
+            .unwrap_or(self.rest.len());
+        self.rest = &self.rest[end..];
+        self.rest = (self.rest)
+            .strip_prefix("\u{1b}\\")
+            .or_else(|| self.rest.strip_prefix([BELL, '\u{9c}']))
+            .unwrap_or(self.rest);
+    }
+
+    fn skip_all(&mut self, wanted: RangeInclusive<char>) {
+        self.rest = self.rest.trim_start_matches(|c| wanted.contains(&c));
+    }
+
+    fn skip_one(&mut self, wanted: RangeInclusive<char>) {
+        self.rest = (self.rest)
+            .strip_prefix(|c| wanted.contains(&c))
+            .unwrap_or(self.rest);
+    }
+}
+
+/// Characters that are not seen themselves, and change or hide what is.
+const UNSEEN: [RangeInclusive<char>; 21] = [
+    // Soft hyphen, joiners, fillers and separators that look like nothing or like a space.
+    '\u{ad}'..='\u{ad}',
+    '\u{34f}'..='\u{34f}',
+    '\u{115f}'..='\u{1160}',
+    '\u{17b4}'..='\u{17b5}',
+    '\u{3164}'..='\u{3164}',
+    '\u{ffa0}'..='\u{ffa0}',
+    '\u{2028}'..='\u{2029}',
+    // Marks, overrides, embeddings and isolates of direction.
+    '\u{61c}'..='\u{61c}',
+    '\u{200b}'..='\u{200f}',
+    '\u{202a}'..='\u{202e}',
+    '\u{2066}'..='\u{2069}',
+    // Invisible operators and deprecated format characters.
+    '\u{2060}'..='\u{2065}',
+    '\u{206a}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+    // Variation selectors, which can carry hidden text; the two that only choose how an emoji looks stay.
+    '\u{180b}'..='\u{180f}',
+    '\u{fe00}'..='\u{fe0d}',
+    '\u{e0100}'..='\u{e01ef}',
+    // Shorthand and musical format characters, and tags, which can carry hidden text too.
+    '\u{1bca0}'..='\u{1bca3}',
+    '\u{1d173}'..='\u{1d17a}',
+    '\u{e0000}'..='\u{e007f}',
+];
+
+fn is_unseen(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control() && c != '\n' && c != '\t';
+    }
+    c.is_control() || UNSEEN.iter().any(|unseen| unseen.contains(&c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: usize = usize::MAX;
+
+    #[test]
+    fn plain_text_is_borrowed_as_it_is() {
+        for text in [
+            "",
+            "a",
+            "two\nlines\tand a tab",
+            "한국어 🦀 é ❤\u{fe0f}",
+            "[31m is text",
+        ] {
+            assert!(matches!(clean(text, ALL), Cow::Borrowed(same) if same == text));
+        }
+    }
+
+    #[test]
+    fn escape_sequences_go_as_a_whole() {
+        for (text, expected) in [
+            ("\u{1b}[31mred\u{1b}[0m", "red"),
+            ("\u{1b}[38;5;196;1mred\u{1b}[m", "red"),
+            ("\u{1b}[?25l\u{1b}[2J\u{1b}[1;1Hhome", "home"),
+            ("\u{1b}[3 qcursor", "cursor"),
+            ("\u{9b}31mred", "red"),
+            ("\u{1b}]0;evil title\u{7}text", "text"),
+            (
+                "\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\ after",
+                "link after",
+            ),
+            ("\u{9d}0;title\u{9c}text", "text"),
+            ("\u{1b}P1$tx\u{1b}\\text", "text"),
+            ("\u{1b}(Bascii", "ascii"),
+            ("\u{1b}7saved\u{1b}8", "saved"),
+            ("\u{1b}cReset", "Reset"),
+            // What is not a sequence loses only its escape character.
+            ("\u{1b}한", "한"),
+            ("\u{1b}", ""),
+            ("\u{1b}[", ""),
+            ("\u{1b}[31", ""),
+            ("\u{1b}[한", "한"),
+            // A string without an end hides no other line, and no other sequence.
+            ("\u{1b}]0;never ended\nnext line", "\nnext line"),
+            ("\u{1b}]0;a\u{1b}[31mred", "red"),
+        ] {
+            assert_eq!(clean(text, ALL), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_seen_goes() {
+        for (text, expected) in [
+            ("a\0b\r\nc\u{8}\u{7f}", "ab\nc"),
+            ("user\u{202e}gpj.exe", "usergpj.exe"),
+            ("\u{2066}isolate\u{2069}", "isolate"),
+            ("zero\u{200b}width\u{200d}joiner\u{feff}", "zerowidthjoiner"),
+            ("soft\u{ad}hyphen", "softhyphen"),
+            ("tag\u{e0041}\u{e007f}s", "tags"),
+            ("one\u{2028}line", "oneline"),
+            ("c1\u{85}\u{84}", "c1"),
+        ] {
+            assert_eq!(clean(text, ALL), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_by_characters_and_says_so() {
+        assert_eq!(clean("hello", 5), "hello");
+        assert_eq!(clean("hello!", 5), "hell…");
+        assert_eq!(clean("한국어 문장", 4), "한국어…");
+        assert_eq!(clean("ab", 1), "…");
+        assert_eq!(clean("ab", 0), "");
+        assert_eq!(clean("", 0), "");
+        assert_eq!(clean("\u{1b}[31mhello\u{1b}[0m", 5), "hello");
+        assert_eq!(clean("hell\u{200b}o", 5), "hello");
+    }
+
+    #[test]
+    fn a_text_is_redacted_before_it_is_cut() {
+        let key = format!("sk-ant-api03-{}", "A1b2".repeat(24));
+        let shown = shown_line(&format!("{}{key}", "x ".repeat(95)), 200);
+        assert!(shown.ends_with("[redacted]"), "{shown}");
+        assert_eq!(shown_line("  two\n lines\t ", 200), "two lines");
+        assert_eq!(shown_line("\u{1b}[31mred\u{202e}", 200), "red");
+        assert_eq!(shown_line(&"ä".repeat(300), 200).chars().count(), 200);
+    }
+
+    #[test]
+    fn ten_megabytes_cost_no_more_than_their_start() {
+        let long = "ä".repeat(5_000_000);
+        assert_eq!(shown_line(&long, 100).chars().count(), 100);
+    }
+
+    #[test]
+    fn texts_are_cut_to_characters_and_columns() {
+        assert_eq!(clip("hello", 5), "hello");
+        assert_eq!(clip("hello!", 5), "hello…");
+        assert_eq!(clip("한국어", 2), "한국…");
+        assert_eq!(clip("", 0), "");
+        assert_eq!(fit("hello", 5), "hello");
+        assert_eq!(fit("hello!", 5), "hell…");
+        assert_eq!(fit("한국어", 5), "한국…");
+        assert_eq!(fit("한국어", 6), "한국어");
+        assert_eq!(width("한a"), 3);
+        assert_eq!(one_line("  two\n lines\t "), "two lines");
+        assert_eq!(shown_line("a  b", 200), "a  b");
+    }
+
+    proptest! {
+        #[test]
+        fn cleaning_twice_is_cleaning_once_and_keeps_to_the_limit(
+            text in r"(\PC|[\x00-\x20\x1b\]\[;m\\\x{80}-\x{a0}\x{200b}-\x{206f}]){0,60}", limit in 0..50_usize,
+        ) {
+            let once = clean(&text, limit).into_owned();
+            prop_assert!(once.chars().count() <= limit);
+            prop_assert!(!once.chars().any(is_unseen));
+            prop_assert!(matches!(clean(&once, limit), Cow::Borrowed(_)));
+        }
+    }
+}

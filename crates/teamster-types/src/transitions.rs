@@ -1,0 +1,483 @@
+//! The steps a task may take: claim, renew, complete, fail, release, retry, edit.
+//!
+//! Each is a function of the task, the time and what the caller proves. Both stores call these inside their own
+//! critical section, so the rules exist once. A refused step changes nothing.
+
+mod merge;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::graph::{Blocker, State, standing};
+use crate::process::{Life, ProcessId};
+use crate::task::{Claim, DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Task, Token};
+use crate::{TaskId, Time, WorkerName};
+
+pub use merge::{give_up, merge_lost, merged, unchanged};
+
+/// How long a claim lasts without being renewed.
+pub const LEASE: Duration = Duration::from_secs(120);
+/// A heartbeat younger than this proves a worker alive.
+pub const HEARTBEAT_FRESH: Duration = Duration::from_secs(30);
+
+/// Why a step was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Somebody else holds it.
+    #[error("task {id} is claimed by {by} (lease until {until})")]
+    Taken {
+        /// The task.
+        id: TaskId,
+        /// Its holder.
+        by: String,
+        /// Until when.
+        until: String,
+    },
+    /// It is assigned to another worker.
+    #[error("task {id} is assigned to {owner}")]
+    Assigned {
+        /// The task.
+        id: TaskId,
+        /// The worker it is assigned to.
+        owner: String,
+    },
+    /// It cannot be claimed now.
+    #[error("task {id} cannot be claimed: {reason}")]
+    NotClaimable {
+        /// The task.
+        id: TaskId,
+        /// Why.
+        reason: String,
+    },
+    /// The token is not the one of the present claim.
+    #[error("the token does not hold task {id}: {reason}")]
+    StaleToken {
+        /// The task.
+        id: TaskId,
+        /// What is the case instead.
+        reason: String,
+    },
+    /// The step makes no sense in this state.
+    #[error("task {id} is {state}, so it cannot be {step}")]
+    IllegalStep {
+        /// The task.
+        id: TaskId,
+        /// Its state.
+        state: String,
+        /// The step.
+        step: &'static str,
+    },
+    /// A text is too long.
+    #[error("the {what} has {length} characters; the limit is {limit}")]
+    TooLong {
+        /// Which text.
+        what: &'static str,
+        /// Its length.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A text is missing.
+    #[error("the {0} is empty")]
+    Empty(&'static str),
+}
+
+/// Refuses texts beyond their limits.
+pub fn check_texts(subject: Option<&str>, description: Option<&str>) -> Result<(), Refusal> {
+    if subject.is_some_and(|subject| subject.trim().is_empty()) {
+        return Err(Refusal::Empty("subject"));
+    }
+    for (what, text, limit) in [
+        ("subject", subject, SUBJECT_LIMIT),
+        ("description", description, DESCRIPTION_LIMIT),
+    ] {
+        let length = text.map_or(0, |text| text.chars().count());
+        if length > limit {
+            return Err(Refusal::TooLong {
+                what,
+                length,
+                limit,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Why a task in progress may be taken from its holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Takeover {
+    /// It may not.
+    No,
+    /// The lease ran out and the worker is dead.
+    WorkerDead(String),
+    /// The same worker asks for its own task by id, and the process that claimed it is gone.
+    Restarted,
+}
+
+/// Why a task in progress is free again: its lease ran out and its worker is dead.
+pub fn abandoned(task: &Task, process: Life, heartbeat_fresh: bool, now: Time) -> Option<String> {
+    let claim = task
+        .claim()
+        .filter(|_| task.status() == Status::InProgress)?;
+    let dead = process == Life::Gone && !heartbeat_fresh;
+    (dead && claim.leased_until <= now).then(|| {
+        format!(
+            "worker {} died: its lease ran out at {}, pid {} is gone and no heartbeat is fresh",
+            claim.worker, claim.leased_until, claim.pid
+        )
+    })
+}
+
+/// Judges whether `worker` may take `task` over from its holder.
+pub fn takeover(
+    task: &Task,
+    worker: &WorkerName,
+    by_id: bool,
+    process: Life,
+    heartbeat_fresh: bool,
+    now: Time,
+) -> Takeover {
+    let own = task
+        .claim()
+        .is_some_and(|claim| claim.worker == *worker && task.owner() == Some(worker.as_str()));
+    if by_id && own && process == Life::Gone {
+        return Takeover::Restarted;
+    }
+    match abandoned(task, process, heartbeat_fresh, now) {
+        Some(reason) => Takeover::WorkerDead(reason),
+        None => Takeover::No,
+    }
+}
+
+/// Checks that `worker` may claim a pending task now.
+pub fn check_claimable(
+    task: &Task,
+    worker: &WorkerName,
+    now: Time,
+    blocker: impl FnMut(&TaskId) -> Blocker,
+) -> Result<(), Refusal> {
+    let id = task.id().clone();
+    let standing = standing(task, now, blocker);
+    match standing.state {
+        State::Claimable => {}
+        State::InProgress => {
+            return Err(Refusal::Taken {
+                id,
+                by: task.owner().unwrap_or("nobody").to_owned(),
+                until: task.claim().map_or_else(
+                    || "unknown".to_owned(),
+                    |claim| claim.leased_until.to_string(),
+                ),
+            });
+        }
+        _ => {
+            return Err(Refusal::NotClaimable {
+                id,
+                reason: standing.reason,
+            });
+        }
+    }
+    match task.owner() {
+        Some(owner) if owner != worker.as_str() => Err(Refusal::Assigned {
+            id,
+            owner: owner.to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Gives the task to `worker`. The caller has checked that it may. `proof` is the secret, and a nonce that is none.
+pub fn claim(
+    task: &mut Task,
+    worker: &WorkerName,
+    proof: (Token, String),
+    process: ProcessId,
+    now: Time,
+    lease: Duration,
+) -> Claim {
+    let claim = Claim::new(worker.clone(), proof, now.after(lease), process);
+    task.set_status(Status::InProgress);
+    task.set_owner(Some(worker));
+    task.set_ours("fence", Some(json!(task.fence() + 1)));
+    task.set_ours("claim", Some(json!(claim)));
+    task.set_ours("notBefore", None);
+    written(task);
+    claim
+}
+
+/// The claim that `token` proves, if it is still the present one.
+fn proven(task: &Task, token: &Token) -> Result<Claim, Refusal> {
+    let stale = |reason: String| Refusal::StaleToken {
+        id: task.id().clone(),
+        reason,
+    };
+    let Some(claim) = task.claim() else {
+        return Err(stale(format!(
+            "it is {} and nobody holds it",
+            task.status().as_str()
+        )));
+    };
+    if claim.token != *token {
+        return Err(stale(format!(
+            "{} holds it under a newer claim",
+            claim.worker
+        )));
+    }
+    if task.owner() != Some(claim.worker.as_str()) {
+        return Err(stale(format!(
+            "another program gave it to {}",
+            task.owner().unwrap_or("nobody")
+        )));
+    }
+    if task.status() == Status::Pending {
+        return Err(stale("another program put it back to pending".to_owned()));
+    }
+    Ok(claim)
+}
+
+fn held(task: &Task, token: &Token, step: &'static str) -> Result<Claim, Refusal> {
+    let claim = proven(task, token)?;
+    if task.status() == Status::InProgress {
+        Ok(claim)
+    } else {
+        Err(Refusal::IllegalStep {
+            id: task.id().clone(),
+            state: "completed".to_owned(),
+            step,
+        })
+    }
+}
+
+/// Makes the lease last from now.
+pub fn renew(task: &mut Task, token: &Token, now: Time, lease: Duration) -> Result<Claim, Refusal> {
+    let mut claim = held(task, token, "renewed")?;
+    claim.leased_until = now.after(lease);
+    task.set_ours("claim", Some(merged_claim(task, &claim)));
+    written(task);
+    Ok(claim)
+}
+
+/// The claim's object with a new lease; keys that a later version may have added stay.
+fn merged_claim(task: &Task, claim: &Claim) -> Value {
+    match task.ours("claim") {
+        Some(Value::Object(old)) => {
+            let mut merged = old.clone();
+            merged.insert("leasedUntil".into(), json!(claim.leased_until));
+            Value::Object(merged)
+        }
+        _ => json!(claim),
+    }
+}
+
+/// Completes the task. `Ok(false)` when it already was, under the same token.
+pub fn complete(
+    task: &mut Task,
+    token: &Token,
+    result: Option<Value>,
+    now: Time,
+) -> Result<bool, Refusal> {
+    proven(task, token)?;
+    let known = task.ours("result").is_some();
+    if task.status() == Status::Completed && (result.is_none() || known) {
+        return Ok(false);
+    }
+    // Another program may have called it completed before its worker could; what the worker made still counts.
+    task.set_status(Status::Completed);
+    task.set_ours("completedAt", Some(json!(now)));
+    if result.is_some() {
+        task.set_ours("result", result);
+    }
+    written(task);
+    Ok(true)
+}
+
+/// Records a failed attempt: back to pending after a pause, or the end after the last one.
+pub fn fail(
+    task: &mut Task,
+    before: Option<&Failure>,
+    token: &Token,
+    error: &str,
+    now: Time,
+) -> Result<Failure, Refusal> {
+    held(task, token, "failed")?;
+    let failure = Failure::again(before, task.id(), error, now);
+    let pause = (!failure.is_final()).then(|| failure.not_before());
+    ended_attempt(task, &failure, pause, now);
+    Ok(failure)
+}
+
+/// Puts a task of a dead worker back: the attempt counts, but nobody has to wait.
+pub fn requeue(task: &mut Task, before: Option<&Failure>, error: &str, now: Time) -> Failure {
+    let failure = Failure::again(before, task.id(), error, now);
+    ended_attempt(task, &failure, None, now);
+    failure
+}
+
+fn ended_attempt(task: &mut Task, failure: &Failure, pause: Option<Time>, now: Time) {
+    task.set_metadata("failedAttempts", Some(json!(failure.retry_count)));
+    if failure.is_final() {
+        task.set_status(Status::Completed);
+        task.set_metadata("permanentlyFailed", Some(json!(true)));
+        task.set_metadata("error", Some(json!(failure.last_error)));
+        task.set_ours("completedAt", Some(json!(now)));
+    } else {
+        task.set_status(Status::Pending);
+        task.set_owner(None);
+    }
+    task.set_ours("claim", None);
+    task.set_ours("notBefore", pause.map(|moment| json!(moment)));
+    written(task);
+}
+
+/// Gives the task back without having failed. Without a token it is a person who insists.
+pub fn release(task: &mut Task, token: Option<&Token>) -> Result<(), Refusal> {
+    match token {
+        Some(token) => drop(held(task, token, "released")?),
+        None if task.status() == Status::InProgress => {}
+        None => {
+            let state = task.status().as_str().replace('_', " ");
+            return Err(Refusal::IllegalStep {
+                id: task.id().clone(),
+                state,
+                step: "released",
+            });
+        }
+    }
+    task.set_status(Status::Pending);
+    task.set_owner(None);
+    task.set_ours("claim", None);
+    written(task);
+    Ok(())
+}
+
+/// Begins anew, as if it had never failed. Refused while somebody works on it or after it was done.
+pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> {
+    let waits =
+        task.status() == Status::Pending && (failure.is_some() || task.ours("notBefore").is_some());
+    if !(task.is_failed() || waits) {
+        let state = match task.status() {
+            Status::Pending => "pending and has not failed",
+            Status::InProgress => "in progress",
+            Status::Completed => "completed",
+        };
+        return Err(Refusal::IllegalStep {
+            id: task.id().clone(),
+            state: state.to_owned(),
+            step: "retried",
+        });
+    }
+    task.set_status(Status::Pending);
+    task.set_owner(None);
+    task.set_metadata("permanentlyFailed", Some(json!(false)));
+    task.set_metadata("failedAttempts", Some(json!(0)));
+    task.set_metadata("error", None);
+    for key in ["claim", "notBefore", "completedAt", "result"] {
+        task.set_ours(key, None);
+    }
+    written(task);
+    Ok(())
+}
+
+/// What `task update` changes; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Edit {
+    /// A new subject.
+    pub subject: Option<String>,
+    /// A new description.
+    pub description: Option<String>,
+    /// A new owner; `Some(None)` takes it away.
+    pub owner: Option<Option<WorkerName>>,
+    /// New blockers.
+    pub blocked_by: Option<Vec<TaskId>>,
+    /// New capabilities.
+    pub capabilities: Option<Vec<String>>,
+    /// New paths.
+    pub paths: Option<Vec<String>>,
+}
+
+/// Changes the fields of a task. The owner of a task in progress is changed by releasing it, not here.
+pub fn edit(task: &mut Task, edit: &Edit) -> Result<(), Refusal> {
+    check_texts(edit.subject.as_deref(), edit.description.as_deref())?;
+    let id = task.id().clone();
+    if edit.owner.is_some() && task.status() == Status::InProgress {
+        let by = task.owner().unwrap_or("nobody").to_owned();
+        return Err(Refusal::Taken {
+            id,
+            by,
+            until: task.claim().map_or_else(
+                || "unknown".to_owned(),
+                |claim| claim.leased_until.to_string(),
+            ),
+        });
+    }
+    if edit.owner.is_some() && task.status() == Status::Completed {
+        return Err(Refusal::IllegalStep {
+            id,
+            state: "completed".to_owned(),
+            step: "assigned",
+        });
+    }
+    if let Some(subject) = &edit.subject {
+        task.set_text("subject", subject);
+    }
+    if let Some(description) = &edit.description {
+        task.set_text("description", description);
+    }
+    if let Some(owner) = &edit.owner {
+        task.set_owner(owner.as_ref());
+    }
+    if let Some(blockers) = &edit.blocked_by {
+        task.set_blocked_by(blockers.clone());
+    }
+    for (key, list) in [("capabilities", &edit.capabilities), ("paths", &edit.paths)] {
+        if let Some(list) = list {
+            task.set_ours(key, (!list.is_empty()).then(|| json!(list)));
+        }
+    }
+    written(task);
+    Ok(())
+}
+
+/// Adds or removes `dependent` in the mirror `blocks`; false when nothing changed.
+pub fn mirror(task: &mut Task, dependent: &TaskId, present: bool) -> bool {
+    let mut blocks = task.blocks().to_vec();
+    let known = blocks.contains(dependent);
+    if known == present {
+        return false;
+    }
+    if present {
+        blocks.push(dependent.clone());
+    } else {
+        blocks.retain(|id| id != dependent);
+    }
+    task.set_blocks(blocks);
+    written(task);
+    true
+}
+
+/// Takes a deleted blocker out of `blockedBy`; false when it was not there.
+pub fn unblock(task: &mut Task, blocker: &TaskId) -> bool {
+    if !task.blocked_by().contains(blocker) {
+        return false;
+    }
+    let left = task
+        .blocked_by()
+        .iter()
+        .filter(|id| *id != blocker)
+        .cloned()
+        .collect();
+    task.set_blocked_by(left);
+    written(task);
+    true
+}
+
+/// Checks the texts of a new task.
+pub fn check_new(new: &NewTask) -> Result<(), Refusal> {
+    check_texts(Some(&new.subject), Some(&new.description))
+}
+
+fn written(task: &mut Task) {
+    task.set_ours("version", Some(json!(task.version() + 1)));
+}

@@ -1,0 +1,491 @@
+//! One run of an agent as a state machine: what it says and how much time passes go in, commands come out.
+//!
+//! An [`Attempt`] starts nothing, writes nothing and reads no clock. The bridge and [`ask`](crate::ask) feed it and carry
+//! out its [`AttemptCommand`]s, so both end an agent by the same rules:
+//!
+//! ```text
+//! start limit ──▶ idle limit (from each sign of life) ──▶ asked to end ──▶ grace ──▶ killed, again after each grace
+//!        └────────────── task limit (from the start) ────────┘
+//! ```
+
+use std::time::Instant;
+
+use teamster_agents::{
+    AgentEnd, AgentEvent, AgentOutcome, Exit, LineEffects, OutputReader, PermissionReply, Stopped,
+};
+use teamster_isolate::child::{self, ChildEvent, OutputLine, OutputStream};
+
+use crate::limits::WorkerLimits;
+use crate::process::LastLines;
+
+/// Why the bridge ended an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StopCause {
+    /// The agent did not show that it runs within the start limit.
+    NoStart,
+    /// The agent said nothing for longer than the idle limit.
+    Silent,
+    /// The agent took longer than the task limit.
+    Late,
+    /// Somebody asked the worker to stop now.
+    Requested,
+    /// Another worker has the task by now, for this reason.
+    ClaimLost(String),
+    /// The team was deleted.
+    TeamGone,
+}
+
+impl StopCause {
+    /// Returns the cause as a sentence for the log.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::NoStart => "it did not show that it is there".to_owned(),
+            Self::Silent => "it said nothing for too long".to_owned(),
+            Self::Late => "the task takes too long".to_owned(),
+            Self::Requested => "the worker is to stop".to_owned(),
+            Self::ClaimLost(why) => format!("the task is not ours any more: {why}"),
+            Self::TeamGone => "the team is gone".to_owned(),
+        }
+    }
+
+    /// Returns the cause as drivers know it.
+    pub(crate) fn as_stopped(&self) -> Stopped {
+        match self {
+            Self::NoStart | Self::Silent => Stopped::Silent,
+            Self::Late => Stopped::Late,
+            Self::Requested | Self::ClaimLost(_) | Self::TeamGone => Stopped::Interrupted,
+        }
+    }
+}
+
+/// Something that whoever runs an attempt has to do. Commands are carried out in the order in which they are returned.
+#[derive(Debug)]
+pub(crate) enum AttemptCommand {
+    /// Write a line of the agent to the task's log, with what it says to a person where that is known.
+    Log {
+        stream: OutputStream,
+        line: OutputLine,
+        shown: Option<String>,
+    },
+    /// Note that the agent gave a sign of life, with its session where it named one.
+    NoteActivity { session: Option<String> },
+    /// Note that the agent has shown for the first time that it runs.
+    NoteStarted { session: Option<String> },
+    /// Report what the agent did.
+    Report(AgentEvent),
+    /// Write these bytes to the agent's input.
+    Write(Vec<u8>),
+    /// Close the agent's input.
+    CloseInput,
+    /// Ask the agent to end.
+    RequestEnd(StopCause),
+    /// Kill the agent and everything that it started.
+    Kill,
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(crate) struct AttemptEnd {
+    /// The driver's judgement of the run.
+    pub(crate) outcome: AgentOutcome,
+    /// Why we ended the agent, if we did.
+    pub(crate) cause: Option<StopCause>,
+    /// The command line that was started, redacted.
+    pub(crate) command: String,
+    /// How the process ended.
+    pub(crate) exit: Exit,
+    /// The last lines of both streams, redacted.
+    pub(crate) last_lines: Vec<String>,
+    /// The number of processes that the agent left behind and that were ended.
+    pub(crate) leftover: usize,
+    /// Whether the agent showed that it runs before it ended.
+    pub(crate) was_seen: bool,
+}
+
+impl AttemptEnd {
+    /// Returns what a person needs to know to see why an agent did not start.
+    pub(crate) fn describe_failed_launch(&self) -> String {
+        let last = if self.last_lines.is_empty() {
+            "it printed nothing".to_owned()
+        } else {
+            format!("its last output: {}", self.last_lines.join(" ⏎ "))
+        };
+        format!("{}: {}; {last}", self.command, self.describe_exit())
+    }
+
+    fn describe_exit(&self) -> String {
+        let exit = match self.exit {
+            Exit::Code(code) => format!("exit code {code}"),
+            Exit::Signal(signal) => format!("ended by signal {signal}"),
+            Exit::Unknown => "no exit code".to_owned(),
+        };
+        match &self.cause {
+            Some(cause) => format!("{}, then {exit}", cause.describe()),
+            None => exit,
+        }
+    }
+}
+
+/// One run of an agent, from its start to its end.
+pub(crate) struct Attempt {
+    reader: Box<dyn OutputReader>,
+    limits: WorkerLimits,
+    /// Whether a line on the error stream is a sign of life: it is for a program of the user's own.
+    stderr_counts: bool,
+    started_at: Instant,
+    last_activity: Instant,
+    was_seen: bool,
+    stop: Option<StopCause>,
+    /// When an agent that was asked to end is killed.
+    kill_at: Option<Instant>,
+    exit: Option<Exit>,
+    open_streams: u32,
+    last_lines: LastLines,
+}
+
+impl Attempt {
+    /// Begins an attempt whose process was started at `now`.
+    pub(crate) fn new(
+        reader: Box<dyn OutputReader>,
+        limits: WorkerLimits,
+        stderr_counts: bool,
+        now: Instant,
+    ) -> Self {
+        Self {
+            reader,
+            limits,
+            stderr_counts,
+            started_at: now,
+            last_activity: now,
+            was_seen: false,
+            stop: None,
+            kill_at: None,
+            exit: None,
+            open_streams: 2,
+            last_lines: LastLines::default(),
+        }
+    }
+
+    /// Takes in what the process said.
+    pub(crate) fn hear(&mut self, said: ChildEvent, now: Instant) -> Vec<AttemptCommand> {
+        match said {
+            ChildEvent::Line(stream, line) => self.hear_line(stream, line, now),
+            ChildEvent::Closed(_) => {
+                self.open_streams = self.open_streams.saturating_sub(1);
+                Vec::new()
+            }
+            ChildEvent::Ended(ending) => {
+                self.exit = Some(match ending {
+                    child::ChildExit::Code(code) => Exit::Code(code),
+                    child::ChildExit::Signal(signal) => Exit::Signal(signal),
+                    child::ChildExit::Unknown => Exit::Unknown,
+                });
+                Vec::new()
+            }
+        }
+    }
+
+    fn hear_line(
+        &mut self,
+        stream: OutputStream,
+        line: OutputLine,
+        now: Instant,
+    ) -> Vec<AttemptCommand> {
+        let effects = matches!(stream, OutputStream::Output).then(|| self.reader.line(&line));
+        let shown = effects.as_ref().and_then(shown);
+        self.last_lines.remember(stream, &line);
+        let mut commands = vec![AttemptCommand::Log {
+            stream,
+            line,
+            shown,
+        }];
+        match effects {
+            Some(effects) => self.take_effects(effects, now, &mut commands),
+            None if self.stderr_counts => self.note_activity(None, now, &mut commands),
+            None => {}
+        }
+        commands
+    }
+
+    fn take_effects(
+        &mut self,
+        effects: LineEffects,
+        now: Instant,
+        commands: &mut Vec<AttemptCommand>,
+    ) {
+        for event in effects.events {
+            match &event {
+                AgentEvent::Started { session, .. } => {
+                    self.note_activity(session.clone(), now, commands);
+                }
+                _ if self.was_seen => self.note_activity(None, now, commands),
+                // Whatever comes before the agent shows that it runs is no proof of anything.
+                _ => {}
+            }
+            commands.push(AttemptCommand::Report(event));
+        }
+        commands.extend(effects.replies.into_iter().map(AttemptCommand::Write));
+        if effects.close_input {
+            commands.push(AttemptCommand::CloseInput);
+        }
+    }
+
+    fn note_activity(
+        &mut self,
+        session: Option<String>,
+        now: Instant,
+        commands: &mut Vec<AttemptCommand>,
+    ) {
+        self.last_activity = now;
+        commands.push(AttemptCommand::NoteActivity {
+            session: session.clone(),
+        });
+        if !std::mem::replace(&mut self.was_seen, true) {
+            commands.push(AttemptCommand::NoteStarted { session });
+        }
+    }
+
+    /// Returns what the passing of time makes necessary.
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<AttemptCommand> {
+        if let Some(kill_at) = self.kill_at {
+            return (now >= kill_at).then(|| {
+                self.kill_at = Some(now + self.limits.grace);
+                AttemptCommand::Kill
+            });
+        }
+        let cause = if !self.was_seen && now >= self.started_at + self.limits.start {
+            StopCause::NoStart
+        } else if self.was_seen && now >= self.last_activity + self.limits.idle {
+            StopCause::Silent
+        } else if now >= self.started_at + self.limits.task {
+            StopCause::Late
+        } else {
+            return None;
+        };
+        self.stop(cause, now)
+    }
+
+    /// Ends the attempt for this cause, unless it is being ended already.
+    pub(crate) fn stop(&mut self, cause: StopCause, now: Instant) -> Option<AttemptCommand> {
+        if self.stop.is_some() {
+            return None;
+        }
+        self.stop = Some(cause.clone());
+        self.kill_at = Some(now + self.limits.grace);
+        Some(AttemptCommand::RequestEnd(cause))
+    }
+
+    /// Returns the line that tells the agent what a person decided, or `None` when the agent does not wait for it.
+    pub(crate) fn reply(
+        &mut self,
+        request: &str,
+        reply: PermissionReply,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        let line = self.reader.answer(request, reply)?;
+        self.last_activity = now;
+        Some(line)
+    }
+
+    /// Returns when [`Attempt::tick`] has something to do if nothing happens before.
+    pub(crate) fn deadline(&self) -> Instant {
+        if let Some(kill_at) = self.kill_at {
+            return kill_at;
+        }
+        let silent = if self.was_seen {
+            self.last_activity + self.limits.idle
+        } else {
+            self.started_at + self.limits.start
+        };
+        silent.min(self.started_at + self.limits.task)
+    }
+
+    /// Returns whether the agent was asked to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Returns whether the process has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.exit.is_some()
+    }
+
+    /// Returns whether both output streams are closed.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.open_streams == 0
+    }
+
+    /// Returns whether the agent has shown that it runs.
+    pub(crate) fn was_seen(&self) -> bool {
+        self.was_seen
+    }
+
+    /// Returns when the agent last gave a sign of life.
+    pub(crate) fn last_activity(&self) -> Instant {
+        self.last_activity
+    }
+
+    /// Ends the attempt with the driver's judgement. `command` is what was started, `leftover` the number of processes
+    /// that it left behind.
+    pub(crate) fn finish(self, command: String, leftover: usize) -> AttemptEnd {
+        let exit = self.exit.unwrap_or(Exit::Unknown);
+        let end = AgentEnd {
+            exit,
+            stopped: self.stop.as_ref().map(StopCause::as_stopped),
+        };
+        AttemptEnd {
+            outcome: self.reader.end(end, &self.last_lines.errors()),
+            cause: self.stop,
+            command,
+            exit,
+            last_lines: self.last_lines.into_lines(),
+            leftover,
+            was_seen: self.was_seen,
+        }
+    }
+}
+
+/// Returns what one line says to a person: nothing where the client only talks to itself, `None` where nobody
+/// understands the line.
+fn shown(effects: &LineEffects) -> Option<String> {
+    let said: Option<Vec<String>> = effects.events.iter().map(AgentEvent::shown).collect();
+    let mut said = said?;
+    said.retain(|text| !text.is_empty());
+    Some(said.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use teamster_agents::{AgentVerdict, CommandDriver, Driver as _, Job, Permissions};
+
+    use super::*;
+
+    fn limits() -> WorkerLimits {
+        WorkerLimits {
+            start: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            task: Duration::from_secs(100),
+            grace: Duration::from_secs(5),
+            ..WorkerLimits::default()
+        }
+    }
+
+    fn attempt(stderr_counts: bool) -> (Attempt, Instant) {
+        let job = Job {
+            prompt: "",
+            worktree: std::path::Path::new("/"),
+            git_dir: None,
+            model: None,
+            resume: None,
+            permissions: &Permissions::default(),
+            team: "t",
+            worker: "w",
+            task: None,
+            temp: None,
+            path: std::ffi::OsStr::new(""),
+            teamster: std::path::Path::new("/teamster"),
+        };
+        let reader = CommandDriver::new("true", Vec::new()).reader(&job);
+        let now = Instant::now();
+        (Attempt::new(reader, limits(), stderr_counts, now), now)
+    }
+
+    fn after(start: Instant, seconds: u64) -> Instant {
+        start + Duration::from_secs(seconds)
+    }
+
+    fn is_end(command: Option<&AttemptCommand>, expected: &StopCause) -> bool {
+        matches!(command, Some(AttemptCommand::RequestEnd(cause)) if cause == expected)
+    }
+
+    #[test]
+    fn agent_that_never_shows_itself_is_stopped_at_the_start_limit() {
+        let (mut attempt, start) = attempt(false);
+        assert_eq!(attempt.deadline(), after(start, 10));
+        assert!(attempt.tick(after(start, 9)).is_none());
+        assert!(is_end(
+            attempt.tick(after(start, 10)).as_ref(),
+            &StopCause::NoStart
+        ));
+        let end = attempt.finish("sh".to_owned(), 0);
+        assert!(!end.was_seen);
+        assert_eq!(
+            end.cause.map(|cause| cause.as_stopped()),
+            Some(Stopped::Silent)
+        );
+    }
+
+    #[test]
+    fn activity_moves_the_idle_deadline_but_not_the_task_deadline() {
+        let (mut attempt, start) = attempt(true);
+        let mut commands = Vec::new();
+        attempt.note_activity(None, after(start, 5), &mut commands);
+        assert!(matches!(
+            commands[..],
+            [
+                AttemptCommand::NoteActivity { session: None },
+                AttemptCommand::NoteStarted { session: None }
+            ]
+        ));
+        assert_eq!(attempt.deadline(), after(start, 65));
+        commands.clear();
+        attempt.note_activity(None, after(start, 50), &mut commands);
+        assert!(matches!(
+            commands[..],
+            [AttemptCommand::NoteActivity { session: None }]
+        ));
+        assert_eq!(attempt.deadline(), after(start, 100));
+        assert!(is_end(
+            attempt.tick(after(start, 100)).as_ref(),
+            &StopCause::Late
+        ));
+    }
+
+    #[test]
+    fn silent_agent_is_asked_once_and_then_killed_after_each_grace() {
+        let (mut attempt, start) = attempt(true);
+        attempt.note_activity(None, start, &mut Vec::new());
+        assert!(is_end(
+            attempt.tick(after(start, 60)).as_ref(),
+            &StopCause::Silent
+        ));
+        assert!(attempt.is_stopping());
+        assert!(
+            attempt
+                .stop(StopCause::Requested, after(start, 61))
+                .is_none()
+        );
+        assert!(attempt.tick(after(start, 64)).is_none());
+        for seconds in [65, 70] {
+            assert!(matches!(
+                attempt.tick(after(start, seconds)),
+                Some(AttemptCommand::Kill)
+            ));
+        }
+        let end = attempt.finish("sh".to_owned(), 0);
+        assert_eq!(end.cause, Some(StopCause::Silent));
+    }
+
+    #[test]
+    fn exit_code_decides_when_nobody_stopped_the_agent() {
+        let (mut attempt, start) = attempt(false);
+        assert!(!attempt.has_ended() && !attempt.is_drained());
+        for said in [
+            ChildEvent::Closed(OutputStream::Output),
+            ChildEvent::Closed(OutputStream::Error),
+            ChildEvent::Ended(child::ChildExit::Code(0)),
+        ] {
+            assert!(attempt.hear(said, start).is_empty());
+        }
+        assert!(attempt.has_ended() && attempt.is_drained());
+        let end = attempt.finish("sh".to_owned(), 2);
+        assert!(matches!(end.outcome.verdict, AgentVerdict::Done { .. }));
+        assert_eq!(end.leftover, 2);
+        assert_eq!(
+            end.describe_failed_launch(),
+            "sh: exit code 0; it printed nothing"
+        );
+    }
+}

@@ -1,0 +1,420 @@
+//! What becomes of a task once its agent has ended: nothing is called done that is not, and nothing is thrown away.
+//!
+//! ```text
+//! how the agent ended ─▶ TaskResolution ─▶ claim, changes and commit are checked ─▶ completed, failed or released
+//! ```
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use teamster_agents::AgentVerdict;
+use teamster_store::{Claimed, Kind, StoreError};
+use teamster_types::denied;
+use teamster_types::json::Object;
+use teamster_types::paths::{Glob, any_matches};
+use teamster_types::task::Task;
+use teamster_types::text::shown;
+
+use super::reporter::Reporter;
+use crate::attempt::{AttemptEnd, StopCause};
+use crate::workplace::{KeepAs, KeptWork, Workplace};
+
+/// The longest summary that goes into a task and a message, in characters.
+const SUMMARY: usize = 4_000;
+/// The most changed files that are named in a result.
+const NAMED_FILES: usize = 200;
+
+/// How the agent's part of a task ended.
+#[derive(Debug)]
+pub(super) enum AgentPart {
+    /// The agent ran to some end.
+    Ran(AttemptEnd),
+    /// The agent never showed that it runs, for this reason; empty when the worker is to stop.
+    NoLaunch(String),
+    /// There is no workplace, for this reason.
+    NoWorkplace(String),
+}
+
+/// What is done with a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TaskResolution {
+    /// The task is completed, with this summary.
+    Completed(String),
+    /// The attempt failed for this reason, and counts.
+    Failed(String),
+    /// The task goes back and loses no attempt.
+    Released { why: String, cause: ReleaseCause },
+    /// Another worker has the task by now.
+    Lost(String),
+}
+
+/// Why a task goes back without a word against it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReleaseCause {
+    /// The worker is to stop.
+    Stopping,
+    /// The model's server, or the way to it, is in trouble.
+    Service,
+    /// The worker's agent or workplace cannot be used.
+    Worker,
+}
+
+impl TaskResolution {
+    /// Decides what the end of the agent means for its task.
+    pub(super) fn of(part: &AgentPart) -> Self {
+        match part {
+            AgentPart::Ran(end) => Self::of_attempt(end),
+            AgentPart::NoLaunch(why) if why.is_empty() => Self::stopping(),
+            AgentPart::NoLaunch(why) => Self::Released {
+                why: format!("the agent did not start: {why}"),
+                cause: ReleaseCause::Worker,
+            },
+            AgentPart::NoWorkplace(why) => Self::Released {
+                why: why.clone(),
+                cause: ReleaseCause::Worker,
+            },
+        }
+    }
+
+    fn of_attempt(end: &AttemptEnd) -> Self {
+        match &end.cause {
+            Some(StopCause::ClaimLost(why)) => return Self::Lost(why.clone()),
+            Some(StopCause::TeamGone) => return Self::Lost("the team is gone".to_owned()),
+            _ => {}
+        }
+        match &end.outcome.verdict {
+            // An agent that had finished when it was asked to stop has finished.
+            AgentVerdict::Done { summary } => Self::Completed(short(summary)),
+            AgentVerdict::Interrupted => Self::stopping(),
+            AgentVerdict::Paused { trouble, reason } => Self::Released {
+                why: format!("{}: {reason}", trouble.words()),
+                cause: ReleaseCause::Service,
+            },
+            AgentVerdict::SessionGone { reason } => Self::Released {
+                why: reason.clone(),
+                cause: ReleaseCause::Worker,
+            },
+            AgentVerdict::Failed { reason } if !end.outcome.started => Self::Failed(short(
+                &format!("{reason}: {}", end.describe_failed_launch()),
+            )),
+            AgentVerdict::Failed { reason } => match &end.cause {
+                Some(StopCause::Requested) => Self::stopping(),
+                _ => Self::Failed(short(reason)),
+            },
+        }
+    }
+
+    fn stopping() -> Self {
+        Self::Released {
+            why: "the worker is to stop".to_owned(),
+            cause: ReleaseCause::Stopping,
+        }
+    }
+
+    /// Returns the resolution as a line for the log.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Completed(summary) => format!("done: {summary}"),
+            Self::Failed(why) => format!("failed: {why}"),
+            Self::Released { why, .. } => format!("given back: {why}"),
+            Self::Lost(why) => format!("not ours any more: {why}"),
+        }
+    }
+
+    fn is_completed(&self) -> bool {
+        matches!(self, Self::Completed(_))
+    }
+}
+
+/// The end of a task: its work is kept, and the store has to take the result.
+pub(super) struct Completion<'a> {
+    claimed: &'a Claimed,
+    resolution: TaskResolution,
+    kept: KeptWork,
+    /// Changed files outside of what the task reserved.
+    outside: Vec<String>,
+}
+
+impl<'a> Completion<'a> {
+    /// Keeps the work, and changes the resolution where claim, changes or commit do not allow it.
+    pub(super) fn prepare(
+        claimed: &'a Claimed,
+        mut resolution: TaskResolution,
+        reporter: &mut Reporter,
+        workplace: &mut dyn Workplace,
+    ) -> Self {
+        // A result takes the task's own name in the repository, so it is looked once more whose the task is: a bridge
+        // that was stopped for long may not know that somebody else has done it meanwhile.
+        if resolution.is_completed()
+            && let Some(why) = lost_claim(reporter, claimed)
+        {
+            resolution = TaskResolution::Lost(why);
+        }
+        let mut outside = Vec::new();
+        if resolution.is_completed() {
+            match check_changes(workplace, &claimed.task) {
+                Ok(found) => outside = found,
+                Err(why) => resolution = TaskResolution::Failed(why),
+            }
+        }
+        let kept = match keep(claimed, &resolution, reporter, workplace) {
+            Ok(kept) => kept,
+            Err(why) => {
+                // Without its commit the work is not there for anybody else.
+                if resolution.is_completed() {
+                    resolution = TaskResolution::Failed(why);
+                } else {
+                    reporter.say(&why);
+                }
+                KeptWork::default()
+            }
+        };
+        Self {
+            claimed,
+            resolution,
+            kept,
+            outside,
+        }
+    }
+
+    /// Returns what is done with the task.
+    pub(super) fn resolution(&self) -> &TaskResolution {
+        &self.resolution
+    }
+
+    /// Writes the result to the store, and tells the lead.
+    pub(super) fn write(&self, reporter: &mut Reporter) -> Result<(), StoreError> {
+        let (id, token) = (self.claimed.task.id(), &self.claimed.token);
+        let team = reporter.team().clone();
+        let mut extra = Object::new();
+        extra.insert("taskId".into(), json!(id));
+        match &self.resolution {
+            TaskResolution::Completed(summary) => {
+                let result = json!({
+                    "summary": summary,
+                    "commit": self.kept.commit,
+                    "base": self.kept.base,
+                    "ref": self.kept.name,
+                    "files": self.kept.files.iter().take(NAMED_FILES).collect::<Vec<_>>(),
+                    "fileCount": self.kept.files.len(),
+                    "outsideReservation": self.outside,
+                    "review": !self.outside.is_empty(),
+                });
+                reporter.store().complete(&team, id, token, Some(result))?;
+                extra.insert("summary".into(), json!(summary));
+                if let Some(commit) = &self.kept.commit {
+                    extra.insert("commit".into(), json!(commit));
+                }
+                reporter.say(&format!("task {id} is done"));
+                reporter.send_to_lead("task_complete", summary, extra);
+            }
+            TaskResolution::Failed(why) => {
+                reporter.store().fail(&team, id, token, why)?;
+                extra.insert("error".into(), json!(why));
+                reporter.say(&format!("task {id} failed: {why}"));
+                reporter.send_to_lead("task_failed", why, extra);
+            }
+            TaskResolution::Released { why, .. } => {
+                let worker = reporter.name().clone();
+                reporter
+                    .store()
+                    .release(&team, worker.as_str(), id, Some(token))?;
+                reporter.say(&format!("task {id} is given back: {why}"));
+            }
+            TaskResolution::Lost(why) => {
+                reporter.say(&format!("task {id} is not ours any more: {why}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells where the work is kept that the store did not take, so that a person can use it.
+    pub(super) fn give_up(
+        &mut self,
+        error: &StoreError,
+        reporter: &mut Reporter,
+        workplace: &mut dyn Workplace,
+    ) {
+        if error.kind == Kind::Conflict && self.resolution.is_completed() {
+            match workplace.take_back(&self.claimed.task, self.claimed.fence) {
+                Ok(name) => self.kept.name = name,
+                Err(error) => reporter.say(&error.to_string()),
+            }
+        }
+        let id = self.claimed.task.id();
+        let place = self.kept.name.as_deref().unwrap_or("the worktree");
+        reporter.say(&format!(
+            "task {id} could not be ended: {error}; the work is kept in {place}"
+        ));
+        if error.kind == Kind::NotFound {
+            return;
+        }
+        let mut extra = Object::new();
+        extra.insert("taskId".into(), json!(id));
+        extra.insert("error".into(), json!(error.message));
+        let text = format!("{error}; the work is kept in {place}");
+        reporter.send_to_lead("error", &text, extra);
+    }
+}
+
+/// Returns why a task is somebody else's by now, or `None` when it is ours or nobody can tell: then the store tells when
+/// the task is ended.
+pub(super) fn lost_claim(reporter: &Reporter, claimed: &Claimed) -> Option<String> {
+    let (id, token) = (claimed.task.id(), &claimed.token);
+    match reporter.store().renew(reporter.team(), id, token, None) {
+        Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {
+            Some(error.message)
+        }
+        _ => None,
+    }
+}
+
+/// Looks at what was really changed: a denied path fails the attempt, and paths outside of the reservation are returned.
+fn check_changes(workplace: &dyn Workplace, task: &Task) -> Result<Vec<String>, String> {
+    let changes = workplace.changes().map_err(|error| error.to_string())?;
+    let denied: Vec<String> = changes
+        .iter()
+        .filter_map(|path| denied::pattern(path).map(|rule| format!("{} ({rule})", path.display())))
+        .collect();
+    if !denied.is_empty() {
+        return Err(format!(
+            "it changed what no worker may change: {}",
+            denied.join(", ")
+        ));
+    }
+    Ok(outside(&changes, &task.paths()))
+}
+
+/// Returns those of `changes` that lie outside of what the task reserved; a task that reserves nothing may change
+/// anything.
+fn outside(changes: &[PathBuf], reserved: &[String]) -> Vec<String> {
+    if reserved.is_empty() {
+        return Vec::new();
+    }
+    // A text that is no glob matches nothing, so what it was meant for is looked at by a person.
+    let globs: Vec<Glob> = reserved
+        .iter()
+        .filter_map(|text| Glob::new(text).ok())
+        .collect();
+    changes
+        .iter()
+        .filter(|path| !any_matches(&globs, &path.to_string_lossy()))
+        .map(|path| path.display().to_string())
+        .collect()
+}
+
+fn keep(
+    claimed: &Claimed,
+    resolution: &TaskResolution,
+    reporter: &Reporter,
+    workplace: &mut dyn Workplace,
+) -> Result<KeptWork, String> {
+    let task = &claimed.task;
+    let (keep, state) = match resolution {
+        TaskResolution::Completed(_) => (KeepAs::Result, "completed"),
+        TaskResolution::Failed(_) => (KeepAs::Attempt(claimed.fence), "failed attempt"),
+        TaskResolution::Released { .. } => (KeepAs::Attempt(claimed.fence), "unfinished"),
+        TaskResolution::Lost(_) => (KeepAs::Attempt(claimed.fence), "lost claim"),
+    };
+    let message = format!(
+        "{}\n\nTeamster-Task: {}\nTeamster-Worker: {}\nTeamster-State: {state}\n",
+        task.subject(),
+        task.id(),
+        reporter.name(),
+    );
+    workplace
+        .keep(task, keep, &message)
+        .map_err(|error| format!("what the agent did cannot be committed: {error}"))
+}
+
+/// Returns a text without secrets and control characters, short enough for a task and a message.
+pub(super) fn short(text: &str) -> String {
+    shown(text, SUMMARY)
+}
+
+#[cfg(test)]
+mod tests {
+    use teamster_agents::{AgentOutcome, AgentSpending, Exit, Trouble};
+
+    use super::*;
+
+    fn ended(verdict: AgentVerdict, cause: Option<StopCause>) -> AgentPart {
+        AgentPart::Ran(AttemptEnd {
+            outcome: AgentOutcome {
+                verdict,
+                started: true,
+                session: None,
+                spent: AgentSpending::default(),
+            },
+            cause,
+            command: "agent".to_owned(),
+            exit: Exit::Code(1),
+            last_lines: Vec::new(),
+            leftover: 0,
+            was_seen: true,
+        })
+    }
+
+    fn failed() -> AgentVerdict {
+        AgentVerdict::Failed {
+            reason: "exit code 1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn agent_that_finished_before_it_obeyed_the_stop_has_completed_its_task() {
+        let done = AgentVerdict::Done {
+            summary: "all done".to_owned(),
+        };
+        let part = ended(done, Some(StopCause::Requested));
+        assert_eq!(
+            TaskResolution::of(&part),
+            TaskResolution::Completed("all done".to_owned())
+        );
+    }
+
+    #[test]
+    fn agent_that_failed_because_it_was_stopped_costs_no_attempt() {
+        let part = ended(failed(), Some(StopCause::Requested));
+        assert_eq!(TaskResolution::of(&part), TaskResolution::stopping());
+        let part = ended(failed(), Some(StopCause::Late));
+        assert_eq!(
+            TaskResolution::of(&part),
+            TaskResolution::Failed("exit code 1".to_owned())
+        );
+    }
+
+    #[test]
+    fn lost_claim_outweighs_every_verdict() {
+        let done = AgentVerdict::Done {
+            summary: String::new(),
+        };
+        let part = ended(done, Some(StopCause::ClaimLost("taken over".to_owned())));
+        assert_eq!(
+            TaskResolution::of(&part),
+            TaskResolution::Lost("taken over".to_owned())
+        );
+    }
+
+    #[test]
+    fn trouble_of_the_service_releases_the_task() {
+        let paused = AgentVerdict::Paused {
+            trouble: Trouble::RateLimit,
+            reason: "429".to_owned(),
+        };
+        assert_eq!(
+            TaskResolution::of(&ended(paused, None)),
+            TaskResolution::Released {
+                why: "rate limit: 429".to_owned(),
+                cause: ReleaseCause::Service
+            }
+        );
+    }
+
+    #[test]
+    fn change_outside_of_the_reservation_is_named() {
+        let changes = [PathBuf::from("src/a.rs"), PathBuf::from("docs/b.md")];
+        assert_eq!(outside(&changes, &["src/**".to_owned()]), ["docs/b.md"]);
+        assert!(outside(&changes, &[]).is_empty());
+    }
+}

@@ -1,0 +1,327 @@
+//! The heartbeat of a worker: a thread that writes it, renews the lease of the worker's task and looks for signals,
+//! whatever the bridge itself does.
+//!
+//! The thread never waits for the bridge, and the bridge never waits for the thread: they share a few facts under a lock
+//! that is held for moments, and what the thread finds goes to the bridge through its one channel.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use teamster_fs::proc::Machine;
+use teamster_store::{Kind, Listen, Pulse, Store};
+use teamster_types::TaskId;
+use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
+use teamster_types::task::Token;
+
+use super::BridgeEvent;
+use super::reporter::WorkerIdentity;
+use crate::limits::WorkerLimits;
+
+/// A worker without a task looks for news half as often once nothing has happened in its team for this long. Each look
+/// wakes a process, and a hundred of them may be waiting.
+const QUIET: Duration = Duration::from_secs(5);
+/// A worker without a task looks for news a fifth as often once nothing has happened in its team for this long.
+const LONG_QUIET: Duration = Duration::from_secs(15);
+
+/// What the heartbeat tells others, and when the thread ends.
+#[derive(Debug)]
+struct Vitals {
+    status: WorkerStatus,
+    holding: Option<(TaskId, Token)>,
+    errors: u32,
+    session: Option<String>,
+    /// When the agent last gave a sign of life, by a clock that nobody can set.
+    last_event: Option<Instant>,
+    /// Whether others should see a change now and not at the next beat.
+    urgent: bool,
+    over: bool,
+}
+
+/// What the bridge and its heartbeat thread share.
+#[derive(Debug)]
+struct SharedVitals {
+    vitals: Mutex<Vitals>,
+    changed: Condvar,
+}
+
+/// The bridge's side of the heartbeat. Dropping it ends the thread and leaves the last heartbeat where it is.
+pub(super) struct HeartbeatThread {
+    store: Arc<dyn Store>,
+    identity: WorkerIdentity,
+    shared: Arc<SharedVitals>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HeartbeatThread {
+    /// Starts the thread. The first heartbeat is written before this returns.
+    pub(super) fn start(
+        store: Arc<dyn Store>,
+        machine: Arc<Machine>,
+        identity: WorkerIdentity,
+        limits: &WorkerLimits,
+        events: Sender<BridgeEvent>,
+    ) -> teamster_store::Result<Self> {
+        let shared = Arc::new(SharedVitals {
+            vitals: Mutex::new(Vitals {
+                status: WorkerStatus::Ready,
+                holding: None,
+                errors: 0,
+                session: None,
+                last_event: None,
+                urgent: false,
+                over: false,
+            }),
+            changed: Condvar::new(),
+        });
+        let mut heartbeat = HeartbeatLoop {
+            listener: store.listen(&identity.team, &identity.name)?,
+            stirred: Instant::now(),
+            store: Arc::clone(&store),
+            machine,
+            identity: identity.clone(),
+            limits: limits.clone(),
+            events,
+            shared: Arc::clone(&shared),
+            asked: Vec::new(),
+            pulse: Pulse::default(),
+        };
+        heartbeat.beat()?;
+        let thread = std::thread::spawn(move || heartbeat.run());
+        Ok(Self {
+            store,
+            identity,
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vitals)) {
+        change(&mut self.shared.vitals());
+        self.shared.changed.notify_one();
+    }
+
+    /// Sets what the worker does now.
+    pub(super) fn set_status(&self, status: WorkerStatus) {
+        self.change(|vitals| {
+            vitals.urgent |= vitals.status != status;
+            vitals.status = status;
+        });
+    }
+
+    /// Notes that the worker holds a task, whose lease is kept from now on. Its agent does not run yet.
+    pub(super) fn begin_task(&self, task: &TaskId, token: &Token) {
+        self.change(|vitals| {
+            vitals.holding = Some((task.clone(), token.clone()));
+            vitals.status = WorkerStatus::Ready;
+            vitals.session = None;
+            vitals.last_event = None;
+            vitals.urgent = true;
+        });
+    }
+
+    /// Notes that the worker holds no task any more, after so many errors in a row.
+    pub(super) fn end_task(&self, errors: u32) {
+        self.change(|vitals| {
+            vitals.holding = None;
+            vitals.status = WorkerStatus::Polling;
+            vitals.errors = errors;
+            vitals.session = None;
+            vitals.last_event = None;
+            vitals.urgent = true;
+        });
+    }
+
+    /// Notes that the agent gave a sign of life, with its session where it named one.
+    pub(super) fn note_activity(&self, session: Option<&str>) {
+        let mut vitals = self.shared.vitals();
+        vitals.last_event = Some(Instant::now());
+        if vitals.status != WorkerStatus::Executing || session.is_some() {
+            vitals.status = WorkerStatus::Executing;
+            if session.is_some() {
+                vitals.session = session.map(str::to_owned);
+            }
+            vitals.urgent = true;
+            drop(vitals);
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Ends the thread and removes the heartbeat: the worker leaves in order.
+    pub(super) fn stop(mut self) -> teamster_store::Result<()> {
+        self.end();
+        self.store
+            .end_beat(&self.identity.team, &self.identity.name)
+    }
+
+    fn end(&mut self) {
+        self.change(|vitals| vitals.over = true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for HeartbeatThread {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl SharedVitals {
+    fn vitals(&self) -> MutexGuard<'_, Vitals> {
+        self.vitals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread's side of the heartbeat.
+struct HeartbeatLoop {
+    store: Arc<dyn Store>,
+    machine: Arc<Machine>,
+    identity: WorkerIdentity,
+    limits: WorkerLimits,
+    events: Sender<BridgeEvent>,
+    shared: Arc<SharedVitals>,
+    /// Signals that the bridge knows of, by id and whether they drain.
+    asked: Vec<(String, bool)>,
+    listener: Box<dyn Listen>,
+    pulse: Pulse,
+    /// When something last happened in the team or to the worker.
+    stirred: Instant,
+}
+
+impl HeartbeatLoop {
+    fn run(&mut self) {
+        let (mut beaten, mut renewed) = (Instant::now(), Instant::now());
+        let mut held: Option<TaskId> = None;
+        let mut last_looked = Instant::now();
+        loop {
+            let look = self.pace(held.is_some());
+            let next_look = look.saturating_sub(last_looked.elapsed());
+            let next_beat = self.limits.beat.saturating_sub(beaten.elapsed());
+            // A beat that fails again and again must not keep us busy.
+            let next_beat = next_beat.max(self.limits.look);
+            let (urgent, over, holding) = self.wait(next_look.min(next_beat));
+            if over {
+                return;
+            }
+            if urgent {
+                self.stirred = Instant::now();
+            }
+            // A beat that is due soon is written now: one waking is cheaper than two.
+            if urgent || beaten.elapsed() + self.limits.look / 2 >= self.limits.beat {
+                // A beat that could not be written is tried again soon: others judge us by it.
+                if self.beat().is_ok() {
+                    beaten = Instant::now();
+                }
+            }
+            if last_looked.elapsed() >= look {
+                last_looked = Instant::now();
+                self.look();
+            }
+            let task = holding.as_ref().map(|(task, _)| task.clone());
+            if task != held {
+                held = task;
+                renewed = Instant::now();
+            }
+            if let Some((task, token)) = holding
+                && renewed.elapsed() >= self.limits.renew
+                && self.renew(&task, &token)
+            {
+                renewed = Instant::now();
+            }
+        }
+    }
+
+    /// Returns how often to look for news now.
+    fn pace(&self, has_task: bool) -> Duration {
+        let times = match self.stirred.elapsed() {
+            quiet if has_task || quiet < QUIET => 1,
+            quiet if quiet < LONG_QUIET => 2,
+            _ => 5,
+        };
+        self.limits.look * times
+    }
+
+    /// Waits at most `patience` for something urgent; returns whether there is, whether the thread is to end, and the task
+    /// that is held.
+    fn wait(&self, patience: Duration) -> (bool, bool, Option<(TaskId, Token)>) {
+        let vitals = self.shared.vitals();
+        let (mut vitals, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(vitals, patience, |vitals| !vitals.urgent && !vitals.over)
+            .unwrap_or_else(PoisonError::into_inner);
+        let urgent = std::mem::take(&mut vitals.urgent);
+        (urgent, vitals.over, vitals.holding.clone())
+    }
+
+    fn beat(&self) -> teamster_store::Result<()> {
+        let me = self.machine.me();
+        let now = self.store.now();
+        let heartbeat = {
+            let vitals = self.shared.vitals();
+            Heartbeat {
+                worker_name: self.identity.name.clone(),
+                team_name: self.identity.team.clone(),
+                provider: self.identity.provider.clone(),
+                pid: me.pid,
+                last_poll_at: now,
+                current_task_id: vitals.holding.as_ref().map(|(task, _)| task.clone()),
+                consecutive_errors: vitals.errors,
+                status: vitals.status,
+                process_start_time: Some(me.process_start_time),
+                boot_id: Some(me.boot_id.clone()),
+                pid_ns: Some(me.pid_ns.clone()),
+                host: Some(me.host.clone()),
+                agent_session_id: vitals.session.clone(),
+                // The wall clock may have been set since: readers get the age that the event really has.
+                last_event_at: vitals.last_event.map(|at| now.before(at.elapsed())),
+                launch: Some(self.identity.launch.clone()),
+            }
+        };
+        self.store.beat(&heartbeat)
+    }
+
+    /// Looks for signals and for changes of the team. What cannot be read now is looked for again soon.
+    ///
+    /// Another program's signal is only a file, so it is looked for even when the journal says nothing.
+    fn look(&mut self) {
+        let heard = match self.listener.hear() {
+            Ok(heard) => heard,
+            Err(error) if error.kind == Kind::NotFound => return self.tell(BridgeEvent::TeamGone),
+            Err(_) => return,
+        };
+        for signal in heard.signals {
+            let known = (signal.request_id.clone(), signal.drain);
+            if !self.asked.contains(&known) {
+                self.asked.push(known);
+                self.stirred = Instant::now();
+                self.tell(BridgeEvent::StopRequested(signal));
+            }
+        }
+        if heard.pulse != self.pulse {
+            self.pulse = heard.pulse;
+            self.stirred = Instant::now();
+            self.tell(BridgeEvent::TeamChanged);
+        }
+    }
+
+    /// Renews the lease; returns whether that is settled for now.
+    fn renew(&self, task: &TaskId, token: &Token) -> bool {
+        match self.store.renew(&self.identity.team, task, token, None) {
+            Ok(_) => true,
+            Err(error) if error.busy => false,
+            Err(error) if matches!(error.kind, Kind::Conflict | Kind::NotFound) => {
+                self.tell(BridgeEvent::ClaimLost(task.clone(), error.message));
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn tell(&self, event: BridgeEvent) {
+        let _ = self.events.send(event);
+    }
+}

@@ -1,0 +1,341 @@
+//! Whether a worker goes on: requests to stop, pauses, quarantine, the wait for work, and the heartbeat that shows it.
+//!
+//! ```text
+//! polling ──claim──▶ executing ──completed──▶ polling
+//!    ▲                   ├─ trouble of the service ──▶ paused, twice as long each time
+//!    │                   └─ failure ──▶ polling; too many in a row ──▶ quarantined until a person resumes it
+//!    └── stop requested or team gone, in any state ──▶ the bridge leaves
+//! ```
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use teamster_store::{Signal, Store};
+use teamster_types::TaskId;
+use teamster_types::heartbeat::WorkerStatus;
+use teamster_types::task::Token;
+
+use super::BridgeEvent;
+use super::completion::{ReleaseCause, TaskResolution};
+use super::heartbeat::HeartbeatThread;
+use crate::limits::WorkerLimits;
+
+/// A claim that found nothing is not tried again before this time, however much happens in the team.
+const CLAIM_PAUSE: Duration = Duration::from_millis(300);
+/// Tasks that wait for a time and not for an event (a back-off, a better worker's turn) are asked for this often.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What the end of a task means for its worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Consequence {
+    /// The worker claims nothing for this long.
+    Paused { pause: Duration, why: String },
+    /// The worker claims nothing until a person resumes it, after so many errors in a row.
+    Quarantined { errors: u32, why: String },
+}
+
+/// The state of a worker between its start and its end.
+pub(super) struct Lifecycle {
+    heartbeat: HeartbeatThread,
+    limits: WorkerLimits,
+    stop: Option<Signal>,
+    team_is_gone: bool,
+    /// Failures in a row.
+    errors: u32,
+    /// Troubles of the service in a row.
+    troubles: u32,
+    /// The end of the pause after the last trouble.
+    paused_until: Option<Instant>,
+    /// Whether the lead knows that the worker has nothing to do.
+    reported_idle: bool,
+}
+
+impl Lifecycle {
+    /// Begins the life of a worker whose heartbeat is written already.
+    pub(super) fn new(heartbeat: HeartbeatThread, limits: WorkerLimits) -> Self {
+        Self {
+            heartbeat,
+            limits,
+            stop: None,
+            team_is_gone: false,
+            errors: 0,
+            troubles: 0,
+            paused_until: None,
+            reported_idle: false,
+        }
+    }
+
+    /// Shows others what the worker does now.
+    pub(super) fn show(&self, status: WorkerStatus) {
+        self.heartbeat.set_status(status);
+    }
+
+    /// Takes a request to stop. A request to stop now overrides one to finish the current task first. Returns the line
+    /// that tells of it, or `None` when it changes nothing.
+    pub(super) fn request_stop(&mut self, signal: Signal) -> Option<String> {
+        let is_new = match &self.stop {
+            None => true,
+            Some(known) => known.drain && !signal.drain,
+        };
+        is_new.then(|| {
+            let how = if signal.drain {
+                "stops after the current task"
+            } else {
+                "stops now"
+            };
+            let line = format!("{how}: {}", signal.reason);
+            self.stop = Some(signal);
+            line
+        })
+    }
+
+    /// Notes that the team was deleted.
+    pub(super) fn note_team_gone(&mut self) {
+        self.team_is_gone = true;
+    }
+
+    /// Returns whether somebody asked the worker to stop, now or later.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Returns whether somebody asked the worker to stop without finishing its task.
+    pub(super) fn is_stopping_now(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| !stop.drain)
+    }
+
+    /// Returns whether the team was deleted.
+    pub(super) fn is_team_gone(&self) -> bool {
+        self.team_is_gone
+    }
+
+    /// Returns whether the worker takes no further task.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_stopping() || self.team_is_gone
+    }
+
+    /// Returns whether the worker may claim a task now.
+    pub(super) fn may_work(&self, now: Instant) -> bool {
+        !self.is_quarantined() && self.paused_until.is_none_or(|until| now >= until)
+    }
+
+    fn is_quarantined(&self) -> bool {
+        self.errors >= self.limits.quarantine_errors
+    }
+
+    /// Ends a pause whose time has come; returns whether there was one.
+    pub(super) fn end_pause(&mut self, now: Instant) -> bool {
+        let is_due = self.paused_until.is_some_and(|until| now >= until);
+        if is_due {
+            self.paused_until = None;
+        }
+        is_due
+    }
+
+    /// Notes that the worker holds a task, whose lease is kept from now on.
+    pub(super) fn begin_task(&mut self, task: &TaskId, token: &Token) {
+        self.reported_idle = false;
+        self.heartbeat.begin_task(task, token);
+    }
+
+    /// Notes that the worker holds no task any more.
+    pub(super) fn end_task(&self) {
+        self.heartbeat.end_task(self.errors);
+        self.show(if self.is_quarantined() {
+            WorkerStatus::Quarantined
+        } else {
+            WorkerStatus::Polling
+        });
+    }
+
+    /// Notes that the agent gave a sign of life.
+    pub(super) fn note_activity(&self, session: Option<&str>) {
+        self.heartbeat.note_activity(session);
+    }
+
+    /// Counts failures and troubles in a row, and returns what follows from them.
+    pub(super) fn account_for(
+        &mut self,
+        resolution: &TaskResolution,
+        now: Instant,
+    ) -> Option<Consequence> {
+        match resolution {
+            TaskResolution::Completed(_) => {
+                self.errors = 0;
+                self.troubles = 0;
+                None
+            }
+            TaskResolution::Failed(why)
+            | TaskResolution::Released {
+                cause: ReleaseCause::Worker,
+                why,
+            } => {
+                self.errors += 1;
+                self.is_quarantined().then(|| Consequence::Quarantined {
+                    errors: self.errors,
+                    why: why.clone(),
+                })
+            }
+            TaskResolution::Released {
+                cause: ReleaseCause::Service,
+                why,
+            } => {
+                self.troubles += 1;
+                let pause = self.limits.pause_after(self.troubles);
+                self.paused_until = Some(now + pause);
+                Some(Consequence::Paused {
+                    pause,
+                    why: why.clone(),
+                })
+            }
+            TaskResolution::Released {
+                cause: ReleaseCause::Stopping,
+                ..
+            }
+            | TaskResolution::Lost(_) => None,
+        }
+    }
+
+    /// Ends a quarantine; returns whether there was one.
+    pub(super) fn resume(&mut self) -> bool {
+        let was_quarantined = self.is_quarantined();
+        if was_quarantined {
+            self.errors = 0;
+            self.heartbeat.end_task(0);
+            self.show(WorkerStatus::Polling);
+        }
+        was_quarantined
+    }
+
+    /// Returns whether the lead is to be told that the worker has nothing to do: once until the next task.
+    pub(super) fn report_idle(&mut self) -> bool {
+        !std::mem::replace(&mut self.reported_idle, true)
+    }
+
+    /// Returns when an idle worker looks for work again: at the end of its pause, or when its wait is over.
+    pub(super) fn wake_at(&self, wait: &IdleWait) -> Instant {
+        match self.paused_until {
+            Some(paused) if paused < wait.look_at => paused,
+            _ => wait.look_at,
+        }
+    }
+
+    /// Takes the request that the worker answers by its end.
+    pub(super) fn take_stop(&mut self) -> Option<Signal> {
+        self.stop.take()
+    }
+
+    /// Ends the heartbeat in order: others see that the worker has left.
+    pub(super) fn end_heartbeat(self) -> teamster_store::Result<()> {
+        self.heartbeat.stop()
+    }
+}
+
+/// What there is to do for a worker that has nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WorkOutlook {
+    /// There may be a task now.
+    Now,
+    /// There may be a task later: others are at work.
+    Later,
+    /// Every task is done. Only a foreign program that writes to a file in place brings work without a sign, so the
+    /// workers of a large team take turns in looking for that: this one has this turn of so many.
+    AllDone { turn: u32, turns: u32 },
+}
+
+/// The wait of a worker that has nothing to do.
+#[derive(Debug)]
+pub(super) struct IdleWait {
+    /// When a claim that found nothing may be tried again.
+    claim_at: Option<Instant>,
+    look_at: Instant,
+    had_its_turn: bool,
+}
+
+impl IdleWait {
+    /// Begins to wait after a claim that was tried at `claimed`.
+    pub(super) fn new(claimed: Option<Instant>, now: Instant) -> Self {
+        Self {
+            claim_at: claimed.map(|claimed| claimed + CLAIM_PAUSE),
+            look_at: now + ASK_AGAIN,
+            had_its_turn: false,
+        }
+    }
+
+    /// Returns how long a claim still has to wait when an event promises work.
+    pub(super) fn before_claim(&self, now: Instant) -> Duration {
+        self.claim_at.map_or(Duration::ZERO, |claim_at| {
+            claim_at.saturating_duration_since(now)
+        })
+    }
+
+    /// Waits on after a look that found nothing to do now.
+    pub(super) fn look_again(&mut self, outlook: WorkOutlook, now: Instant) {
+        let times = match outlook {
+            WorkOutlook::AllDone { turn, turns } => {
+                let is_first = !std::mem::replace(&mut self.had_its_turn, true);
+                if is_first { turn } else { turns }
+            }
+            WorkOutlook::Now | WorkOutlook::Later => 1,
+        };
+        self.look_at = now + ASK_AGAIN * times;
+    }
+}
+
+/// Forwards signals of the system to the bridge as requests to stop. Ctrl-C and SIGTERM stop the worker now; a terminal
+/// that closes lets the current task be finished.
+pub(super) fn forward_system_signals(store: Arc<dyn Store>, events: Sender<BridgeEvent>) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else {
+        return;
+    };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            let reason = match signal {
+                SIGHUP => "its terminal was closed",
+                SIGINT => "Ctrl-C",
+                _ => "the system asked it to end",
+            };
+            let _ = events.send(BridgeEvent::StopRequested(Signal {
+                request_id: String::new(),
+                reason: reason.to_owned(),
+                timestamp: store.now(),
+                drain: signal == SIGHUP,
+            }));
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn idle_worker_of_a_large_team_waits_for_its_turn_first_and_then_for_all_turns() {
+        let start = Instant::now();
+        let mut wait = IdleWait::new(None, start);
+        assert_eq!(wait.look_at, start + 5 * SECOND);
+        wait.look_again(WorkOutlook::Later, start);
+        assert_eq!(wait.look_at, start + 5 * SECOND);
+        let done = WorkOutlook::AllDone { turn: 2, turns: 6 };
+        wait.look_again(done, start);
+        assert_eq!(wait.look_at, start + 10 * SECOND);
+        wait.look_again(done, start);
+        assert_eq!(wait.look_at, start + 30 * SECOND);
+    }
+
+    #[test]
+    fn claim_that_found_nothing_is_not_tried_again_at_once() {
+        let start = Instant::now();
+        let wait = IdleWait::new(Some(start), start);
+        assert_eq!(wait.before_claim(start), CLAIM_PAUSE);
+        assert_eq!(wait.before_claim(start + SECOND), Duration::ZERO);
+        assert_eq!(
+            IdleWait::new(None, start).before_claim(start),
+            Duration::ZERO
+        );
+    }
+}

@@ -1,0 +1,374 @@
+//! A worker's mail: messages for its agent, messages for the bridge itself, and what people decide about requests of the
+//! agent.
+//!
+//! The journal tells when there is something to read. A message is acknowledged once the agent has been told it, so mail
+//! outlives a bridge that is killed; what was read before is recognised by its id.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use teamster_agents::PermissionReply;
+use teamster_journal::{Event, EventType, family};
+use teamster_store::{Reader, Signal};
+use teamster_types::json::Object;
+use teamster_types::message::Message;
+use teamster_types::redact::redact;
+use teamster_types::text::clean;
+use teamster_types::{TaskId, Time};
+
+use super::reporter::Reporter;
+use crate::prompt::mail_that_fits;
+
+/// The most events or messages that are read at once.
+const PAGE: usize = 500;
+/// The type of the message that asks the lead for a decision.
+const PERMISSION_REQUEST: &str = "permission_request";
+/// The type of the message that holds a person's decision.
+const PERMISSION_ANSWER: &str = "permission_answer";
+/// The longest detail in a request to the lead, in characters.
+const REQUEST_DETAIL: usize = 4_000;
+
+/// Something that a message asks of the bridge itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum MailRequest {
+    /// Stop, now or after the current task.
+    Stop(Signal),
+    /// Leave the quarantine, because this person says so.
+    Resume { by: String },
+}
+
+/// What the journal brought since it was last read.
+#[derive(Debug, Default)]
+pub(super) struct JournalNews {
+    /// Whether there may be a task to claim now.
+    pub(super) may_be_work: bool,
+    /// Whether somebody else did something to the task that the worker holds.
+    pub(super) held_task_changed: bool,
+    /// What mail asks of the bridge itself.
+    pub(super) requests: Vec<MailRequest>,
+}
+
+/// A person's decision about a request of the agent.
+#[derive(Debug)]
+pub(super) struct PersonReply {
+    /// The id of the request.
+    pub(super) request: String,
+    /// Who decided.
+    pub(super) by: String,
+    /// The decision.
+    pub(super) reply: PermissionReply,
+}
+
+/// A request of the agent that waits for a person.
+#[derive(Debug)]
+struct PendingRequest {
+    request: String,
+    what: String,
+    since: Instant,
+}
+
+/// A worker's mail and the requests of its agent.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    /// When this bridge began, and the last event before it.
+    began: (Time, u64),
+    /// The last event that was looked at.
+    seen: u64,
+    /// Messages for the agent that are not acknowledged yet.
+    mail: Vec<Message>,
+    /// The number of messages that the last prompt held.
+    in_prompt: usize,
+    /// The ids of messages that were obeyed or understood. They are read again until they are acknowledged.
+    handled: HashSet<String>,
+    /// Decisions that the agent has not been told yet.
+    replies: Vec<PersonReply>,
+    /// Requests that wait for a person, the oldest first.
+    pending: Vec<PendingRequest>,
+}
+
+impl Mailbox {
+    /// Creates the mailbox of a bridge that began at this time, after the event with this number.
+    pub(super) fn new(began: Time, began_after: u64) -> Self {
+        Self {
+            began: (began, began_after),
+            seen: began_after,
+            mail: Vec::new(),
+            in_prompt: 0,
+            handled: HashSet::new(),
+            replies: Vec::new(),
+            pending: Vec::new(),
+        }
+    }
+
+    /// Reads what was recorded since the last time, and the mail if there is some.
+    pub(super) fn read_journal(
+        &mut self,
+        reporter: &mut Reporter,
+        held: Option<&TaskId>,
+    ) -> JournalNews {
+        let mut news = JournalNews::default();
+        let (mut is_mail, mut any) = (false, false);
+        let name = reporter.name().clone();
+        let is_others = |event: &&Event| event.actor != name.as_str();
+        while let Ok(page) = reporter
+            .store()
+            .events(reporter.team(), self.seen + 1, PAGE)
+        {
+            let Some(last) = page.events.last() else {
+                break;
+            };
+            self.seen = last.seq;
+            any = true;
+            news.may_be_work |= page.events.iter().any(makes_work);
+            for event in page.events.iter().filter(is_others) {
+                is_mail |= event.is(EventType::MessageSent);
+                news.held_task_changed |= event.kind.starts_with(family::TASK)
+                    && event.task_id.is_some()
+                    && event.task_id.as_ref() == held;
+            }
+        }
+        if is_mail {
+            news.requests = self.read_mail(reporter);
+        }
+        // Without an event it was another program, or a lease that was renewed.
+        news.may_be_work |= !any;
+        news
+    }
+
+    /// Reads the mail, and returns what it asks of the bridge itself. Mail for the agent is acknowledged once the agent
+    /// has been told it.
+    pub(super) fn read_mail(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        let reader = Reader::Worker(reporter.name().clone());
+        let receive = |limit| {
+            reporter
+                .store()
+                .receive(reporter.team(), &reader, limit, false)
+        };
+        let delivery = match receive(PAGE) {
+            // What is for the bridge itself, such as a person's decision, may lie behind all the mail for the agent.
+            Ok(delivery) if delivery.messages.len() == PAGE => receive(usize::MAX),
+            other => other,
+        };
+        let messages = match delivery {
+            Ok(delivery) => delivery.messages,
+            Err(error) => {
+                reporter.say(&format!("cannot read the mail: {error}"));
+                return Vec::new();
+            }
+        };
+        let had_none = self.mail.is_empty();
+        let (requests, has_mail) = self.sort(&messages, reporter.store().now());
+        if had_none
+            && !has_mail
+            && let Some(last) = messages.last()
+        {
+            let _ = reporter
+                .store()
+                .acknowledge(reporter.team(), &reader, last.id());
+        }
+        requests
+    }
+
+    /// Sorts messages into what the bridge has to do and what the agent is told; returns the former, and whether there was
+    /// any of the latter.
+    fn sort(&mut self, messages: &[Message], now: Time) -> (Vec<MailRequest>, bool) {
+        let mut requests = Vec::new();
+        let mut has_mail = false;
+        for (place, message) in messages.iter().enumerate() {
+            match message.kind() {
+                "shutdown_request" => {
+                    // One from before this bridge was for an earlier process of this name.
+                    if self.is_first_time(message) && !self.is_from_before(message) {
+                        requests.push(MailRequest::Stop(Signal {
+                            request_id: message.text("requestId").to_owned(),
+                            reason: message.content().to_owned(),
+                            timestamp: message.timestamp().unwrap_or(now),
+                            drain: message.as_object().get("drain") == Some(&true.into()),
+                        }));
+                    }
+                }
+                "resume" => {
+                    if self.is_first_time(message) {
+                        requests.push(MailRequest::Resume {
+                            by: message.from().to_owned(),
+                        });
+                    }
+                }
+                PERMISSION_ANSWER => self.take_reply(message),
+                _ => {
+                    has_mail = true;
+                    let is_known = || self.mail.iter().any(|known| known.id() == message.id());
+                    if place < PAGE && !is_known() {
+                        self.mail.push(message.clone());
+                    }
+                }
+            }
+        }
+        (requests, has_mail)
+    }
+
+    fn is_first_time(&mut self, message: &Message) -> bool {
+        self.handled.insert(message.id().to_owned())
+    }
+
+    /// Returns whether a message was there before this bridge began. The journal orders our own; only a message of
+    /// another program, which has no place in it, is judged by its time.
+    fn is_from_before(&self, message: &Message) -> bool {
+        let (began, began_after) = self.began;
+        match message.seq() {
+            Some(seq) => seq <= began_after,
+            None => message.timestamp().is_some_and(|sent| sent < began),
+        }
+    }
+
+    /// Takes a person's decision. One from before this bridge was for an agent that is gone.
+    fn take_reply(&mut self, message: &Message) {
+        // One worker never decides for another.
+        if !matches!(message.from(), "user" | "lead")
+            || self.is_from_before(message)
+            || !self.is_first_time(message)
+        {
+            return;
+        }
+        let is_allowed = message.as_object().get("allow") == Some(&true.into());
+        let reply = if is_allowed {
+            PermissionReply::Allow
+        } else {
+            PermissionReply::Deny(match message.content() {
+                "" => format!("{} said no", message.from()),
+                reason => reason.to_owned(),
+            })
+        };
+        self.replies.push(PersonReply {
+            request: message.text("requestId").to_owned(),
+            by: message.from().to_owned(),
+            reply,
+        });
+    }
+
+    /// Returns the mail that goes into the next prompt, and remembers how much that is.
+    pub(super) fn mail_for_prompt(&mut self, limit: usize) -> &[Message] {
+        self.in_prompt = mail_that_fits(&self.mail, limit);
+        &self.mail[..self.in_prompt]
+    }
+
+    /// Acknowledges the mail of the last prompt: the agent has it now. Returns what further mail asks of the bridge.
+    pub(super) fn acknowledge_prompt(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        // What came after the prompt was written is for the next one.
+        let Some(last) = self.mail[..self.in_prompt].last() else {
+            return Vec::new();
+        };
+        let reader = Reader::Worker(reporter.name().clone());
+        match reporter
+            .store()
+            .acknowledge(reporter.team(), &reader, last.id())
+        {
+            Ok(_) => {
+                self.mail.drain(..self.in_prompt);
+                self.in_prompt = 0;
+                // There may be more than one page.
+                self.read_mail(reporter)
+            }
+            Err(error) => {
+                reporter.say(&format!("cannot acknowledge the mail: {error}"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Forgets requests and decisions of earlier attempts: they are none of the next agent's.
+    pub(super) fn begin_attempt(&mut self) {
+        self.replies.clear();
+        self.pending.clear();
+    }
+
+    /// Tells the lead that the agent waits for a decision, and remembers the request.
+    pub(super) fn ask_person(
+        &mut self,
+        reporter: &mut Reporter,
+        task: &TaskId,
+        asked: &PersonRequest<'_>,
+        since: Instant,
+    ) {
+        let PersonRequest {
+            request,
+            tool,
+            detail,
+        } = asked;
+        let detail = redact(detail);
+        let detail = clean(&detail, REQUEST_DETAIL);
+        self.pending.push(PendingRequest {
+            request: (*request).to_owned(),
+            what: format!("{tool} {detail}"),
+            since,
+        });
+        let name = reporter.name().clone();
+        reporter.say(&format!(
+            "asks whether it may use {tool} {detail}: `teamster worker answer {name} {request} allow` or `deny`"
+        ));
+        let mut extra = Object::new();
+        extra.insert("requestId".into(), json!(request));
+        extra.insert("tool".into(), json!(tool));
+        extra.insert("detail".into(), json!(detail));
+        extra.insert("taskId".into(), json!(task));
+        reporter.send_to_lead(
+            PERMISSION_REQUEST,
+            &format!("May I use {tool}? {detail}"),
+            extra,
+        );
+    }
+
+    /// Takes the decisions that came since the last time.
+    pub(super) fn take_replies(&mut self) -> Vec<PersonReply> {
+        std::mem::take(&mut self.replies)
+    }
+
+    /// Returns the oldest request if it has waited for longer than `limit`.
+    pub(super) fn expired_request(&self, limit: Duration) -> Option<String> {
+        let oldest = self.pending.first()?;
+        (oldest.since.elapsed() >= limit).then(|| oldest.request.clone())
+    }
+
+    /// Returns when the oldest request will have waited for longer than `limit`.
+    pub(super) fn next_expiry(&self, limit: Duration) -> Option<Instant> {
+        self.pending.first().map(|oldest| oldest.since + limit)
+    }
+
+    /// Forgets a request, and returns what it asked for.
+    pub(super) fn close_request(&mut self, request: &str) -> String {
+        let what = self
+            .pending
+            .iter()
+            .find(|pending| pending.request == request)
+            .map_or(String::new(), |pending| pending.what.clone());
+        self.pending.retain(|pending| pending.request != request);
+        what
+    }
+}
+
+/// What an agent asks a person.
+pub(super) struct PersonRequest<'a> {
+    /// The id of the request.
+    pub(super) request: &'a str,
+    /// The tool that the agent wants to use.
+    pub(super) tool: &'a str,
+    /// What it wants to use the tool for.
+    pub(super) detail: &'a str,
+}
+
+/// Returns whether there may be something to claim after this event.
+fn makes_work(event: &Event) -> bool {
+    match event.known_kind() {
+        Some(
+            EventType::WorkerDead
+            | EventType::WorkerQuarantined
+            | EventType::WorkerResumed
+            | EventType::WorkerStopped
+            // What waited for it can begin.
+            | EventType::MergeMerged,
+        ) => true,
+        Some(EventType::TaskClaimed) => false,
+        _ => event.kind.starts_with(family::TASK),
+    }
+}

@@ -1,0 +1,297 @@
+//! What a bridge tells others: events in the journal, messages to the lead, lines on its own output, and the log of
+//! each task.
+//!
+//! Nothing that cannot be told stops the work: a failed write is said on the bridge's own output and no more.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use teamster_agents::{AgentEvent, PermissionDecision};
+use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::OrTrace as _;
+use teamster_journal::payload::AgentEventRecorded;
+use teamster_journal::{EventKind, NewEvent};
+use teamster_store::{Outgoing, Recipient, Store};
+use teamster_types::json::Object;
+use teamster_types::redact::{LineRedactor, redact};
+use teamster_types::text::shown;
+use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+/// Minor events of an agent are recorded at most this often; its log has all of them.
+const MINOR_EVENTS: Duration = Duration::from_secs(2);
+/// The longest text in an event of an agent, in characters.
+const EVENT_TEXT: usize = 200;
+
+/// Who a worker is.
+#[derive(Clone, Debug)]
+pub(super) struct WorkerIdentity {
+    /// The worker's team.
+    pub(super) team: TeamName,
+    /// The worker's name.
+    pub(super) name: WorkerName,
+    /// The provider of the worker's agent, as the user wrote it.
+    pub(super) provider: String,
+    /// The id of this launch of the worker.
+    pub(super) launch: String,
+}
+
+/// Speaks for one worker.
+pub(super) struct Reporter {
+    store: Arc<dyn Store>,
+    identity: WorkerIdentity,
+    output: Box<dyn FnMut(&str) + Send>,
+    last_minor_event: Option<Instant>,
+}
+
+impl Reporter {
+    /// Creates the reporter of a worker; `output` prints a line to the worker's pane or log.
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        identity: WorkerIdentity,
+        output: Box<dyn FnMut(&str) + Send>,
+    ) -> Self {
+        Self {
+            store,
+            identity,
+            output,
+            last_minor_event: None,
+        }
+    }
+
+    /// Returns the store that the worker belongs to.
+    pub(super) fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    /// Returns who the worker is.
+    pub(super) fn identity(&self) -> &WorkerIdentity {
+        &self.identity
+    }
+
+    /// Returns the worker's team.
+    pub(super) fn team(&self) -> &TeamName {
+        &self.identity.team
+    }
+
+    /// Returns the worker's name.
+    pub(super) fn name(&self) -> &WorkerName {
+        &self.identity.name
+    }
+
+    /// Prints a line to the worker's pane or log.
+    pub(super) fn say(&mut self, text: &str) {
+        tracing::info!("{text}");
+        (self.output)(text);
+    }
+
+    /// Returns an event of this worker.
+    pub(super) fn event(&self, kind: EventKind) -> NewEvent {
+        NewEvent::new(self.identity.name.as_str(), kind)
+    }
+
+    /// Records an event of this worker.
+    pub(super) fn record(&mut self, event: NewEvent) {
+        if let Err(error) = self.store.record(&self.identity.team, event) {
+            self.say(&format!("cannot record an event: {error}"));
+        }
+    }
+
+    /// Sends a message to the lead.
+    pub(super) fn send_to_lead(&mut self, kind: &str, content: &str, extra: Object) {
+        let outgoing = Outgoing {
+            from: self.identity.name.to_string(),
+            to: Recipient::Lead,
+            kind: kind.to_owned(),
+            content: content.to_owned(),
+            extra,
+        };
+        if let Err(error) = self.store.send(&self.identity.team, &outgoing) {
+            self.say(&format!("cannot write to the lead: {error}"));
+        }
+    }
+
+    /// Records what an agent did on a task, where a person may want to see it at once.
+    pub(super) fn record_agent_event(&mut self, task: &TaskId, event: &AgentEvent) {
+        let Some(notable) = Notable::of(event) else {
+            return;
+        };
+        if !notable.always && !self.is_time_for_minor_event() {
+            return;
+        }
+        let recorded = self.event(EventKind::AgentEvent(AgentEventRecorded {
+            what: notable.what.to_owned(),
+            request: notable.request,
+            allowed: None,
+            text: shown(&notable.text, EVENT_TEXT),
+        }));
+        self.record(recorded.task(task));
+    }
+
+    /// Records that a request of an agent was decided.
+    pub(super) fn record_reply(&mut self, task: &TaskId, request: &str, allowed: bool, text: &str) {
+        let recorded = self.event(EventKind::AgentEvent(AgentEventRecorded {
+            what: "answered".to_owned(),
+            request: Some(request.to_owned()),
+            allowed: Some(allowed),
+            text: shown(text, EVENT_TEXT),
+        }));
+        self.record(recorded.task(task));
+    }
+
+    fn is_time_for_minor_event(&mut self) -> bool {
+        let is_time = self
+            .last_minor_event
+            .is_none_or(|last| last.elapsed() >= MINOR_EVENTS);
+        if is_time {
+            self.last_minor_event = Some(Instant::now());
+        }
+        is_time
+    }
+}
+
+/// The part of an agent's event that is recorded.
+struct Notable {
+    what: &'static str,
+    text: String,
+    /// Whether it is recorded however much was recorded just before.
+    always: bool,
+    /// The request that a person has to decide.
+    request: Option<String>,
+}
+
+impl Notable {
+    /// Returns what is recorded of an event, or `None` when only the log has it.
+    fn of(event: &AgentEvent) -> Option<Self> {
+        let mut asked = None;
+        let (what, text, always) = match event {
+            AgentEvent::ToolUse { tool, detail, .. } => ("tool", format!("{tool} {detail}"), false),
+            AgentEvent::PermissionAsked {
+                request,
+                tool,
+                detail,
+                decision,
+            } => match decision {
+                PermissionDecision::Allowed => ("allowed", format!("{tool} {detail}"), false),
+                PermissionDecision::Denied { reason } => {
+                    ("denied", format!("{tool} {detail}: {reason}"), true)
+                }
+                PermissionDecision::Asked => {
+                    asked = Some(request.clone());
+                    ("asked", format!("{tool} {detail}"), true)
+                }
+            },
+            AgentEvent::Error { message, .. } => ("error", message.clone(), true),
+            AgentEvent::Finished { summary, .. } => ("finished", summary.clone(), true),
+            _ => return None,
+        };
+        Some(Self {
+            what,
+            text,
+            always,
+            request: asked,
+        })
+    }
+}
+
+/// Where a line of a task's log comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogSource {
+    /// The agent's standard output.
+    Agent,
+    /// The agent's standard error.
+    Stderr,
+    /// The bridge itself.
+    Bridge,
+}
+
+impl LogSource {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Stderr => "stderr",
+            Self::Bridge => "teamster",
+        }
+    }
+}
+
+/// The log of one task: everything that its agent sent, redacted. It is cut into two files before it grows without bound.
+#[derive(Debug)]
+pub(super) struct TaskLog {
+    /// `None` when the log could not be opened: then nothing is kept.
+    folder: Option<Dir>,
+    task: TaskId,
+    limit: u64,
+    /// One redactor for each [`LogSource`].
+    redactors: [LineRedactor; 3],
+}
+
+impl TaskLog {
+    /// Opens the log of a task, which continues what an earlier attempt wrote.
+    pub(super) fn open(project: &Dir, reporter: &mut Reporter, task: &TaskId, limit: u64) -> Self {
+        let folder = log_folder(project, reporter.identity());
+        if let Err(error) = &folder {
+            reporter.say(&format!("cannot keep a log: {error}"));
+        }
+        Self {
+            folder: folder.ok(),
+            task: task.clone(),
+            limit,
+            redactors: Default::default(),
+        }
+    }
+
+    /// Adds a line of the bridge itself.
+    pub(super) fn note(&mut self, now: Time, text: &str) {
+        let line = json!({ "teamster": text }).to_string();
+        self.line(now, LogSource::Bridge, line.as_bytes(), None);
+    }
+
+    /// Adds a line; `shown` is what it says to a person, where that is known. A line that cannot be written is lost:
+    /// that must not stop the work.
+    pub(super) fn line(&mut self, now: Time, source: LogSource, line: &[u8], shown: Option<&str>) {
+        self.append(now, source, line, shown)
+            .or_trace("write the log of a task");
+    }
+
+    fn append(
+        &mut self,
+        now: Time,
+        source: LogSource,
+        line: &[u8],
+        shown: Option<&str>,
+    ) -> Result<(), FsError> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        let text = String::from_utf8_lossy(line);
+        let Some(text) = self.redactors[source as usize].line(&text) else {
+            return Ok(());
+        };
+        // What the client sent as JSON stays JSON; anything else is a text.
+        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+        let (key, value) = if is_json && text.trim_start().starts_with('{') {
+            ("event", text.trim().to_owned())
+        } else {
+            ("text", serde_json::Value::from(text.as_ref()).to_string())
+        };
+        let word = source.word();
+        let shown = shown.map(|shown| serde_json::Value::from(redact(shown).as_ref()));
+        let shown = shown.map_or_else(String::new, |shown| format!(",\"shown\":{shown}"));
+        let entry = format!("{{\"ts\":\"{now}\",\"from\":\"{word}\",\"{key}\":{value}{shown}}}\n");
+        let name = layout::task_log(&self.task);
+        let size = folder.append(&name, entry.as_bytes(), Sync::Fast)?;
+        if size >= self.limit {
+            folder.rename(&name, folder, &layout::old_task_log(&self.task))?;
+        }
+        Ok(())
+    }
+}
+
+fn log_folder(project: &Dir, identity: &WorkerIdentity) -> Result<Dir, FsError> {
+    let mut folder = project.child_or_create(layout::OMC)?;
+    for name in layout::log_folders(&identity.team, &identity.name) {
+        folder = folder.child_or_create(name)?;
+    }
+    Ok(folder)
+}

@@ -1,0 +1,318 @@
+//! One run of an agent on one task: how it is launched, its process, its log, and when it is over.
+//!
+//! An [`AgentLauncher`] starts the agent of one worker, any number of times. Each start gives a [`TaskAttempt`], which
+//! carries out those commands of its [`Attempt`] that concern the agent itself; those that concern the worker are for the
+//! bridge.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use teamster_agents::{Driver, Job, PermissionReply, Permissions, TaskFacts};
+use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::OrTrace as _;
+use teamster_isolate::child::{ChildEvent, OutputStream};
+use teamster_isolate::process_tree::{self, ProcessTree, SurvivingProcesses};
+use teamster_store::Claimed;
+use teamster_types::message::Message;
+use teamster_types::process::ProcessId;
+use teamster_types::task::Task;
+use teamster_types::{TaskId, Time};
+
+use super::BridgeEvent;
+use super::reporter::{LogSource, Reporter, TaskLog, WorkerIdentity};
+use crate::attempt::{Attempt, AttemptCommand, AttemptEnd, StopCause};
+use crate::limits::WorkerLimits;
+use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
+use crate::prompt::prompt;
+
+/// Starts the agent of one worker.
+pub(super) struct AgentLauncher {
+    /// Who the worker is.
+    pub(super) identity: WorkerIdentity,
+    /// The driver of the agent's client.
+    pub(super) driver: Arc<dyn Driver>,
+    /// The model, or `None` for the client's own choice.
+    pub(super) model: Option<String>,
+    /// What the agent may do.
+    pub(super) permissions: Permissions,
+    /// Variables that the agent gets besides its own.
+    pub(super) exported: Vec<(OsString, OsString)>,
+    /// Our own program.
+    pub(super) teamster: PathBuf,
+    /// Where programs are looked for, as in `PATH`.
+    pub(super) path: OsString,
+    /// What the agent is told before each task.
+    pub(super) instructions: String,
+    /// How long the agent may take.
+    pub(super) limits: WorkerLimits,
+    /// The project, whose folder of ours holds task files and logs.
+    pub(super) project: Dir,
+    /// The machine that the agent runs on.
+    pub(super) machine: Arc<Machine>,
+    /// Where the agent's output goes.
+    pub(super) events: Sender<BridgeEvent>,
+    /// The number of attempts so far.
+    pub(super) attempts: u64,
+}
+
+/// What one attempt at a task is made with.
+pub(super) struct AttemptInput<'a> {
+    /// The folder that the agent works in.
+    pub(super) folder: &'a Path,
+    /// Mail for the agent.
+    pub(super) mail: &'a [Message],
+    /// How the last attempt at this task failed.
+    pub(super) last_error: Option<&'a str>,
+    /// The number of attempts at this task that failed.
+    pub(super) failures: u32,
+}
+
+impl AgentLauncher {
+    /// Opens the log of a task.
+    pub(super) fn open_log(&self, reporter: &mut Reporter, task: &TaskId) -> TaskLog {
+        TaskLog::open(&self.project, reporter, task, self.limits.log_bytes)
+    }
+
+    /// Starts the agent, or returns in words why it was not started. What the agent says comes as
+    /// [`BridgeEvent::Agent`] with the number of this attempt.
+    pub(super) fn start<'a>(
+        &mut self,
+        claimed: &'a Claimed,
+        input: &AttemptInput<'_>,
+        log: &'a mut TaskLog,
+        now: Time,
+    ) -> Result<TaskAttempt<'a>, String> {
+        let task = &claimed.task;
+        let limit = self.limits.prompt;
+        let text = prompt(
+            &self.instructions,
+            task,
+            input.last_error,
+            input.mail,
+            limit,
+        );
+        let file = self
+            .write_task(task)
+            .map_err(|error| format!("cannot write the task for the agent: {error}"))?;
+        let temp = TempFolder::make(&self.identity.launch);
+        let id = task.id().to_string();
+        let job = Job {
+            prompt: &text,
+            worktree: input.folder,
+            // The bridge commits, so that no agent needs to write to the repository's own folder.
+            git_dir: None,
+            model: self.model.as_deref(),
+            resume: None,
+            permissions: &self.permissions,
+            team: self.identity.team.as_str(),
+            worker: self.identity.name.as_str(),
+            task: Some(TaskFacts {
+                id: &id,
+                subject: task.subject(),
+                file: &file,
+                attempt: input.failures + 1,
+            }),
+            path: &self.path,
+            teamster: &self.teamster,
+            temp: temp.path(),
+        };
+        let driver = Arc::clone(&self.driver);
+        let launch = driver
+            .launch(&job)
+            .map_err(|error| format!("{}: {error}", driver.provider()))?;
+        let command = launch.command_line();
+        log.note(now, &format!("starts {command}"));
+        self.attempts += 1;
+        let number = self.attempts;
+        let site = LaunchSite {
+            folder: input.folder,
+            exported: &self.exported,
+            launch_id: &self.identity.launch,
+        };
+        let process =
+            AgentProcess::start(&self.machine, &launch, &site, &self.events, move |said| {
+                BridgeEvent::Agent(number, said)
+            })
+            .map_err(|error| format!("{command}: {error}"))?;
+        let attempt = Attempt::new(
+            driver.reader(&job),
+            self.limits.clone(),
+            driver.provider() == "command",
+            Instant::now(),
+        );
+        Ok(TaskAttempt {
+            claimed,
+            log,
+            driver,
+            machine: Arc::clone(&self.machine),
+            launch_id: self.identity.launch.clone(),
+            grace: self.limits.grace,
+            number,
+            command,
+            process,
+            attempt,
+            _temp: temp,
+        })
+    }
+
+    /// Writes the task for the agent, without the proof of our claim; returns the file.
+    fn write_task(&self, task: &Task) -> Result<PathBuf, FsError> {
+        let mut folder = self.project.child_or_create(layout::OMC)?;
+        for name in layout::agent_folders(&self.identity.team, &self.identity.name) {
+            folder = folder.child_or_create(name)?;
+        }
+        let bytes = teamster_types::json::to_file(&task.public());
+        folder.replace(layout::AGENT_TASK, &bytes, Sync::Fast)?;
+        Ok(folder.join(layout::AGENT_TASK))
+    }
+}
+
+/// One run of an agent on one task.
+pub(super) struct TaskAttempt<'a> {
+    claimed: &'a Claimed,
+    log: &'a mut TaskLog,
+    driver: Arc<dyn Driver>,
+    machine: Arc<Machine>,
+    launch_id: String,
+    grace: Duration,
+    number: u64,
+    command: String,
+    process: AgentProcess,
+    attempt: Attempt,
+    /// Removed at the end of the attempt with all that the agent left there.
+    _temp: TempFolder,
+}
+
+impl TaskAttempt<'_> {
+    /// Returns the task and the proof of its claim.
+    pub(super) fn claimed(&self) -> &Claimed {
+        self.claimed
+    }
+
+    /// Returns the id of the task.
+    pub(super) fn task(&self) -> &TaskId {
+        self.claimed.task.id()
+    }
+
+    /// Returns the identity of the agent's process.
+    pub(super) fn process_id(&self) -> &ProcessId {
+        self.process.id()
+    }
+
+    /// Returns whether an event with this number is of this attempt, and not the last words of an earlier one.
+    pub(super) fn has_number(&self, number: u64) -> bool {
+        self.number == number
+    }
+
+    /// Takes in what the process said.
+    pub(super) fn hear(&mut self, said: ChildEvent) -> Vec<AttemptCommand> {
+        self.attempt.hear(said, Instant::now())
+    }
+
+    /// Returns what the passing of time makes necessary.
+    pub(super) fn tick(&mut self) -> Option<AttemptCommand> {
+        self.attempt.tick(Instant::now())
+    }
+
+    /// Ends the agent for this cause, unless it is being ended already.
+    pub(super) fn stop(&mut self, cause: StopCause, now: Time) {
+        if let Some(command) = self.attempt.stop(cause, Instant::now()) {
+            self.perform(command, now);
+        }
+    }
+
+    /// Tells the agent what a person decided; returns whether the agent waited for it.
+    pub(super) fn reply(&mut self, request: &str, reply: PermissionReply) -> bool {
+        match self.attempt.reply(request, reply, Instant::now()) {
+            Some(line) => {
+                self.process.write(line);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Returns when [`TaskAttempt::tick`] has something to do if nothing happens before.
+    pub(super) fn deadline(&self) -> Instant {
+        self.attempt.deadline()
+    }
+
+    /// Returns whether the agent was asked to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.attempt.is_stopping()
+    }
+
+    /// Returns whether the process has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.attempt.has_ended()
+    }
+
+    /// Returns whether everything that the agent said was heard.
+    pub(super) fn is_drained(&self) -> bool {
+        self.attempt.is_drained()
+    }
+
+    /// Returns when the agent last gave a sign of life.
+    pub(super) fn last_activity(&self) -> Instant {
+        self.attempt.last_activity()
+    }
+
+    /// Adds a line of the bridge to the task's log.
+    pub(super) fn note(&mut self, now: Time, text: &str) {
+        self.log.note(now, text);
+    }
+
+    /// Carries out a command that concerns the agent itself.
+    pub(super) fn perform(&mut self, command: AttemptCommand, now: Time) {
+        match command {
+            AttemptCommand::Log {
+                stream,
+                line,
+                shown,
+            } => {
+                let source = match stream {
+                    OutputStream::Output => LogSource::Agent,
+                    OutputStream::Error => LogSource::Stderr,
+                };
+                self.log.line(now, source, &line, shown.as_deref());
+            }
+            AttemptCommand::Write(bytes) => self.process.write(bytes),
+            AttemptCommand::CloseInput => self.process.close_input(),
+            AttemptCommand::RequestEnd(cause) => {
+                let text = format!("ends the agent: {}", cause.describe());
+                self.log.note(now, &text);
+                self.process
+                    .ask_to_end(self.driver.as_ref(), self.attempt.was_seen());
+            }
+            AttemptCommand::Kill => {
+                ProcessTree::below_me(&self.machine, &self.launch_id)
+                    .kill()
+                    .or_trace("kill what an agent started");
+            }
+            AttemptCommand::NoteActivity { .. }
+            | AttemptCommand::NoteStarted { .. }
+            | AttemptCommand::Report(_) => {}
+        }
+    }
+
+    /// Collects ended orphans of the agent, so that they leave the system's table.
+    pub(super) fn reap_orphans(&self) {
+        process_tree::reap_adopted(&self.machine);
+    }
+
+    /// Ends what the agent left behind; returns how many processes that were, and those that could not be ended.
+    pub(super) fn end_leftovers(&mut self) -> (usize, Option<SurvivingProcesses>) {
+        self.process.close_input();
+        let tree = ProcessTree::below_me(&self.machine, &self.launch_id);
+        process::end_leftovers(&tree, self.grace)
+    }
+
+    /// Ends the attempt with the driver's judgement.
+    pub(super) fn finish(self, leftover: usize) -> AttemptEnd {
+        self.attempt.finish(self.command, leftover)
+    }
+}

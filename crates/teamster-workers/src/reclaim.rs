@@ -1,0 +1,210 @@
+//! What is done about a worker that is dead: whatever it left running is ended, its tasks go back, and its worktree
+//! stays as it is.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use teamster_fs::Dir;
+use teamster_fs::proc::Machine;
+use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
+use teamster_journal::payload::WorkerVerdict;
+use teamster_journal::{EventKind, NewEvent};
+use teamster_store::{Kind, Store, StoreError};
+use teamster_types::health::{self, Assessment, Limits, Verdict};
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::task::Status;
+use teamster_types::{TaskId, TeamName, WorkerName};
+
+use crate::process;
+use crate::record::{self, LaunchRecord};
+
+/// What is asked politely has this long.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Reclaimed {
+    /// Tasks that went back.
+    pub tasks: Vec<TaskId>,
+    /// Processes that were still running.
+    pub ended: usize,
+    /// Processes that could not be ended.
+    pub left: Option<SurvivingProcesses>,
+}
+
+impl Reclaimed {
+    /// Returns what the journal tells about a worker that was found dead.
+    fn verdict(&self, worker: &WorkerName, evidence: &[String]) -> WorkerVerdict {
+        WorkerVerdict {
+            worker: Some(worker.to_string()),
+            verdict: Verdict::Dead.as_str().to_owned(),
+            evidence: evidence.to_vec(),
+            tasks: Some(self.tasks.clone()),
+            ended_processes: Some(self.ended),
+            reason: None,
+        }
+    }
+}
+
+/// Judges a worker by its heartbeat, or by the record of its launch when there is none.
+pub fn assess(
+    store: &dyn Store,
+    beat: Option<&Heartbeat>,
+    record: Option<&LaunchRecord>,
+    limits: &Limits,
+) -> Assessment {
+    let process = match beat {
+        Some(beat) => beat.process(),
+        None => record.map(|record| record.process.clone()),
+    };
+    let life = process.map_or(Life::Unknown, |process| store.life(&process));
+    health::assess(store.now(), beat, life, limits)
+}
+
+/// Ends what a dead worker left running, and gives its tasks back.
+///
+/// Two may do this at once: every step is refused or finds nothing the second time.
+pub fn reclaim(
+    store: &dyn Store,
+    machine: &Machine,
+    team: &TeamName,
+    worker: &WorkerName,
+    launch: Option<&str>,
+    actor: &str,
+) -> Result<Reclaimed, StoreError> {
+    let mut reclaimed = Reclaimed::default();
+    if let Some(launch) = launch {
+        let tree = ProcessTree::of_launch(machine, launch, None);
+        reclaimed.ended = tree.members().len();
+        if reclaimed.ended > 0 {
+            reclaimed.left = tree.end(GRACE).err();
+        }
+        tree.forget();
+        process::remove_temp_folder(launch);
+    }
+    for task in store.tasks(team)?.tasks {
+        let is_theirs = task.status() == Status::InProgress
+            && task.claim().is_some_and(|claim| claim.worker == *worker);
+        if is_theirs && store.requeue(team, actor, task.id()).is_ok() {
+            reclaimed.tasks.push(task.id().clone());
+        }
+    }
+    Ok(reclaimed)
+}
+
+/// Buries every worker of a team that is dead and has something left to bury; who that was. For workers that have
+/// nothing else to do: a team without a host still loses no task.
+pub fn reclaim_all(
+    store: &dyn Store,
+    machine: &Machine,
+    team: &TeamName,
+    actor: &str,
+) -> Result<Vec<WorkerName>, StoreError> {
+    let (beats, _) = store.heartbeats(team)?;
+    let mut found = Vec::new();
+    for beat in beats {
+        let assessment = assess(store, Some(&beat), None, &Limits::default());
+        if assessment.verdict != Verdict::Dead {
+            continue;
+        }
+        let launch = beat.launch.as_deref();
+        let reclaimed = reclaim(store, machine, team, &beat.worker_name, launch, actor)?;
+        if reclaimed.ended > 0 || !reclaimed.tasks.is_empty() {
+            let reclaim = reclaimed.verdict(&beat.worker_name, &assessment.evidence);
+            store.record(team, NewEvent::new(actor, EventKind::WorkerDead(reclaim)))?;
+            found.push(beat.worker_name);
+        }
+    }
+    Ok(found)
+}
+
+/// Ends what earlier processes of a worker left running, and gives back what they held.
+///
+/// For whoever holds the worker's seat: they are gone then, however young their last heartbeat is. Once the new process
+/// beats under the same name and its record replaces theirs, nobody could find what they left any more.
+pub fn reclaim_predecessor(
+    store: &dyn Store,
+    machine: &Machine,
+    project: &Dir,
+    team: &TeamName,
+    worker: &WorkerName,
+) -> Result<Reclaimed, StoreError> {
+    let record = record::read(project, team, worker)?;
+    let (beats, _) = store.heartbeats(team)?;
+    let beat = beats.into_iter().find(|beat| beat.worker_name == *worker);
+    let launches: BTreeSet<String> = record
+        .iter()
+        .map(|record| record.launch.clone())
+        .chain(beat.iter().filter_map(|beat| beat.launch.clone()))
+        .collect();
+    let processes: Vec<ProcessId> = record
+        .map(|record| record.process)
+        .into_iter()
+        .chain(beat.and_then(|beat| beat.process()))
+        .collect();
+    let mut reclaimed = Reclaimed::default();
+    for launch in &launches {
+        let tree = ProcessTree::of_launch(machine, launch, None);
+        let count = tree.members().len();
+        reclaimed.ended += count;
+        if count > 0
+            && let Err(still) = tree.end(GRACE)
+        {
+            reclaimed.left = Some(still);
+            return Ok(reclaimed);
+        }
+        process::remove_temp_folder(launch);
+    }
+    reclaimed.tasks = give_back(store, team, worker, &processes)?;
+    if reclaimed.ended > 0 || !reclaimed.tasks.is_empty() {
+        let reclaim = reclaimed.verdict(worker, &["another process has its seat".to_owned()]);
+        let event = NewEvent::new(worker.as_str(), EventKind::WorkerDead(reclaim));
+        store.record(team, event)?;
+    }
+    Ok(reclaimed)
+}
+
+/// Gives back the tasks that these processes of a worker claimed. They are gone; what anybody else claimed in the
+/// worker's name stays, and so does a task that was taken over meanwhile.
+pub(crate) fn give_back(
+    store: &dyn Store,
+    team: &TeamName,
+    worker: &WorkerName,
+    processes: &[ProcessId],
+) -> Result<Vec<TaskId>, StoreError> {
+    let mut given = Vec::new();
+    for task in store.tasks(team)?.tasks {
+        let claim = task.claim().filter(|claim| {
+            task.status() == Status::InProgress
+                && claim.worker == *worker
+                && processes.contains(&claim.process())
+        });
+        let Some(claim) = claim else { continue };
+        match store.release(team, worker.as_str(), task.id(), Some(&claim.token)) {
+            Ok(_) => given.push(task.id().clone()),
+            Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(given)
+}
+
+/// Forgets a launch that is over: no heartbeat, no record. Those of a later launch of the same worker stay.
+pub fn forget(
+    store: &dyn Store,
+    project: &Dir,
+    team: &TeamName,
+    worker: &WorkerName,
+    launch: Option<&str>,
+) -> Result<(), StoreError> {
+    let (beats, _) = store.heartbeats(team)?;
+    let is_its = |beat: &Heartbeat| beat.worker_name == *worker && beat.launch.as_deref() == launch;
+    if beats.iter().any(is_its) {
+        store.end_beat(team, worker)?;
+    }
+    if let Some(launch) = launch {
+        record::remove(project, team, worker, launch)?;
+    }
+    Ok(())
+}
