@@ -27,11 +27,22 @@ fn help_of(project: &TestProject, words: &[String]) -> String {
     project.run(words.iter().chain(&flag)).succeeds().stdout
 }
 
+/// The headings that commands stand under.
+const HEADINGS: [&str; 6] = [
+    "Commands:",
+    "Run a team:",
+    "Coordinate:",
+    "Claude Code:",
+    "Sessions:",
+    "Set up:",
+];
+
 fn subcommands(help: &str) -> Vec<String> {
-    help.lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
+    let sections = help.split("\n\n");
+    let sections = sections.filter_map(|section| section.split_once('\n'));
+    sections
+        .filter(|(heading, _)| HEADINGS.contains(heading))
+        .flat_map(|(_, commands)| commands.lines())
         .filter_map(|line| line.split_whitespace().next())
         .filter(|word| *word != "help")
         .map(str::to_owned)
@@ -242,35 +253,43 @@ fn the_help_of_the_whole_is_a_map() {
 
     Usage: teamster [OPTIONS] <COMMAND>
 
-    Commands:
-      status       Show how far the teams of this project are and what needs a person
-      top          Watch a team on the terminal: workers, tasks, messages, timeline, log
-      studio       Show every team live on a page of this machine
-      replay       Show a run again from its journal alone
-      team         Make, show and remove teams
-      task         Make, claim, finish and show tasks
+    Run a team:
       run          Run a team on a task: plan it, do it, merge it, verify it, ask you
       demo         Watch a team at work, without a key or a network
       approve      Take the work of a run that waits at the gate: it lands on your branch
       reject       Do not take the work of a run that waits at the gate
       revise       Have the work of a run that waits at the gate changed first
       plan         Look at plans: files with tasks that wait for each other
+      status       Show how far the teams of this project are and what needs a person
+      top          Watch a team on the terminal: workers, tasks, messages, timeline, log
+      studio       Show every team live on a page of this machine
+      replay       Show a run again from its journal alone
+
+    Coordinate:
+      team         Make, show and remove teams
+      task         Make, claim, finish and show tasks
       message      Send, read and follow messages
       worker       Start, watch and stop workers
       shutdown     Stop every worker of a team, and see that nobody is left
       worktree     Show, save and remove the worktrees of workers
       zombies      Find and remove what is over but still there
       journal      Show what happened in a team, event by event
-      session      Begin and show a session with an approval gate
-      state        Move a session from phase to phase
-      ticket       Pieces of a session's work that must be done before it goes on
-      finding      What a phase of a session found out
-      flow         Show which stage of a run may follow which
+
+    Claude Code:
       install      Make a client call teamster, so that its agents can be seen
       uninstall    Undo what `install` did
       plugin       Make a plugin for Claude Code
       hook         Note what Claude Code does; the client itself calls it
       state-file   Read and change the state that viewers show, for scripts
+
+    Sessions:
+      session      Begin and show a session with an approval gate
+      state        Move a session from phase to phase
+      ticket       Pieces of a session's work that must be done before it goes on
+      finding      What a phase of a session found out
+      flow         Show which stage of a run may follow which
+
+    Set up:
       doctor       Check that everything teamster needs is there and in order
       config       Show settings
       trust        Allow or revoke commands that come with this project

@@ -99,12 +99,22 @@ fn describe(product: &Product, project: &TempProject, path: &str, text: &mut Str
     Ok(())
 }
 
-/// Returns the words below `Commands:`.
+/// The headings that commands stand under.
+const HEADINGS: [&str; 6] = [
+    "Commands:",
+    "Run a team:",
+    "Coordinate:",
+    "Claude Code:",
+    "Sessions:",
+    "Set up:",
+];
+
+/// Returns the words below the headings of commands.
 fn subcommands(help: &str) -> Vec<&str> {
-    help.lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
+    help.split("\n\n")
+        .filter_map(|section| section.split_once('\n'))
+        .filter(|(heading, _)| HEADINGS.contains(heading))
+        .flat_map(|(_, commands)| commands.lines())
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|word| *word != "help")

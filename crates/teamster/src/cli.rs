@@ -1,10 +1,12 @@
 //! The command line as a whole: parsing, dispatch, and how a call ends.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as ParseErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use teamster_app::env_vars;
 
 use crate::commands::{
     completions, config, demo, doctor, flow, gate, hook, install, journal, man, message, party,
@@ -12,9 +14,9 @@ use crate::commands::{
     uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result, report};
+use crate::exit_codes;
 use crate::output::Output;
-use crate::{env_vars, exit_codes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,6 +75,78 @@ enum Command {
     Man(man::Man),
 }
 
+/// Every command in its group, in the order in which `teamster --help` lists them. clap has no headings for
+/// subcommands.
+const GROUPS: [(&str, &[&str]); 5] = [
+    (
+        "Run a team",
+        &[
+            "run", "demo", "approve", "reject", "revise", "plan", "status", "top", "studio",
+            "replay",
+        ],
+    ),
+    (
+        "Coordinate",
+        &[
+            "team", "task", "message", "worker", "shutdown", "worktree", "zombies", "journal",
+        ],
+    ),
+    (
+        "Claude Code",
+        &["install", "uninstall", "plugin", "hook", "state-file"],
+    ),
+    (
+        "Sessions",
+        &["session", "state", "ticket", "finding", "flow"],
+    ),
+    (
+        "Set up",
+        &["doctor", "config", "trust", "completions", "man", HELP],
+    ),
+];
+/// clap adds this command itself, after the others were built.
+const HELP: &str = "help";
+const ABOUT_HELP: &str = "Print this message or the help of the given subcommand(s)";
+
+/// Returns the command line with its commands grouped under headings in the help.
+fn command() -> clap::Command {
+    let command = Cli::command();
+    let template = help_template(&command);
+    command.help_template(template)
+}
+
+fn help_template(command: &clap::Command) -> String {
+    let styles = command.get_styles();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let about = |name: &str| match command
+        .find_subcommand(name)
+        .and_then(clap::Command::get_about)
+    {
+        Some(about) => about.to_string(),
+        None => ABOUT_HELP.to_owned(),
+    };
+    let names = GROUPS.iter().flat_map(|(_, names)| *names);
+    let width = names.map(|name| name.len()).max().unwrap_or(0);
+    let mut groups = String::new();
+    for (heading, names) in GROUPS {
+        let _ = writeln!(groups, "{header}{heading}:{header:#}");
+        for name in names {
+            let gap = " ".repeat(width - name.len());
+            let _ = writeln!(groups, "  {literal}{name}{literal:#}{gap}  {}", about(name));
+        }
+        groups.push('\n');
+    }
+    format!(
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{header}Options:{header:#}\n\
+         {{options}}{{after-help}}"
+    )
+}
+
+fn parse(words: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
+    let matches = command().try_get_matches_from(words)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
+}
+
 /// Which team a command acts on.
 #[derive(Args, Debug)]
 pub struct TeamArg {
@@ -88,10 +162,10 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
         .iter()
         .take_while(|word| *word != "--")
         .any(|word| word == "--json");
-    let code = match Cli::try_parse_from(words) {
+    let code = match parse(words) {
         Ok(cli) => match dispatch(cli) {
             Ok(()) => exit_codes::DONE,
-            Err(error) => error.report(wants_json),
+            Err(error) => report(&error, wants_json),
         },
         Err(error) => unparsed(&error, wants_json),
     };
@@ -163,13 +237,32 @@ fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
             .collect();
         let said = said.join(" ");
         let message = said.strip_prefix("error: ").unwrap_or(&said);
-        return CommandError::new(ErrorKind::Usage, message)
-            .hint("the same with --help shows how it is used")
-            .report(true);
+        let error = AppError::new(ErrorKind::Usage, message)
+            .hint("the same with --help shows how it is used");
+        return report(&error, true);
     }
     match error.print() {
         Ok(()) if is_answer => exit_codes::DONE,
         Err(_) if is_answer => exit_codes::FAILED,
         _ => exit_codes::USAGE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group_of_the_help() {
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+        let mut expected: Vec<&str> = shown.map(clap::Command::get_name).chain([HELP]).collect();
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
+        expected.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, expected);
     }
 }

@@ -1,57 +1,41 @@
-//! What a command works with: where things are, who calls, the settings, the store, and the team that is meant.
+//! What a command works with: the application, and where its answers go.
 
-use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io::IsTerminal as _;
+use std::ops::Deref;
 
-use teamster_fs::layout::Layout;
-use teamster_store::{FileStore, Read, Store, SystemClock, TeamEntry};
-use teamster_types::TeamName;
-use teamster_types::team::Kind;
+use teamster_app::App;
 
-use crate::config::Config;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
-use crate::identity::Identity;
+use crate::error::Result;
 use crate::output::Output;
+use crate::prompt::says_yes;
 
-/// What a command works with. Making one touches nothing but settings files.
+/// What a command works with: the use cases it calls, and where their answers go.
 pub struct Context {
     /// Where answers go.
     pub out: Output,
-    /// Where things are.
-    pub layout: Layout,
-    /// The settings.
-    pub config: Config,
-    /// Who calls.
-    pub identity: Identity,
-    current: PathBuf,
-    store: OnceCell<FileStore>,
+    app: App,
+}
+
+/// A command mostly passes its context on to use cases.
+impl Deref for Context {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.app
+    }
 }
 
 impl Context {
     /// Finds everything from the environment and the current folder.
     pub fn find(out: Output) -> Result<Self> {
-        let current = std::env::current_dir().map_err(|error| {
-            CommandError::new(
-                ErrorKind::Unreachable,
-                format!("the current folder cannot be found: {error}"),
-            )
-            .hint("change into a folder that exists")
-        })?;
-        let layout = Layout::find(|name| std::env::var_os(name), &current)?;
-        let config = Config::load(&layout);
-        Ok(Self {
-            out,
-            config,
-            identity: Identity::from_env()?,
-            layout,
-            current,
-            store: OnceCell::new(),
-        })
+        let mut app = App::find()?;
+        let can_ask =
+            !out.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        app.confirm = can_ask.then_some(says_yes);
+        Ok(Self { out, app })
     }
 
-    /// The same for a command that needs settings it can rely on.
+    /// Finds the same for a command that needs settings it can rely on.
     pub fn find_checked(out: Output) -> Result<Self> {
         let context = Self::find(out)?;
         context.config.check()?;
@@ -61,8 +45,8 @@ impl Context {
         Ok(context)
     }
 
-    /// The same for a command that stops something: nothing that is wrong with the settings may keep it from that, so
-    /// defaults take the place of what cannot be used.
+    /// Finds the same for a command that stops something: nothing that is wrong with the settings may keep it from that,
+    /// so defaults take the place of what cannot be used.
     pub fn find_to_stop(out: Output) -> Result<Self> {
         let context = Self::find(out)?;
         let mut problems = context.config.problems.iter();
@@ -73,123 +57,4 @@ impl Context {
         }
         Ok(context)
     }
-
-    /// The store.
-    pub fn store(&self) -> Result<&dyn Store> {
-        if let Some(store) = self.store.get() {
-            return Ok(store);
-        }
-        self.check_home()?;
-        let settings = self.config.store_settings();
-        let store = FileStore::open(&self.layout, Arc::new(SystemClock), settings)?;
-        Ok(self.store.get_or_init(|| store))
-    }
-
-    /// A folder for teams may be missing; what it would be made in may not. Without this a home that is not mounted
-    /// would look like one without teams.
-    pub fn check_home(&self) -> Result {
-        match self.layout.claude.parent() {
-            Some(home) if !home.is_dir() => Err(CommandError::new(
-                ErrorKind::Unreachable,
-                format!("there is no folder {} to keep teams in", home.display()),
-            )
-            .hint("check HOME, or set TEAMSTER_CLAUDE_DIR to a folder you may write")),
-            _ => Ok(()),
-        }
-    }
-
-    /// The store, for looking only.
-    pub fn read(&self) -> Result<&dyn Read> {
-        Ok(self.store()?)
-    }
-
-    /// A path that the user named, made absolute.
-    pub fn absolute(&self, path: &Path) -> PathBuf {
-        self.current.join(path)
-    }
-
-    /// The team to act on: the one that is named, else `TEAMSTER_TEAM`, else the only one of this project.
-    pub fn team(&self, named: Option<&str>) -> Result<TeamName> {
-        if let Some(name) = named {
-            return Ok(name.parse()?);
-        }
-        if let Some(name) = env_vars::text(env_vars::TEAM) {
-            return name.parse().map_err(|error| {
-                CommandError::refused(format!("{} is set, but {error}", env_vars::TEAM))
-                    .hint("unset it, or name the team with --team")
-            });
-        }
-        self.only_team()
-    }
-
-    /// Every team of this project, readable or not by name.
-    pub fn project_teams(&self) -> Result<Vec<TeamEntry>> {
-        let teams = self.read()?.teams()?;
-        Ok(teams
-            .into_iter()
-            .filter(|entry| self.is_of_project(entry))
-            .collect())
-    }
-
-    fn only_team(&self) -> Result<TeamName> {
-        let teams = self.project_teams()?;
-        let of_kind = |kind: Kind| -> Vec<TeamName> {
-            let of_kind = teams.iter().filter(|entry| {
-                let config = entry.config.as_ref();
-                config.is_ok_and(|config| config.kind() == kind)
-            });
-            of_kind
-                .filter_map(|entry| entry.name.parse().ok())
-                .collect()
-        };
-        // Claude Code leaves a team behind for every session. They count only where there is none of ours.
-        let mut candidates = of_kind(Kind::Teamster);
-        if candidates.is_empty() {
-            candidates = of_kind(Kind::Claude);
-        }
-        match candidates.as_slice() {
-            [team] => Ok(team.clone()),
-            [] => Err(CommandError::not_found(format!(
-                "no team works on {}",
-                self.layout.project.display()
-            ))
-            .hint("`teamster team create NAME` makes one; `teamster team list` shows those of other projects")),
-            several => {
-                let names: Vec<&str> = several.iter().map(TeamName::as_str).collect();
-                Err(CommandError::usage(format!(
-                    "several teams work on {}: {}",
-                    self.layout.project.display(),
-                    names.join(", ")
-                ))
-                .hint(format!("say which: --team {}", names[0])))
-            }
-        }
-    }
-
-    fn is_of_project(&self, entry: &TeamEntry) -> bool {
-        let project = entry
-            .config
-            .as_ref()
-            .ok()
-            .and_then(|config| config.project());
-        project.is_some_and(|project| same_folder(Path::new(project), &self.layout.project))
-    }
-}
-
-/// Returns a path as the text that records keep of it, or refuses one that no text stands for: what is read back would be
-/// another path.
-pub fn recordable<'a>(path: &'a Path, what: &str) -> Result<&'a str> {
-    path.to_str().ok_or_else(|| {
-        CommandError::refused(format!(
-            "the path of {what}, {}, is not UTF-8",
-            path.display()
-        ))
-        .hint("rename it, or the folder above it whose name is not UTF-8: records of a team could not name it")
-    })
-}
-
-/// Whether two paths lead to one folder, links or not.
-fn same_folder(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().ok();
-    one == other || matches!((real(one), real(other)), (Some(a), Some(b)) if a == b)
 }

@@ -10,9 +10,15 @@
 //! | 5 | nothing to do |
 //! | 6 | refused: invalid name, limit, unsafe path, not allowed for this identity |
 //! | 7 | the store cannot be reached |
-//! | 10 to 14 | how a run ended, kept free for `teamster run` |
+//! | 10 | a run whose work was rejected |
+//! | 11 | a run whose work fails its checks |
+//! | 12 | a run whose budget is used up |
+//! | 13 | a run that was cancelled |
+//! | 14 | a run some of whose tasks failed for good |
 //!
 //! `teamster hook` always exits with 0.
+
+use teamster_app::ErrorKind;
 
 /// Done.
 pub const DONE: u8 = 0;
@@ -31,6 +37,23 @@ pub const REFUSED: u8 = 6;
 /// The store cannot be read or written.
 pub const UNREACHABLE: u8 = 7;
 
+/// Returns the exit code of a command that failed in this way.
+pub const fn of(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Failed => FAILED,
+        ErrorKind::Usage => USAGE,
+        ErrorKind::NotFound => NOT_FOUND,
+        ErrorKind::Conflict => CONFLICT,
+        ErrorKind::Nothing => NOTHING,
+        ErrorKind::Refused => REFUSED,
+        ErrorKind::Unreachable => UNREACHABLE,
+        // The number of a run's end is recorded in its journal as `exitCode`, which is a format. So it comes from there,
+        // from `RunEnd::exit_code`, which the table above repeats; a test compares the two.
+        ErrorKind::Ended(code) => code,
+        ErrorKind::Unheard => DONE,
+    }
+}
+
 /// The table as `teamster --help` shows it.
 pub const HELP: &str = "\
 Exit codes:
@@ -42,3 +65,26 @@ Exit codes:
   5  nothing to do
   6  refused: invalid name, limit, unsafe path, not allowed for this identity
   7  the store cannot be reached";
+
+#[cfg(test)]
+mod tests {
+    use teamster_journal::payload::RunEnd;
+
+    use super::*;
+
+    #[test]
+    fn codes_of_run_ends_are_those_of_the_table() {
+        for end in RunEnd::ALL {
+            let expected = match end {
+                RunEnd::Complete => DONE,
+                RunEnd::Failed => FAILED,
+                RunEnd::Rejected | RunEnd::RolledBack => 10,
+                RunEnd::Unverified | RunEnd::FixRoundsUsedUp => 11,
+                RunEnd::BudgetExhausted => 12,
+                RunEnd::Cancelled => 13,
+                RunEnd::CompleteInPart | RunEnd::TasksFailed => 14,
+            };
+            assert_eq!(of(ErrorKind::Ended(end.exit_code())), expected, "{end:?}");
+        }
+    }
+}

@@ -14,22 +14,19 @@
 
 mod cli;
 mod commands;
-mod config;
 mod context;
-mod env_vars;
 mod error;
 mod exit_codes;
 mod files;
-mod identity;
 mod notify;
 mod output;
-mod presets;
 mod prompt;
 mod shown;
 mod table;
-mod trust;
 
 use std::process::ExitCode;
+
+use teamster_app::env_vars;
 
 fn main() -> ExitCode {
     #[cfg(debug_assertions)]

@@ -3,39 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use teamster_app::config::NotifyWay;
+use teamster_app::env_vars;
 use teamster_isolate::{detached, find_program};
 
 use crate::context::Context;
-use crate::env_vars;
 use crate::shown::viewed_line;
-
-/// How a person wants to be told: the setting `notify`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Way {
-    /// The terminal rings, if there is one.
-    #[default]
-    Bell,
-    /// A message on the desktop, where there is a program for it; else as above.
-    Desktop,
-    /// Not at all.
-    Off,
-}
-
-impl Way {
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::Bell, Self::Desktop, Self::Off]
-            .into_iter()
-            .find(|way| way.word() == word)
-    }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Bell => "bell",
-            Self::Desktop => "desktop",
-            Self::Off => "off",
-        }
-    }
-}
 
 /// What a person is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +34,14 @@ impl Kind {
 /// Tells it. Nothing depends on whether that works.
 pub fn notify(context: &Context, kind: Kind, text: &str) {
     let way = context.config.notify.value;
-    if way == Way::Off {
+    if way == NotifyWay::Off {
         return;
     }
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let find = |name: &str| find_program(name, &path);
     let message = match way {
-        Way::Desktop => message(kind.title(), &viewed_line(text), find),
-        Way::Bell | Way::Off => None,
+        NotifyWay::Desktop => message(kind.title(), &viewed_line(text), find),
+        NotifyWay::Bell | NotifyWay::Off => None,
     };
     let is_sent = message.is_some_and(|(program, args)| detached::leave(&program, &args).is_ok());
     if !is_sent {
@@ -124,13 +97,5 @@ mod tests {
     #[test]
     fn without_a_program_there_is_no_message() {
         assert_eq!(said("xmessage"), None);
-    }
-
-    #[test]
-    fn every_way_has_a_word_that_is_read_back() {
-        for way in [Way::Bell, Way::Desktop, Way::Off] {
-            assert_eq!(Way::of(way.word()), Some(way));
-        }
-        assert_eq!(Way::of("loud"), None);
     }
 }

@@ -3,9 +3,9 @@
 use std::io::{ErrorKind as IoKind, IsTerminal, Write};
 
 use serde::Serialize;
+use teamster_app::env_vars;
 
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::plain;
 
 /// How this call answers.
@@ -68,7 +68,7 @@ impl Output {
     /// One JSON object on a line of its own.
     pub fn object(self, object: &impl Serialize) -> Result {
         let mut line = serde_json::to_string(object).map_err(|error| {
-            CommandError::new(
+            AppError::new(
                 ErrorKind::Failed,
                 format!("the answer has no JSON form: {error}"),
             )
@@ -93,8 +93,8 @@ impl Output {
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush());
         written.map_err(|error| match error.kind() {
-            IoKind::BrokenPipe => CommandError::new(ErrorKind::Unheard, "nobody reads the answer"),
-            _ => CommandError::new(
+            IoKind::BrokenPipe => AppError::new(ErrorKind::Unheard, "nobody reads the answer"),
+            _ => AppError::new(
                 ErrorKind::Failed,
                 format!("the answer could not be written: {error}"),
             )

@@ -7,28 +7,11 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+pub use teamster_app::text::{line, plain};
 use teamster_types::Time;
 use teamster_types::progress::Progress;
 use teamster_types::redact::{redact, redact_json};
-use teamster_types::text::{clean, one_line};
 use teamster_types::time::say_span;
-
-/// No text is cut for its length here; a table cuts by columns where it must.
-const WHOLE: usize = usize::MAX;
-
-/// A text as it was written, without what would drive a terminal. Its lines stay.
-pub fn plain(text: &str) -> String {
-    let lines: Vec<String> = text
-        .split('\n')
-        .map(|line| clean(&line.replace('\t', "    "), WHOLE).into_owned())
-        .collect();
-    lines.join("\n")
-}
-
-/// The same on one line.
-pub fn line(text: &str) -> String {
-    clean(&one_line(text), WHOLE).into_owned()
-}
 
 /// A text for people who watch: redacted and cleaned.
 pub fn viewed(text: &str) -> String {

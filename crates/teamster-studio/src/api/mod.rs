@@ -5,6 +5,9 @@ mod routes;
 mod types;
 mod typescript;
 
+pub use teamster_app::diffs::{Branch, ChangedFile, Changes, Diff};
+pub use teamster_app::logs::{Log, LogLine, LogPart};
+
 pub use openapi::openapi;
 pub use routes::{Describe, Method, Parameter, ROUTES, Route};
 pub use types::*;

@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use teamster_view::model::{Overview, Patch, TeamView, Timeline};
 
-use super::types::{
+use super::{
     Answered, ApprovalAnswer, Changes, Diff, Gone, Hello, Journal, Lagging, Log, LogPart, Messages,
     NewMessage, ReapWish, Reaped, Sent, Server, StopWish, Stopping, TaskDetail, Zombies,
 };

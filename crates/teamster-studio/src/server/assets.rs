@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, HeaderValue};
 use axum::http::{Method, Response, StatusCode, Uri};
 
-use super::door::text;
+use super::middleware::text;
 use crate::api::ROUTES;
 
 include!(concat!(env!("OUT_DIR"), "/files.rs"));

@@ -1,18 +1,46 @@
-//! What is done by the hands that the binary brought.
+//! Executes commands from the page through the application layer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::http::Response;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use teamster_app::workers::StopRequest;
+use teamster_app::{App, diffs, gate, gc, logs, messages, workers};
+use teamster_gc::zombies::{self, ReapOptions};
+use teamster_journal::payload::GateAnswer;
+use teamster_types::{TeamName, WorkerName};
+use teamster_workers::shutdown::{EndKind, StoppedWorker};
 
 use super::Studio;
-use super::answers::{named, task_named, work_on};
-use super::door::{answered, answered_whole};
-use crate::api::{ApprovalAnswer, NewMessage, ReapWish, StopWish};
-use crate::hands::Refused;
+use super::handlers::{named, task_named, work_on};
+use super::middleware::{answered, answered_whole};
+use crate::api::{
+    Answered, ApprovalAnswer, ApprovalWord, NewMessage, ReapWish, Reaped, ReapedOne, Sent,
+    StopWish, Stopping, WorkerEnd, Zombie, Zombies,
+};
+use crate::error::ApiError;
+
+/// How long workers have to end by themselves, as for the commands.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How long those have who may finish their task first.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(600);
+
+/// Finds what a use case works with. Each request begins as a command does: with a look at where things are and at the
+/// settings, which must be usable.
+pub(super) fn app() -> Result<App, ApiError> {
+    let app = App::find_for_page()?;
+    app.config.check()?;
+    Ok(app)
+}
+
+/// Finds the same for what stops something, with any settings.
+fn app_to_stop() -> Result<App, ApiError> {
+    Ok(App::find_for_page()?)
+}
 
 #[derive(Debug, Deserialize)]
 pub(super) struct LogOf {
@@ -25,102 +53,174 @@ pub(super) struct DiffOf {
     path: Option<String>,
 }
 
-/// The body of a request.
-fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Refused> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Refused::usage(format!("the body is not what is needed: {error}")))
+/// Stops workers, and returns how each ended.
+fn stopping(
+    app: &App,
+    team: TeamName,
+    only: Option<WorkerName>,
+    wish: &StopWish,
+) -> Result<Stopping, ApiError> {
+    let request = StopRequest {
+        team,
+        only,
+        drain: wish.drain,
+        force: wish.force,
+        deadline: if wish.drain { DRAIN_DEADLINE } else { DEADLINE },
+    };
+    let ends = workers::stop(app, request, &mut |_| {})?;
+    Ok(Stopping {
+        verified: ends.iter().all(|end| end.how != EndKind::Alive),
+        workers: ends.iter().map(ended).collect(),
+    })
 }
 
-pub(super) async fn send(
-    State(studio): State<Arc<Studio>>,
-    Path(key): Path<String>,
-    bytes: Bytes,
-) -> Response<Body> {
+fn ended(end: &StoppedWorker) -> WorkerEnd {
+    WorkerEnd {
+        worker: end.worker.to_string(),
+        how: end.how.as_str().to_owned(),
+        note: end.note.clone(),
+    }
+}
+
+fn zombie(found: &zombies::Zombie) -> Zombie {
+    Zombie {
+        kind: found.kind.as_str().to_owned(),
+        name: found.name.clone(),
+        team: found.team.clone(),
+        age: found.age.as_secs(),
+        evidence: found.evidence.clone(),
+        action: found.action.as_str().to_owned(),
+        command: found.command.clone(),
+    }
+}
+
+/// Reads the body of a request.
+fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| ApiError::usage(format!("the body is not what is needed: {error}")))
+}
+
+pub(super) async fn send(Path(key): Path<String>, bytes: Bytes) -> Response<Body> {
     answered(move || {
         let new: NewMessage = body(&bytes)?;
-        studio.hands.send(&named(&key)?, &new.to, &new.text)
+        let (team, app) = (named(&key)?, app()?);
+        let from = app.actor.sender(None, new.to == messages::LEAD)?;
+        let (_, sent) = messages::send(&app, &team, from, &new.to, new.text)?;
+        Ok(Sent {
+            ids: sent.iter().map(|message| message.id().to_owned()).collect(),
+        })
     })
     .await
 }
 
 pub(super) async fn stop(
-    State(studio): State<Arc<Studio>>,
     Path((key, worker)): Path<(String, String)>,
     bytes: Bytes,
 ) -> Response<Body> {
     answered(move || {
         let wish: StopWish = body(&bytes)?;
-        studio.hands.stop(&named(&key)?, &worker, &wish)
+        let (team, app) = (named(&key)?, app_to_stop()?);
+        let worker = workers::find(&app, team.clone(), &worker)?.worker;
+        stopping(&app, team, Some(worker), &wish)
     })
     .await
 }
 
-pub(super) async fn drain(
-    State(studio): State<Arc<Studio>>,
-    Path(key): Path<String>,
-    bytes: Bytes,
-) -> Response<Body> {
+pub(super) async fn drain(Path(key): Path<String>, bytes: Bytes) -> Response<Body> {
     answered(move || {
         let wish: StopWish = body(&bytes)?;
-        studio.hands.drain(&named(&key)?, &wish)
+        let wish = StopWish {
+            drain: !wish.force,
+            ..wish
+        };
+        stopping(&app_to_stop()?, named(&key)?, None, &wish)
     })
     .await
 }
 
-pub(super) async fn approval(
-    State(studio): State<Arc<Studio>>,
-    Path(key): Path<String>,
-    bytes: Bytes,
-) -> Response<Body> {
+pub(super) async fn approval(Path(key): Path<String>, bytes: Bytes) -> Response<Body> {
     answered(move || {
-        let answer: ApprovalAnswer = body(&bytes)?;
-        studio.hands.answer(&named(&key)?, &answer)
+        let given: ApprovalAnswer = body(&bytes)?;
+        let team = named(&key)?;
+        let app = match given.answer {
+            ApprovalWord::Reject => app_to_stop()?,
+            ApprovalWord::Approve | ApprovalWord::Revise => app()?,
+        };
+        let answer = match given.answer {
+            ApprovalWord::Approve => GateAnswer::Approve,
+            ApprovalWord::Reject => GateAnswer::Reject {
+                rollback: given.rollback,
+                text: given.text,
+            },
+            ApprovalWord::Revise => gate::revise(&given.text)?,
+        };
+        let seen = (given.gate.as_str(), given.commit.as_str());
+        let seq = gate::submit(&app, &team, seen, &answer)?;
+        Ok(Answered { seq })
     })
     .await
 }
 
-pub(super) async fn reap(State(studio): State<Arc<Studio>>, bytes: Bytes) -> Response<Body> {
+pub(super) async fn reap(bytes: Bytes) -> Response<Body> {
     answered(move || {
         let wish: ReapWish = body(&bytes)?;
-        studio.hands.reap(wish.dry_run)
+        let dry_run = wish.dry_run;
+        // Processes are never ended from a page: only `zombies reap --kill` does that.
+        let options = ReapOptions {
+            dry_run,
+            kill: false,
+        };
+        let outcome = gc::reap(&app_to_stop()?, zombies::TTL, options)?;
+        Ok(Reaped {
+            zombies: outcome
+                .zombies
+                .iter()
+                .map(|done| ReapedOne {
+                    zombie: zombie(&done.zombie),
+                    reaped: done.reaped,
+                    problem: done.problem.clone(),
+                })
+                .collect(),
+            dry_run,
+        })
     })
     .await
 }
 
-pub(super) async fn zombies(State(studio): State<Arc<Studio>>) -> Response<Body> {
-    answered(move || studio.hands.zombies()).await
+pub(super) async fn zombies() -> Response<Body> {
+    answered(move || {
+        let found = gc::scan(&app_to_stop()?, zombies::TTL)?;
+        Ok(Zombies {
+            zombies: found.iter().map(zombie).collect(),
+        })
+    })
+    .await
 }
 
 pub(super) async fn log(
-    State(studio): State<Arc<Studio>>,
     Path((key, worker)): Path<(String, String)>,
     Query(wanted): Query<LogOf>,
 ) -> Response<Body> {
     answered(move || {
         let task = wanted.task.as_deref().map(task_named).transpose()?;
         let after = wanted.after.unwrap_or(0);
-        studio
-            .hands
-            .log(&named(&key)?, &worker, task.as_ref(), after)
+        let worker = workers::find(&app()?, named(&key)?, &worker)?;
+        Ok(logs::page(&worker, task.as_ref(), after)?)
     })
     .await
 }
 
-pub(super) async fn changes(
-    State(studio): State<Arc<Studio>>,
-    Path(key): Path<String>,
-) -> Response<Body> {
-    answered(move || studio.hands.changes(&named(&key)?)).await
+pub(super) async fn changes(Path(key): Path<String>) -> Response<Body> {
+    answered(move || Ok(diffs::changes(&app()?, &named(&key)?)?)).await
 }
 
 pub(super) async fn diff(
-    State(studio): State<Arc<Studio>>,
     Path((key, branch)): Path<(String, String)>,
     Query(wanted): Query<DiffOf>,
 ) -> Response<Body> {
     answered_whole(move || {
         let path = wanted.path.as_deref();
-        studio.hands.diff(&named(&key)?, &branch, path)
+        Ok(diffs::of_branch(&app()?, &named(&key)?, &branch, path)?)
     })
     .await
 }
@@ -135,7 +235,7 @@ pub(super) async fn task_diff(
         let id = task_named(&id)?;
         let work = work_on(&studio, &team, &id)?;
         let path = wanted.path.as_deref();
-        studio.hands.task_diff(&team, &work, path)
+        Ok(diffs::of_task(&app()?, &team, &work, path)?)
     })
     .await
 }

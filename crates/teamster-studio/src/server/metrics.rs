@@ -11,7 +11,7 @@ use teamster_types::text::shown;
 use teamster_view::model::{TeamView, Viewed};
 
 use super::Studio;
-use super::door::text;
+use super::middleware::text;
 
 /// Teams that are told in full: those that live, at most so many.
 const MOST_TEAMS: usize = 32;
@@ -68,8 +68,8 @@ pub(super) fn figures(studio: &Studio) -> Figures {
         .filter(|row| row.state == Viewed::Live);
     let live = live.filter_map(|row| row.id.parse().ok()).take(MOST_TEAMS);
     for team in live {
-        if let Ok(desk) = studio.hub.desk(&team) {
-            of_team(&mut page, &desk.view());
+        if let Ok(feed) = studio.hub.feed(&team) {
+            of_team(&mut page, &feed.view());
         }
     }
     page.figures

@@ -1,10 +1,10 @@
 //! The server: routes, answers, the stream, the page.
 
-mod answers;
 mod assets;
 mod commands;
-mod door;
+mod handlers;
 mod metrics;
+mod middleware;
 mod otlp;
 mod stream;
 
@@ -22,11 +22,9 @@ use teamster_types::Time;
 use tokio::sync::Semaphore;
 
 use crate::api::{Method, ROUTES};
-use crate::hands::Hands;
 use crate::keys::Keys;
 use crate::watch::Hub;
-
-pub use otlp::{Endpoint, Otlp};
+pub use otlp::Otlp;
 
 /// The longest body that is taken: a message has at most 64 KiB, and JSON may write each byte as six.
 const LONGEST_BODY: usize = 512 * 1024;
@@ -42,8 +40,6 @@ const OUT_OF_BREATH: Duration = Duration::from_millis(100);
 pub struct Studio {
     /// All teams.
     pub hub: Arc<Hub>,
-    /// What a page can do.
-    pub hands: Arc<dyn Hands>,
     /// Who may ask.
     pub keys: Keys,
     /// Where it listens.
@@ -110,7 +106,7 @@ fn router(studio: Arc<Studio>) -> Router {
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(axum::middleware::from_fn_with_state(
             studio.clone(),
-            door::pass,
+            middleware::pass,
         ))
         .with_state(studio)
 }
@@ -118,27 +114,27 @@ fn router(studio: Arc<Studio>) -> Router {
 /// Whoever answers a route. A route without one would be refused by the test that asks for all of them.
 fn handler(id: &str, method: Method) -> MethodRouter<Arc<Studio>> {
     match (method, id) {
-        (Method::Get, "server") => get(answers::server),
-        (Method::Get, "teams") => get(answers::teams),
-        (Method::Get, "team") => get(answers::team),
-        (Method::Get, "timeline") => get(answers::timeline),
-        (Method::Get, "task") => get(answers::task),
+        (Method::Get, "server") => get(handlers::server),
+        (Method::Get, "teams") => get(handlers::teams),
+        (Method::Get, "team") => get(handlers::team),
+        (Method::Get, "timeline") => get(handlers::timeline),
+        (Method::Get, "task") => get(handlers::task),
         (Method::Get, "taskDiff") => get(commands::task_diff),
-        (Method::Get, "messages") => get(answers::messages),
-        (Method::Get, "journal") => get(answers::journal),
+        (Method::Get, "messages") => get(handlers::messages),
+        (Method::Get, "journal") => get(handlers::journal),
         (Method::Get, "log") => get(commands::log),
         (Method::Get, "logStream") => get(stream::log),
         (Method::Get, "changes") => get(commands::changes),
         (Method::Get, "diff") => get(commands::diff),
         (Method::Get, "zombies") => get(commands::zombies),
         (Method::Get, "events") => get(stream::events),
-        (Method::Get, "openapi") => get(answers::openapi),
+        (Method::Get, "openapi") => get(handlers::openapi),
         (Method::Get, "metrics") => get(metrics::metrics),
         (Method::Post, "send") => post(commands::send),
         (Method::Post, "stop") => post(commands::stop),
         (Method::Post, "drain") => post(commands::drain),
         (Method::Post, "approval") => post(commands::approval),
         (Method::Post, "reap") => post(commands::reap),
-        (_, _) => get(door::not_built),
+        (_, _) => get(middleware::not_built),
     }
 }

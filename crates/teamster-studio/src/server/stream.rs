@@ -6,12 +6,15 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
+use teamster_app::logs::LogFollower;
+use teamster_app::workers;
 use teamster_view::model::Sessions;
 
 use super::Studio;
-use super::answers::{named, task_named};
-use super::door::{refused, text};
-use crate::hands::Refused;
+use super::commands::app;
+use super::handlers::{named, task_named};
+use super::middleware::{refused, text};
+use crate::error::ApiError;
 use crate::watch::{PARTS, follow_log, stream, stream_of};
 
 #[derive(Debug, Deserialize)]
@@ -48,13 +51,13 @@ pub(super) async fn events(
         Some(key) => {
             let hub = studio.hub.clone();
             let opened = tokio::task::spawn_blocking(move || {
-                Ok::<_, Refused>(studio.hub.desk(&named(&key)?)?)
+                Ok::<_, ApiError>(studio.hub.feed(&named(&key)?)?)
             });
             match opened.await {
-                Ok(Ok(desk)) => {
+                Ok(Ok(feed)) => {
                     // It ends when the client has caught up, or is gone.
                     tokio::task::spawn_blocking(move || {
-                        let begun = desk.subscribe(subscriber.clone(), after);
+                        let begun = feed.subscribe(subscriber.clone(), after);
                         // Not before it has caught up: what does not wait for a client would cut it off meanwhile.
                         if begun.is_ok() && wanted.overview {
                             hub.also(subscriber);
@@ -63,7 +66,7 @@ pub(super) async fn events(
                     Ok(())
                 }
                 Ok(Err(error)) => Err(error),
-                Err(_) => Err(failed("the team could not be opened".to_owned())),
+                Err(_) => Err(ApiError::failed("the team could not be opened")),
             }
         }
     };
@@ -79,7 +82,6 @@ pub(super) struct LogOf {
 }
 
 pub(super) async fn log(
-    State(studio): State<Arc<Studio>>,
     Path((key, worker)): Path<(String, String)>,
     Query(wanted): Query<LogOf>,
     headers: HeaderMap,
@@ -89,8 +91,8 @@ pub(super) async fn log(
     let team = key.clone();
     let begun = tokio::task::spawn_blocking(move || {
         let task = wanted.task.as_deref().map(task_named).transpose()?;
-        let hands = &studio.hands;
-        hands.follow_log(&named(&key)?, &worker, task.as_ref(), last.as_deref())
+        let worker = workers::find(&app()?, named(&key)?, &worker)?;
+        Ok::<_, ApiError>(LogFollower::new(worker, task.as_ref(), last.as_deref()))
     });
     match begun.await {
         Ok(Ok(log)) => {
@@ -101,18 +103,10 @@ pub(super) async fn log(
                 .spawn(move || follow_log(log, &subscriber, &team));
             match followed {
                 Ok(_) => text(StatusCode::OK, "text/event-stream", Body::new(events)),
-                Err(error) => refused(&failed(format!("no thread: {error}"))),
+                Err(error) => refused(&ApiError::failed(format!("no thread: {error}"))),
             }
         }
         Ok(Err(error)) => refused(&error),
-        Err(_) => refused(&failed("the log could not be opened".to_owned())),
-    }
-}
-
-fn failed(message: String) -> Refused {
-    Refused {
-        kind: "failed",
-        message,
-        hint: None,
+        Err(_) => refused(&ApiError::failed("the log could not be opened")),
     }
 }

@@ -10,7 +10,7 @@ use ratatui::widgets::{Paragraph, Widget};
 use teamster_types::Time;
 use teamster_view::model::{TeamView, Timeline};
 
-use super::{panes, words};
+use super::{panes, render};
 use crate::api::LogLine;
 
 /// What a frame shows.
@@ -64,7 +64,7 @@ impl Scene {
         let view = &self.view;
         let mut first = vec![
             Span::styled(
-                words::line(&view.name),
+                render::line(&view.name),
                 Style::new().add_modifier(Modifier::BOLD),
             ),
             Span::raw(format!("  {}", view.state.as_str())),
@@ -72,9 +72,9 @@ impl Scene {
         let finished = view.run.as_ref().and_then(|run| run.finished.as_ref());
         if let Some(finished) = finished {
             let outcome = finished.outcome.replace('_', " ");
-            first.push(Span::raw(format!("  {}", words::line(&outcome))));
+            first.push(Span::raw(format!("  {}", render::line(&outcome))));
         } else if let Some(stage) = view.stage() {
-            first.push(Span::raw(format!("  {}", words::line(stage))));
+            first.push(Span::raw(format!("  {}", render::line(stage))));
         }
         if view.past {
             first.push(Span::raw(format!("  as it was at event {}", view.seq)));
@@ -91,8 +91,8 @@ impl Scene {
                 self.place.0, self.place.1
             )));
         }
-        let mut second = words::progress(&view.progress);
-        let spent = words::spent(&view.cost.total);
+        let mut second = render::progress(&view.progress);
+        let spent = render::spent(&view.cost.total);
         if !spent.is_empty() {
             second.push_str("  ");
             second.push_str(&spent);
@@ -112,8 +112,8 @@ impl Scene {
             let _ = write!(
                 second,
                 "  ! {}: {}{more}",
-                words::line(&problem.about),
-                words::line(&problem.error)
+                render::line(&problem.about),
+                render::line(&problem.error)
             );
         }
         Paragraph::new(vec![Line::from(first), Line::from(second)]).render(area, buffer);

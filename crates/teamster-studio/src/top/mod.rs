@@ -4,8 +4,8 @@
 
 mod frame;
 mod panes;
+mod render;
 mod screen;
-mod words;
 
 pub use frame::{Scene, once};
 pub use screen::{Key, Screen, size};

@@ -11,7 +11,7 @@ use teamster_types::health::Verdict;
 use teamster_view::model::{Lane, SpanEnd, TaskRow, Worker};
 
 use super::frame::Scene;
-use super::words;
+use super::render;
 
 fn block(title: &str) -> Block<'_> {
     Block::new().borders(Borders::TOP).title(title.to_owned())
@@ -46,14 +46,14 @@ pub(super) fn roster(scene: &Scene, area: Rect, buffer: &mut Buffer) {
 fn worker_line<'a>(scene: &Scene, worker: &Worker, is_selected: bool) -> Line<'a> {
     let mark = if is_selected { ">" } else { " " };
     let does = match (&worker.current_task_id, &worker.current_task) {
-        (Some(id), Some(task)) => format!("{id} {}", words::line(task)),
+        (Some(id), Some(task)) => format!("{id} {}", render::line(task)),
         (Some(id), None) => format!("task {id}"),
-        (None, Some(task)) => words::line(task),
+        (None, Some(task)) => render::line(task),
         (None, None) => worker.status.clone().unwrap_or_default(),
     };
-    let since = words::ago(scene.now, worker.last_event_at.or(worker.last_poll_at));
+    let since = render::ago(scene.now, worker.last_event_at.or(worker.last_poll_at));
     let line = vec![
-        Span::raw(format!("{mark}{:<12} ", words::line(&worker.name))),
+        Span::raw(format!("{mark}{:<12} ", render::line(&worker.name))),
         Span::styled(
             format!("{:<11} ", worker.word()),
             Style::new().fg(colour_of(worker.verdict)),
@@ -124,14 +124,14 @@ fn task_line<'a>(task: &TaskRow) -> Line<'a> {
             format!("{:<11} ", task.state.as_str()),
             Style::new().fg(colour),
         ),
-        Span::raw(words::line(&task.subject)),
+        Span::raw(render::line(&task.subject)),
     ])
 }
 
 /// A line for each worker: what it did when, from the first event to now.
 pub(super) fn strip(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let timeline = &scene.timeline;
-    let from = words::ago(scene.now, timeline.from);
+    let from = render::ago(scene.now, timeline.from);
     let title = if from.is_empty() {
         " timeline ".to_owned()
     } else {
@@ -186,7 +186,7 @@ fn lane_line<'a>(scene: &Scene, lane: &Lane, width: usize) -> Line<'a> {
             drawn[place(mark.at.as_millis())] = '†';
         }
     }
-    let name: String = words::line(&lane.worker).chars().take(NAME - 1).collect();
+    let name: String = render::line(&lane.worker).chars().take(NAME - 1).collect();
     let drawn: String = drawn.into_iter().collect();
     Line::from(format!("{name:<NAME$}{drawn}"))
 }
@@ -203,10 +203,10 @@ pub(super) fn messages(scene: &Scene, area: Rect, buffer: &mut Buffer) {
         .map(|message| {
             // Some say everything by their kind.
             let said = match message.content.as_str() {
-                "" => format!("({})", words::line(&message.kind)),
-                content => words::line(content),
+                "" => format!("({})", render::line(&message.kind)),
+                content => render::line(content),
             };
-            let (from, to) = (words::line(&message.from), words::line(&message.to));
+            let (from, to) = (render::line(&message.from), render::line(&message.to));
             Line::from(format!("{from} → {to}: {said}"))
         })
         .collect();
@@ -217,7 +217,7 @@ pub(super) fn log(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let selected = scene.view.workers.get(scene.worker);
     let title = selected.map_or_else(
         || " log ".to_owned(),
-        |worker| format!(" log of {} ", words::line(&worker.name)),
+        |worker| format!(" log of {} ", render::line(&worker.name)),
     );
     let block = block(&title);
     let inner = block.inner(area);
@@ -231,14 +231,14 @@ pub(super) fn log(scene: &Scene, area: Rect, buffer: &mut Buffer) {
             worker
                 .evidence
                 .iter()
-                .map(|words| Line::from(words::line(words))),
+                .map(|words| Line::from(render::line(words))),
         );
     }
     let first = scene.log.len().saturating_sub(usize::from(inner.height));
     lines.extend(
         scene.log[first..]
             .iter()
-            .map(|line| Line::from(words::line(&line.text))),
+            .map(|line| Line::from(render::line(&line.text))),
     );
     Paragraph::new(lines).render(inner, buffer);
 }

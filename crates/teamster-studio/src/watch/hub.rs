@@ -1,4 +1,4 @@
-//! All teams in short, and the desks of those that somebody looks at.
+//! All teams in short, and the feeds of those that somebody looks at.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use teamster_types::TeamName;
 use teamster_types::health::Limits;
 use teamster_view::model::{Overview, Sessions, TeamRow, TeamView, Viewed};
 
-use super::desk::{Desk, start};
 use super::sessions::Listeners;
 use super::subscriber::{Subscriber, message};
+use super::team_feed::{TeamFeed, start};
 use crate::api::Hello;
-use crate::hands::Refused;
+use crate::error::ApiError;
 
 /// How often everything is looked at without being told: ages change, and a notice may be missed.
 const TICK: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ const BETWEEN: Duration = Duration::from_millis(50);
 const TIMES_ITS_COST: u32 = 4;
 /// Changes are gathered for so long before they are looked at.
 const GATHER: Duration = Duration::from_millis(20);
-/// A desk that nobody asked for so long is closed.
+/// A feed that nobody asked for so long is closed.
 const IDLE: Duration = Duration::from_secs(120);
 /// Streams that only say that they are still there say so this often.
 const QUIET: Duration = Duration::from_secs(15);
@@ -42,11 +42,11 @@ pub struct Settings {
     pub projects: Vec<PathBuf>,
 }
 
-/// All teams in short, and the desks of those that somebody looks at.
+/// All teams in short, and the feeds of those that somebody looks at.
 pub struct Hub {
     pub(super) read: Arc<dyn Read>,
     pub(super) settings: Settings,
-    desks: Mutex<HashMap<TeamName, Arc<Desk>>>,
+    feeds: Mutex<HashMap<TeamName, Arc<TeamFeed>>>,
     shown: Mutex<Shown>,
     pub(super) sessions: Listeners,
 }
@@ -63,7 +63,7 @@ impl Hub {
         let hub = Arc::new(Self {
             read,
             settings,
-            desks: Mutex::default(),
+            feeds: Mutex::default(),
             shown: Mutex::default(),
             sessions: Listeners::default(),
         });
@@ -91,37 +91,37 @@ impl Hub {
         let here = shown.subscribers.iter().filter(|one| !one.is_gone());
         let own = here.count() + self.sessions.count();
         drop(shown);
-        let desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
-        own + desks.values().map(|desk| desk.listeners()).sum::<usize>()
+        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        own + feeds.values().map(|feed| feed.listeners()).sum::<usize>()
     }
 
-    /// The desk of a team, opened if it is not.
-    pub fn desk(&self, team: &TeamName) -> Result<Arc<Desk>, StoreError> {
+    /// The feed of a team, opened if it is not.
+    pub fn feed(&self, team: &TeamName) -> Result<Arc<TeamFeed>, StoreError> {
         // A team that was deleted and made anew is another one, however short the time between.
         let config = self.read.team(team)?;
         {
-            let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
-            match desks.get(team) {
-                Some(desk) if !desk.is_closed() && desk.is_of(&config) => return Ok(desk.clone()),
-                Some(desk) => desk.is_gone(),
+            let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+            match feeds.get(team) {
+                Some(feed) if !feed.is_closed() && feed.is_of(&config) => return Ok(feed.clone()),
+                Some(feed) => feed.is_gone(),
                 None => {}
             }
-            desks.retain(|_, desk| !desk.is_closed());
+            feeds.retain(|_, feed| !feed.is_closed());
         }
         // Not under the lock: a long journal must not keep other teams waiting. Of two that were opened at once one goes.
-        let desk = Desk::open(self.read.clone(), team, &self.settings.limits)?;
-        let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = desks.entry(team.clone()).or_insert_with(|| desk.clone());
-        if !Arc::ptr_eq(known, &desk) {
-            desk.close();
+        let feed = TeamFeed::open(self.read.clone(), team, &self.settings.limits)?;
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = feeds.entry(team.clone()).or_insert_with(|| feed.clone());
+        if !Arc::ptr_eq(known, &feed) {
+            feed.close();
         }
         Ok(known.clone())
     }
 
     /// A session that is known by its state file.
-    pub fn session(&self, key: &str) -> Result<TeamView, Refused> {
+    pub fn session(&self, key: &str) -> Result<TeamView, ApiError> {
         let found = self.find_session(key).map(|(_, view)| view);
-        found.ok_or_else(|| Refused::not_found(format!("there is no session {key}")))
+        found.ok_or_else(|| ApiError::not_found(format!("there is no session {key}")))
     }
 
     /// The projects that are watched.
@@ -156,13 +156,13 @@ impl Hub {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn close_idle_desks(&self) {
-        let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
-        desks.retain(|_, desk| {
-            if desk.idle() >= IDLE {
-                desk.close();
+    fn close_idle_feeds(&self) {
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        feeds.retain(|_, feed| {
+            if feed.idle() >= IDLE {
+                feed.close();
             }
-            !desk.is_closed()
+            !feed.is_closed()
         });
     }
 
@@ -242,7 +242,7 @@ impl Looking {
             self.note(&touched);
             // A store that cannot be read now may be readable later; what was shown stays until then.
             let _ = self.look();
-            self.hub.close_idle_desks();
+            self.hub.close_idle_feeds();
             if spoke.elapsed() >= QUIET {
                 self.hub.still_here();
                 spoke = Instant::now();

@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use teamster_app::logs::LogFollower;
 use teamster_store::Folders;
 
 use super::subscriber::{Subscriber, message_at};
 use crate::api::{Gone, Hello};
-use crate::hands::FollowLog;
 
 /// A notice may be missed; so often is looked without one.
 const TICK: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 pub(crate) const PARTS: usize = 8;
 
 /// Tells a client what a log says, until the client is gone or too slow. Called on a thread of its own.
-pub fn follow_log(mut log: Box<dyn FollowLog>, client: &Subscriber, team: &str) {
+pub fn follow_log(mut log: LogFollower, client: &Subscriber, team: &str) {
     let hello = Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         team: Some(team.to_owned()),
@@ -47,7 +47,7 @@ pub fn follow_log(mut log: Box<dyn FollowLog>, client: &Subscriber, team: &str) 
                 client.offer(&message_at("lines", None, &()));
                 return;
             }
-            match log.next() {
+            match log.next_part() {
                 Ok(Some((id, part))) => {
                     if !client.offer(&message_at("lines", Some(&id), &part)) {
                         return;
@@ -56,7 +56,7 @@ pub fn follow_log(mut log: Box<dyn FollowLog>, client: &Subscriber, team: &str) 
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    let message = error.message;
+                    let message = error.message().to_owned();
                     client.offer(&message_at("gone", None, &Gone { message }));
                     return;
                 }

@@ -15,7 +15,7 @@ use teamster_view::model::{Sessions, TeamView};
 use super::hub::Hub;
 use super::subscriber::{Subscriber, message};
 use crate::api::{Gone, Hello};
-use crate::hands::Refused;
+use crate::error::ApiError;
 
 /// How often everything is looked at without being told: ages change, a notice may be missed, and folders are made.
 const TICK: Duration = Duration::from_secs(1);
@@ -83,10 +83,10 @@ fn may_be_state(project: &Path, path: &Path) -> bool {
 
 impl Hub {
     /// Lets a client listen to one session.
-    pub fn subscribe_to_session(&self, key: &str, subscriber: Subscriber) -> Result<(), Refused> {
+    pub fn subscribe_to_session(&self, key: &str, subscriber: Subscriber) -> Result<(), ApiError> {
         let found = self.find_session(key);
         let (project, view) =
-            found.ok_or_else(|| Refused::not_found(format!("there is no session {key}")))?;
+            found.ok_or_else(|| ApiError::not_found(format!("there is no session {key}")))?;
         let hello = Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             team: Some(key.to_owned()),

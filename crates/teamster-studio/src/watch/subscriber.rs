@@ -1,6 +1,6 @@
 //! One client of the stream of events.
 //!
-//! Between a desk and a client there is a short queue. Whoever watches files never waits for a client: when its queue is
+//! Between a feed and a client there is a short queue. Whoever watches files never waits for a client: when its queue is
 //! full, the client is cut off with an event that says so, and comes back with the id of the last event that it got.
 
 use std::pin::Pin;

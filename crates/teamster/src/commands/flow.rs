@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::{Args, Subcommand};
 use teamster_types::flow::{self, Edge};
 
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::output::Output;
 
 /// Show which stage of a run may follow which
@@ -57,7 +57,7 @@ impl Show {
         let Some(flow) = flow::Flow::builtin(&self.name) else {
             let names: Vec<&str> = flow::Flow::builtin_names().collect();
             return Err(
-                CommandError::not_found(format!("there is no flow {}", self.name))
+                AppError::not_found(format!("there is no flow {}", self.name))
                     .hint(format!("there are {}", names.join(", "))),
             );
         };

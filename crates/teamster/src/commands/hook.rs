@@ -10,6 +10,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use teamster_app::config::team_is_enabled;
+use teamster_app::env_vars;
 use teamster_claude::hook::{HookContext, HookResponse};
 use teamster_claude::native;
 use teamster_fs::layout::{self, Layout};
@@ -19,8 +21,6 @@ use teamster_gc::zombies::session_hooks;
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
 
-use crate::config::team_is_enabled;
-use crate::env_vars;
 use crate::shown::line;
 
 /// No payload is larger.

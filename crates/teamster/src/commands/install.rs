@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use teamster_app::env_vars;
 use teamster_claude::install::{self, Outcome, Request};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
 
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::{plain, viewed};
 use crate::table::Tone;
 
@@ -74,7 +74,7 @@ enum Scope {
 impl Install {
     pub fn run(self, context: &Context) -> Result {
         let Client::Claude(command) = self.client;
-        context.identity.must_be_person("installing hooks")?;
+        context.actor.must_be_person("installing hooks")?;
         let program = this_program()?;
         let request = command.place.request(context, &program, command.light);
         let outcome = install::install(&request)?;
@@ -174,7 +174,7 @@ fn painted(diff: &str, colour: bool) -> String {
 pub fn this_program() -> Result<String> {
     const NAME: &str = "teamster";
     let failed = |what: String| {
-        CommandError::new(ErrorKind::Failed, what).hint("install teamster anew and try again")
+        AppError::new(ErrorKind::Failed, what).hint("install teamster anew and try again")
     };
     let own = std::env::current_exe()
         .and_then(|path| path.canonicalize())
@@ -184,14 +184,14 @@ pub fn this_program() -> Result<String> {
         .filter(|found| found.canonicalize().is_ok_and(|real| real == own));
     let program = on_path.unwrap_or(own);
     if program.file_name().is_none_or(|name| name != NAME) {
-        return Err(CommandError::refused(format!(
+        return Err(AppError::refused(format!(
             "this binary is not called {NAME}: {}",
             program.display()
         ))
         .hint("its hooks would not be known again; call it teamster, or put a link of that name on PATH"));
     }
     program.into_os_string().into_string().map_err(|path| {
-        CommandError::refused(format!(
+        AppError::refused(format!(
             "the path of this binary is not UTF-8: {}",
             path.display()
         ))

@@ -8,7 +8,7 @@ use serde_json::json;
 use teamster_fs::{Dir, Sync};
 
 use crate::cli::Cli;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
 
 /// Print the manual page, or write one for each command
@@ -62,7 +62,7 @@ fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result
 fn rendered(command: clap::Command) -> Result<String> {
     let mut page = Vec::new();
     Page::new(command).render(&mut page).map_err(|error| {
-        CommandError::new(
+        AppError::new(
             ErrorKind::Failed,
             format!("the manual page cannot be made: {error}"),
         )

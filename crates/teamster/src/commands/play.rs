@@ -12,10 +12,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use teamster_agents::scripted::{Script, ScriptContext, ScriptEnd, ScriptError, ScriptHost, play};
+use teamster_app::env_vars;
 use teamster_isolate::detached;
 
-use crate::error::{CommandError, ErrorKind};
-use crate::{env_vars, exit_codes, files};
+use crate::error::{AppError, ErrorKind, report};
+use crate::{exit_codes, files};
 
 /// The largest copy of a task that is looked at.
 const LARGEST_TASK: usize = 1024 * 1024;
@@ -74,9 +75,9 @@ fn run_script(file: &Path) -> ExitCode {
     let script = match script {
         Ok(script) => script,
         Err(error) => {
-            let error = CommandError::new(ErrorKind::Usage, error.to_string())
+            let error = AppError::new(ErrorKind::Usage, error.to_string())
                 .hint("docs/scripted.md shows what a script looks like");
-            return ExitCode::from(error.report(false));
+            return ExitCode::from(report(&error, false));
         }
     };
     let text = |name| env_vars::text(name).unwrap_or_default();

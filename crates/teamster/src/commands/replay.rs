@@ -15,7 +15,7 @@ use teamster_view::model::{PAGE, Story};
 use super::journal::line;
 use super::top::no_screen;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::shown::redacted;
 
 const SMALL: (u16, u16) = (80, 24);
@@ -66,10 +66,8 @@ impl Replay {
             return self.play(&source);
         }
         if self.step {
-            return Err(
-                CommandError::usage("--step needs a terminal to press keys on")
-                    .hint("`--to SEQ` shows one moment"),
-            );
+            return Err(AppError::usage("--step needs a terminal to press keys on")
+                .hint("`--to SEQ` shows one moment"));
         }
         if self.speed.is_none() {
             return show_at(context, &source, u64::MAX);
@@ -210,7 +208,7 @@ fn show_at(context: &Context, source: &Source<'_>, to: u64) -> Result {
         true
     })?;
     if story.seq() == 0 {
-        return Err(CommandError::not_found("the journal has no such event")
+        return Err(AppError::not_found("the journal has no such event")
             .hint("`teamster journal` shows the events"));
     }
     context.out.answer(
@@ -249,7 +247,7 @@ impl<'a> Source<'a> {
         }
         let path = context.absolute(Path::new(what));
         let missing = || {
-            CommandError::not_found(format!("there is no team and no journal {what:?}")).hint(
+            AppError::not_found(format!("there is no team and no journal {what:?}")).hint(
                 "`teamster team list` shows the teams; removed ones kept theirs in .omc/reports/TEAM/events.jsonl",
             )
         };

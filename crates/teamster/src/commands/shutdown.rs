@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_fs::Dir;
-use teamster_fs::proc::Machine;
-use teamster_types::{TeamName, WorkerName};
-use teamster_workers::shutdown::{EndKind, ShutdownCoordinator, ShutdownRequest, StoppedWorker};
+use teamster_app::workers::{self, StopRequest};
+use teamster_workers::shutdown::{EndKind, StoppedWorker};
 
 use super::span;
-use super::worker::{project, tmux};
 use crate::cli::TeamArg;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
 
 /// Stop every worker of a team, and see that nobody is left
@@ -36,26 +33,17 @@ pub struct Shutdown {
     /// Do not ask
     #[arg(long)]
     force: bool,
-    /// How long they have to end by themselves
+    /// EndKind long they have to end by themselves
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
     deadline: Duration,
 }
 
-/// Who is to stop, and how.
-pub struct Asked {
-    pub team: TeamName,
-    pub only: Option<WorkerName>,
-    pub drain: bool,
-    pub force: bool,
-    pub deadline: Duration,
-}
-
 impl Shutdown {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("shutting a team down")?;
+        context.actor.must_be_person("shutting a team down")?;
         stop(
             context,
-            Asked {
+            StopRequest {
                 team: context.team(self.team.team.as_deref())?,
                 only: None,
                 drain: self.drain,
@@ -67,7 +55,7 @@ impl Shutdown {
 }
 
 /// Stops workers, and says how each ended.
-pub fn stop(context: &Context, asked: Asked) -> Result {
+pub fn stop(context: &Context, asked: StopRequest) -> Result {
     let what = match &asked.only {
         Some(worker) => format!("{worker} does not run"),
         None => format!("no worker of team {} runs", asked.team),
@@ -98,42 +86,15 @@ pub fn stop(context: &Context, asked: Asked) -> Result {
         return Ok(());
     }
     let names: Vec<&str> = left.iter().map(|end| end.worker.as_str()).collect();
-    Err(CommandError::new(
+    Err(AppError::new(
         ErrorKind::Failed,
         format!("still there: {}", names.join(", ")),
     )
     .hint("the system itself holds their processes; look at them with `ps`"))
 }
 
-/// Stops workers; how each ended.
-pub fn end_workers(context: &Context, asked: Asked) -> Result<Vec<StoppedWorker>> {
-    let project = project(context, &asked.team)?;
-    let Some(dir) = Dir::open_root(&project)? else {
-        return Ok(Vec::new());
-    };
-    let machine = Machine::read();
-    let tmux = tmux(&project).ok();
+/// Stops workers, and says on the terminal what is waited for.
+pub fn end_workers(context: &Context, asked: StopRequest) -> Result<Vec<StoppedWorker>> {
     let out = context.out;
-    let mut tell = |text: &str| {
-        if !out.is_json() {
-            out.remark(text);
-        }
-    };
-    let mut stopping = ShutdownCoordinator {
-        store: context.store()?,
-        machine: &machine,
-        project: &dir,
-        tmux: tmux.as_ref(),
-        tell: &mut tell,
-        hurry: &teamster_workers::shutdown::no_hurry,
-    };
-    Ok(stopping.run(&ShutdownRequest {
-        team: asked.team,
-        only: asked.only,
-        actor: context.identity.actor().to_owned(),
-        reason: "a person asked for it".to_owned(),
-        drain: asked.drain,
-        force: asked.force,
-        deadline: asked.deadline,
-    })?)
+    workers::stop(context, asked, &mut |text| out.remark(text))
 }

@@ -68,7 +68,8 @@ impl Status {
         if self.all {
             return read.teams()?.iter().map(status).collect();
         }
-        let named = self.team.is_some() || crate::env_vars::get(crate::env_vars::TEAM).is_some();
+        let named = self.team.is_some()
+            || teamster_app::env_vars::get(teamster_app::env_vars::TEAM).is_some();
         if named {
             let team = context.team(self.team.as_deref())?;
             let entry = TeamEntry {

@@ -14,7 +14,7 @@ use teamster_view::model::{LiveTeam, Sessions, TeamView, Timeline};
 
 use super::studio::log_of;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::redacted;
 
 /// The smallest screen that a frame is made for, and the one that is taken where there is none.
@@ -53,7 +53,8 @@ impl Top {
 
     /// What can be looked at, what is meant first.
     fn targets(&self, context: &Context) -> Result<Vec<Target>> {
-        let named = self.team.is_some() || crate::env_vars::get(crate::env_vars::TEAM).is_some();
+        let named = self.team.is_some()
+            || teamster_app::env_vars::get(teamster_app::env_vars::TEAM).is_some();
         let of_project = context.project_teams()?;
         let mut teams: Vec<TeamName> = of_project
             .iter()
@@ -75,7 +76,7 @@ impl Top {
             .chain(sessions.map(|row| Target::Session(row.id)))
             .collect();
         if targets.is_empty() {
-            return Err(CommandError::not_found(format!(
+            return Err(AppError::not_found(format!(
                 "no team works on {}",
                 context.layout.project.display()
             ))
@@ -116,7 +117,7 @@ impl Seen {
             Target::Session(id) => {
                 let sessions = Sessions::of(&context.layout, &context.layout.project);
                 let view = sessions.view(id, read.now());
-                let gone = || CommandError::not_found("the session is not there any more");
+                let gone = || AppError::not_found("the session is not there any more");
                 Ok(Self::Session {
                     view: Box::new(view.ok_or_else(gone)?),
                     sessions,
@@ -375,8 +376,8 @@ fn follow(store: &Arc<FileStore>, team: &TeamName, after: u64) -> Result<Receive
     clippy::needless_pass_by_value,
     reason = "it is given to `map_err`, which passes the error on"
 )]
-pub fn no_screen(error: std::io::Error) -> CommandError {
-    CommandError::new(
+pub fn no_screen(error: std::io::Error) -> AppError {
+    AppError::new(
         ErrorKind::Failed,
         format!("the screen cannot be drawn: {error}"),
     )

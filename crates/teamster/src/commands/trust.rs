@@ -2,11 +2,11 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::trust::{self, Project, State};
 
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::shown::line;
-use crate::trust::{self, Project, State};
 
 /// Allow or revoke commands that come with this project
 ///
@@ -35,7 +35,7 @@ pub struct Trust {
 impl Trust {
     pub fn run(self, context: &Context) -> Result {
         if self.revoke {
-            trust::must_be_a_person(context, "taking trust back")?;
+            context.must_be_a_person("taking trust back")?;
             let was_there = trust::revoke(&context.layout)?;
             return context.out.answer(
                 || json!({ "project": context.layout.project, "revoked": was_there }),
@@ -58,14 +58,15 @@ impl Trust {
             let accepted = if self.yes {
                 project.accept(context)?;
                 true
-            } else if trust::is_terminal(context) {
+            } else if context.can_ask() {
                 project.ask(context)?
             } else {
-                return Err(CommandError::refused("there is no terminal to ask at")
-                    .hint("`teamster trust --show` shows what the project asks for, `--yes` accepts it"));
+                return Err(AppError::refused("there is no terminal to ask at").hint(
+                    "`teamster trust --show` shows what the project asks for, `--yes` accepts it",
+                ));
             };
             if !accepted {
-                return Err(CommandError::refused("nothing was accepted")
+                return Err(AppError::refused("nothing was accepted")
                     .hint("what comes with the project does not run"));
             }
             project = Project::look(&context.layout, &context.config)?;
@@ -75,7 +76,7 @@ impl Trust {
                 json!({
                     "project": context.layout.project,
                     "state": project.state().word(),
-                    "asksFor": project.wishes,
+                    "asksFor": project.capabilities,
                     "files": project.snapshot.files,
                     "digest": project.snapshot.digest,
                     "acceptedAt": project.accepted.as_ref().map(|accepted| accepted.at),

@@ -41,7 +41,7 @@ struct Claude {
 impl Uninstall {
     pub fn run(self, context: &Context) -> Result {
         let Client::Claude(command) = self.client;
-        context.identity.must_be_person("removing hooks")?;
+        context.actor.must_be_person("removing hooks")?;
         // What is taken out is known by its shape, wherever the binary was.
         let request = command.place.request(context, "teamster", false);
         let outcome = install::uninstall(&request)?;

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::{Value, json};
+use teamster_app::presets::Presets;
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::presets::Presets;
 use crate::shown::{line, plain, redacted, viewed_line};
 use crate::table::{Cell, Table, Tone};
 

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use teamster_app::env_vars;
 use teamster_fs::Dir;
 use teamster_isolate::git::{Author, Git, GitError};
 
-use crate::env_vars;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 
 /// The project's folder, in the demo's.
 pub const PROJECT: &str = "project";
@@ -36,13 +36,13 @@ const FILES: [(&str, &str); 11] = till![
 /// Makes the folder and the project in it: the one that was named, else a new one among temporary files.
 pub fn make(named: Option<PathBuf>) -> Result<PathBuf> {
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
-    let refused = |error: GitError| CommandError::refused(error.message).hint(error.hint);
+    let refused = |error: GitError| AppError::refused(error.message).hint(error.hint);
     let git = Git::find(&path).map_err(refused)?;
     let folder = named.unwrap_or_else(new_name);
     let dir = Dir::open_or_create_root(&folder)?;
     if !dir.entries()?.is_empty() {
         return Err(
-            CommandError::refused(format!("{} is not empty", folder.display()))
+            AppError::refused(format!("{} is not empty", folder.display()))
                 .hint("name a new or empty folder, or leave --keep-dir out"),
         );
     }

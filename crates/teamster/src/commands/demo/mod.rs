@@ -1,14 +1,16 @@
 //! `teamster demo`
 
 mod files;
+mod messages;
 mod showing;
-mod words;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser};
 use serde_json::json;
+use teamster_app::Actor;
+use teamster_app::env_vars;
 use teamster_fs::layout;
 use teamster_isolate::detached::become_program;
 use teamster_types::TeamName;
@@ -16,13 +18,11 @@ use teamster_workers::launch::own_program;
 
 use super::run::Run;
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
-use crate::identity::Identity;
+use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
 use crate::shown::plain;
+use messages::DemoMessages;
 use showing::Showing;
-use words::Words;
 
 /// The name of the demo's own team.
 const TEAM: &str = "demo";
@@ -69,32 +69,32 @@ impl Demo {
     }
 
     fn make(&self, out: Output) -> Result {
-        Identity::from_env()?.must_be_person("running a team")?;
+        Actor::from_env()?.must_be_person("running a team")?;
         let current = std::env::current_dir().unwrap_or_default();
         let named = self.keep_dir.as_ref().map(|folder| current.join(folder));
         let folder = files::make(named)?;
-        let words = Words::new(&folder);
+        let messages = DemoMessages::new(&folder);
         out.answer(
             || {
                 json!({
                     "type": "demo",
                     "folder": folder,
-                    "project": words.project,
-                    "command": words.command,
-                    "resume": words.resume,
+                    "project": messages.project,
+                    "command": messages.command,
+                    "resume": messages.resume,
                 })
             },
-            || plain(&words.beginning(self.dry_run)),
+            || plain(&messages.beginning(self.dry_run)),
         )?;
         if self.dry_run {
             return Ok(());
         }
         // Whoever starts workers gives them the environment it has itself, so this process begins once more with
         // the one that the command shows.
-        std::env::set_current_dir(&words.project).map_err(|error| {
-            CommandError::new(
+        std::env::set_current_dir(&messages.project).map_err(|error| {
+            AppError::new(
                 ErrorKind::Failed,
-                format!("{} cannot be entered: {error}", words.project.display()),
+                format!("{} cannot be entered: {error}", messages.project.display()),
             )
         })?;
         let mut args: Vec<OsString> = vec!["demo".into(), "--made".into(), folder.into()];
@@ -104,8 +104,8 @@ impl Demo {
         if out.is_json() {
             args.push("--json".into());
         }
-        let failed = become_program(&own_program(), &args, &words.environment());
-        Err(CommandError::new(
+        let failed = become_program(&own_program(), &args, &messages.environment());
+        Err(AppError::new(
             ErrorKind::Failed,
             format!("teamster could not be started: {failed}"),
         ))
@@ -115,13 +115,13 @@ impl Demo {
 /// Runs the team, in the environment that [`Demo::make`] has set.
 fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
     let context = Context::find_checked(out)?;
-    let words = Words::new(folder);
+    let messages = DemoMessages::new(folder);
     let team: TeamName = TEAM.parse()?;
     let mut args = vec!["teamster".to_owned()];
-    args.extend(words::RUN.iter().map(|word| (*word).to_owned()));
+    args.extend(messages::RUN.iter().map(|word| (*word).to_owned()));
     args.extend(["--team".to_owned(), TEAM.to_owned()]);
     let same = Same::try_parse_from(args)
-        .map_err(|error| CommandError::new(ErrorKind::Failed, error.to_string()))?;
+        .map_err(|error| AppError::new(ErrorKind::Failed, error.to_string()))?;
     let showing = if no_studio {
         None
     } else {
@@ -131,15 +131,15 @@ fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
         error.hint(format!(
             "everything is in {}; to go on with it:\n{}",
             folder.display(),
-            words.resume
+            messages.resume
         ))
     })?;
-    let mut report = words.project.clone();
+    let mut report = messages.project.clone();
     report.extend(layout::report_folders(&team));
     report.push(layout::REPORT);
     out.answer(
-        || json!({ "type": "demo_ended", "folder": folder, "project": words.project, "report": report }),
-        || plain(&words.end(&report, showing.is_some())),
+        || json!({ "type": "demo_ended", "folder": folder, "project": messages.project, "report": report }),
+        || plain(&messages.end(&report, showing.is_some())),
     )?;
     if let Some(showing) = showing {
         showing.until_nobody_looks(&context);

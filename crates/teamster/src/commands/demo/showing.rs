@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use teamster_app::env_vars;
 use teamster_studio::server;
 use teamster_studio::watch::Hub;
 
 use super::super::run::Signals;
 use super::super::studio::{Opened, in_browser};
 use crate::context::Context;
-use crate::env_vars;
 use crate::error::Result;
 
 /// A page that is loaded anew is away for less than this.

@@ -12,7 +12,7 @@ use serde_json::json;
 use teamster_agents::detect::InstalledClient;
 
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
 use crate::shown::{redacted, viewed_line};
 use crate::table::{Cell, Table, Tone};
@@ -66,7 +66,7 @@ impl Check {
         }
     }
 
-    fn from_error(name: &'static str, error: &CommandError) -> Self {
+    fn from_error(name: &'static str, error: &AppError) -> Self {
         Self {
             name,
             ok: false,
@@ -101,7 +101,7 @@ impl Doctor {
             .collect();
         match failed.as_slice() {
             [] => Ok(()),
-            some => Err(CommandError::new(
+            some => Err(AppError::new(
                 ErrorKind::Failed,
                 format!("not in order: {}", some.join(", ")),
             )

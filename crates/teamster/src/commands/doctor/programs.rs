@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use teamster_agents::detect::{self, InstalledClient};
+use teamster_app::env_vars;
 
 use super::Check;
-use crate::env_vars;
 
 /// A program that does not tell its version in this time has a problem of its own.
 const PATIENCE: Duration = Duration::from_secs(5);

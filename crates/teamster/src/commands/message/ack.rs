@@ -24,7 +24,7 @@ pub struct Ack {
 
 impl Ack {
     pub fn run(self, context: &Context) -> Result {
-        let reader = context.identity.reader(self.reader.as_deref())?;
+        let reader = context.actor.reader(self.reader.as_deref())?;
         let team = context.team(self.team.team.as_deref())?;
         let count = context.store()?.acknowledge(&team, &reader, &self.id)?;
         context.out.answer(

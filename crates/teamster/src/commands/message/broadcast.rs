@@ -2,9 +2,8 @@
 
 use clap::Args;
 use serde_json::json;
-use teamster_store::Recipient;
+use teamster_app::messages::{self, ALL};
 
-use super::outgoing;
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
@@ -26,10 +25,9 @@ pub struct Broadcast {
 
 impl Broadcast {
     pub fn run(self, context: &Context) -> Result {
-        let from = context.identity.sender(self.from.as_deref(), false)?;
+        let from = context.actor.sender(self.from.as_deref(), false)?;
         let team = context.team(self.team.team.as_deref())?;
-        let store = context.store()?;
-        let sent = store.send(&team, &outgoing(from, Recipient::All, self.text)?)?;
+        let (_, sent) = messages::send(context, &team, from, ALL, self.text)?;
         context.out.answer(
             || json!({ "sent": sent.len() }),
             || format!("sent to {} members", sent.len()),

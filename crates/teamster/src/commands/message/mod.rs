@@ -10,16 +10,12 @@ mod tail;
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use teamster_store::{Outgoing, Read, Recipient};
-use teamster_types::json::Object;
 use teamster_types::message::Message as Letter;
 use teamster_types::quote::ends_line;
-use teamster_types::{TeamName, WorkerName};
 
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 use crate::shown::{line, moment};
-pub use send::deliver;
 
 /// Send, read and follow messages
 #[derive(Args, Debug)]
@@ -53,37 +49,6 @@ impl Message {
             Command::Tail(command) => command.run(context),
         }
     }
-}
-
-/// A plain message.
-fn outgoing(from: String, to: Recipient, content: String) -> Result<Outgoing> {
-    if content.is_empty() {
-        return Err(CommandError::refused("the message is empty").hint("say something"));
-    }
-    Ok(Outgoing {
-        from,
-        to,
-        kind: "message".to_owned(),
-        content,
-        extra: Object::new(),
-    })
-}
-
-/// Whom a name on the command line means. A teammate of Claude Code may have a name that no worker of ours could
-/// have; it counts only if the registry lists exactly that one.
-fn recipient(read: &dyn Read, team: &TeamName, name: &str) -> Result<Recipient> {
-    match name {
-        "lead" => return Ok(Recipient::Lead),
-        "all" => return Ok(Recipient::All),
-        _ => {}
-    }
-    if let Err(error) = name.parse::<WorkerName>() {
-        let config = read.team(team)?;
-        if !config.members().iter().any(|member| member.name == name) {
-            return Err(error.into());
-        }
-    }
-    Ok(Recipient::Worker(name.to_owned()))
 }
 
 /// `2026-02-07 12:00:00  lead → worker-1` and, unless it is a plain message, its type. The content follows.

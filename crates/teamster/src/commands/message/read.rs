@@ -39,7 +39,7 @@ pub struct Read {
 
 impl Read {
     pub fn run(self, context: &Context) -> Result {
-        let reader = context.identity.reader(self.reader.as_deref())?;
+        let reader = context.actor.reader(self.reader.as_deref())?;
         let team = context.team(self.team.team.as_deref())?;
         let limit = self.limit.unwrap_or(usize::MAX);
         let store = context.store()?;

@@ -2,11 +2,10 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::messages;
 use teamster_store::Recipient;
-use teamster_types::TeamName;
 use teamster_types::message::Message;
 
-use super::{outgoing, recipient};
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
@@ -35,10 +34,10 @@ pub struct Send {
 impl Send {
     pub fn run(self, context: &Context) -> Result {
         let from = context
-            .identity
+            .actor
             .sender(self.from.as_deref(), self.to == "lead")?;
         let team = context.team(self.team.team.as_deref())?;
-        let (to, sent) = deliver(context, &team, from, &self.to, self.text)?;
+        let (to, sent) = messages::send(context, &team, from, &self.to, self.text)?;
         context.out.answer(
             || match (&to, sent.first()) {
                 (Recipient::All, _) | (_, None) => json!({ "sent": sent.len() }),
@@ -47,20 +46,6 @@ impl Send {
             || said(&to, &sent),
         )
     }
-}
-
-/// Sends a plain message to whom a name means.
-pub fn deliver(
-    context: &Context,
-    team: &TeamName,
-    from: String,
-    to: &str,
-    text: String,
-) -> Result<(Recipient, Vec<Message>)> {
-    let store = context.store()?;
-    let to = recipient(store, team, to)?;
-    let sent = store.send(team, &outgoing(from, to.clone(), text)?)?;
-    Ok((to, sent))
 }
 
 fn said(to: &Recipient, sent: &[Message]) -> String {

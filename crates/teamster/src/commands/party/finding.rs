@@ -56,7 +56,7 @@ impl Add {
         let party = party(context)?;
         let bytes = files::read_named(&self.file, LONGEST)?;
         let text = String::from_utf8_lossy(&bytes);
-        let name = party.add_finding(phase, &text, context.identity.actor(), now())?;
+        let name = party.add_finding(phase, &text, context.actor.name(), now())?;
         context.out.answer(
             || json!({ "phase": phase.as_str(), "file": name }),
             || format!("added findings/{name}"),

@@ -6,12 +6,12 @@ mod state;
 mod ticket;
 
 use teamster_fs::Dir;
-use teamster_party::{Kind, Party, PartyError};
+use teamster_party::Party;
 use teamster_store::{Clock, SystemClock};
 use teamster_types::Time;
 
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, Result};
 pub use finding::Finding;
 pub use session::Session;
 pub use state::State;
@@ -39,7 +39,7 @@ fn session(context: &Context) -> Result<Option<(Party, teamster_party::Session)>
 /// The project's sessions; an error when there were never any.
 fn party(context: &Context) -> Result<Party> {
     find(context)?.ok_or_else(|| {
-        CommandError::not_found(format!(
+        AppError::not_found(format!(
             "there is no session in {}",
             context.layout.project.display()
         ))
@@ -49,17 +49,4 @@ fn party(context: &Context) -> Result<Party> {
 
 fn now() -> Time {
     SystemClock.now()
-}
-
-impl From<PartyError> for CommandError {
-    fn from(error: PartyError) -> Self {
-        let kind = match error.kind {
-            Kind::NotFound => ErrorKind::NotFound,
-            Kind::Conflict => ErrorKind::Conflict,
-            Kind::Refused => ErrorKind::Refused,
-            Kind::Unreachable => ErrorKind::Unreachable,
-            Kind::Damaged => ErrorKind::Failed,
-        };
-        CommandError::new(kind, error.message).hint(error.hint)
-    }
 }

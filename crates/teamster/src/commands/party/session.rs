@@ -9,7 +9,7 @@ use teamster_party::{NewSession, Party};
 
 use super::{NONE, now, session};
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::shown::{redacted, viewed_line};
 
 /// Begin and show a session with an approval gate
@@ -72,9 +72,9 @@ impl Session {
 
 impl Init {
     fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("beginning a session")?;
+        context.actor.must_be_person("beginning a session")?;
         let members: Vec<Value> = serde_json::from_str(&self.members).map_err(|error| {
-            CommandError::usage(format!("--members is no JSON list: {error}"))
+            AppError::usage(format!("--members is no JSON list: {error}"))
                 .hint(r#"such as [{"name":"leader","agent":"leader-agent","role":"orchestrator"}]"#)
         })?;
         let new = NewSession {

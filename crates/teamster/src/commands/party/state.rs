@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{NONE, now, party, session};
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
 
 /// Move a session from phase to phase
@@ -73,7 +73,7 @@ impl Transition {
         let gate = ["APPROVED", "REJECTED", "REVISION"];
         let state = self.state.to_uppercase();
         if gate.contains(&state.as_str()) {
-            context.identity.must_be_person("deciding at the gate")?;
+            context.actor.must_be_person("deciding at the gate")?;
         }
         let stepped = party(context)?.transition(&state, &self.reason, now())?;
         context.out.answer(
@@ -107,7 +107,7 @@ impl CheckLock {
                 || json!({ "active": false }),
                 || "no session is under way".to_owned(),
             ),
-            Some(session) => Err(CommandError::new(
+            Some(session) => Err(AppError::new(
                 ErrorKind::Failed,
                 format!("session {} is under way, in {}", session.id, session.phase),
             )

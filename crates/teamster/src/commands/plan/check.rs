@@ -9,7 +9,7 @@ use teamster_run::document::Faults;
 use teamster_run::plan::Plan;
 
 use super::PLAN_LIMIT;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::files::read_named;
 use crate::output::Output;
 use crate::shown::line;
@@ -41,7 +41,7 @@ impl Check {
                 let count = faults.list.len();
                 let mistakes = if count == 1 { "mistake" } else { "mistakes" };
                 Err(
-                    CommandError::refused(format!("{} has {count} {mistakes}", faults.file))
+                    AppError::refused(format!("{} has {count} {mistakes}", faults.file))
                         .hint("`teamster plan check --help` says what may stand in a plan"),
                 )
             }

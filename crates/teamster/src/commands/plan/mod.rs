@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use teamster_run::plan::Plan as Tasks;
 
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::files::read_named;
 use crate::output::Output;
 
@@ -48,7 +48,7 @@ pub fn read_plan(file: &Path) -> Result<Tasks> {
             0 | 1 => String::new(),
             count => format!(" (and {} more)", count - 1),
         };
-        CommandError::refused(format!("{first}{more}")).hint(format!(
+        AppError::refused(format!("{first}{more}")).hint(format!(
             "nothing was made; `teamster plan check {}` shows all that is wrong",
             faults.file
         ))

@@ -38,7 +38,7 @@ pub struct Export {
 
 impl Export {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("exporting a plugin")?;
+        context.actor.must_be_person("exporting a plugin")?;
         let folder = context.absolute(&self.folder);
         let program = this_program()?;
         let exported = export(&Request {

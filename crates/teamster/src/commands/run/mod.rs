@@ -1,28 +1,23 @@
 //! `teamster run`
 
-mod casting;
-mod desk;
-mod detached;
 mod hosting;
-mod leader;
-mod ordering;
-mod words;
+mod messages;
+mod observer;
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use teamster_journal::payload::Approve;
+use serde_json::json;
+use teamster_app::runs::{self, PreparedRun, ResumeRequest, RunRequest};
+use teamster_app::trust::Unknown;
+use teamster_journal::payload::{Approve, Budget};
 use teamster_types::TeamName;
 
-use crate::commands::gate;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
-use crate::trust::{self, Unknown};
-
-pub(super) use desk::Signals;
-pub(super) use detached::begin as begin_detached;
-use hosting::host;
-pub(super) use hosting::{host_seated, order_of, require_trust, seat};
+use crate::error::Result;
+use crate::shown::plain;
+pub(super) use hosting::host;
+pub(super) use observer::Signals;
 
 /// Run a team on a task: plan it, do it, merge it, verify it, ask you
 ///
@@ -154,30 +149,69 @@ impl Run {
     }
 
     pub fn run(self, context: &Context) -> Result {
-        trust::must_be_a_person(context, "running a team")?;
+        let unknown = Unknown::of_flag(self.trust_project);
         if let Some(team) = &self.resume {
             let team: TeamName = team.parse()?;
-            let order = self.order_to_resume(context, &team)?;
-            if gate::goes_on(context, &team)? {
-                context.config.check()?;
-                require_trust(context, &team, &order, Unknown::of_flag(self.trust_project))?;
-            }
+            let request = ResumeRequest {
+                team: team.clone(),
+                budget: self.budget(),
+                max_fix: self.max_fix,
+                approve: self.approve.map(Into::into),
+                unknown,
+            };
+            let spec = runs::resume(context, &request)?;
             if self.detach {
-                return detached::start(context, &team, &self.for_another_host());
+                return detach(context, &team, &self.for_another_host());
             }
-            return host(context, &team, order);
+            let lock = runs::lock(context, &team)?.ok_or_else(runs::busy)?;
+            return host(context, &team, spec, lock, None);
         }
-        let wanted = self.order(context)?;
+        let prepared = runs::prepare(context, &self.request())?;
         if self.dry_run {
-            return wanted.show(context);
+            return show(context, &prepared);
         }
-        let team = wanted.create(context, self.trust_project)?;
+        let started = prepared.create(context, unknown)?;
         if self.detach {
             // It is for the one who goes on.
-            drop(team.seat);
-            return detached::start(context, &team.name, &[]);
+            drop(started.lock);
+            return detach(context, &started.team, &[]);
         }
-        host_seated(context, &team.name, team.order, team.seat, None)
+        host(context, &started.team, started.spec, started.lock, None)
+    }
+
+    fn request(&self) -> RunRequest {
+        RunRequest {
+            words: self.words.clone(),
+            team: self.team.clone(),
+            preset: self.preset.clone(),
+            plan: self.plan.clone(),
+            verify: self.verify.clone(),
+            flow: match self.flow {
+                FlowName::Staged => "staged",
+                FlowName::Party => "party",
+                FlowName::Pdca => "pdca",
+            }
+            .to_owned(),
+            leader: self.leader.clone(),
+            approve: self.approve.map(Into::into),
+            max_fix: self.max_fix,
+            base: self.base.clone(),
+            budget: self.budget(),
+            providers: self.provider.clone(),
+            in_place: self.no_worktrees,
+            tmux: self.tmux,
+            requirements: self.requirements,
+            approve_plan: self.approve_plan,
+            accept_team: self.yes || self.dry_run,
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        Budget {
+            tokens: self.budget_tokens,
+            usd: self.budget_usd,
+            minutes: self.budget_minutes,
+        }
     }
 
     /// What changes an order, as words for another process.
@@ -202,33 +236,34 @@ impl Run {
         say("--approve", approve.map(|it| it.get_name().to_owned()));
         words
     }
+}
 
-    fn order_to_resume(
-        &self,
-        context: &Context,
-        team: &TeamName,
-    ) -> Result<teamster_journal::payload::RunSpec> {
-        let mut order = order_of(context, team)?;
-        if let Some(tokens) = self.budget_tokens {
-            order.budget.tokens = Some(tokens);
-        }
-        if let Some(usd) = self.budget_usd {
-            order.budget.usd = Some(usd);
-        }
-        if let Some(minutes) = self.budget_minutes {
-            order.budget.minutes = Some(minutes);
-        }
-        if let Some(max_fix) = self.max_fix {
-            order.max_fix = max_fix;
-        }
-        if let Some(approve) = self.approve {
-            order.approve = approve.into();
-        }
-        if let Some(usd) = order.budget.usd
-            && !(usd.is_finite() && usd > 0.0)
-        {
-            return Err(CommandError::usage("--budget-usd is a number above 0"));
-        }
-        Ok(order)
-    }
+/// Shows what would be done.
+fn show(context: &Context, prepared: &PreparedRun) -> Result {
+    let notes = match prepared.uncommitted() {
+        0 => String::new(),
+        some => format!(
+            "\n{some} of your files are not committed: they are no part of the base, and stay as they are\n"
+        ),
+    };
+    prepared.preview(context, |preview| {
+        context
+            .out
+            .answer(|| preview.json(), || plain(&preview.text()) + &notes)
+    })?
+}
+
+/// Lets another process host a run that exists, and says how to follow it.
+fn detach(context: &Context, team: &TeamName, more: &[String]) -> Result {
+    let host = runs::begin_detached(context, team, more)?;
+    context.out.answer(
+        || json!({ "team": team, "pid": host.pid, "log": host.log.display().to_string() }),
+        || {
+            let pid = host.pid;
+            format!(
+                "team {team} works as process {pid}; `teamster status --team {team} --watch` shows how far it is, \
+                 `teamster journal --team {team} --follow` all that happens\n"
+            )
+        },
+    )
 }

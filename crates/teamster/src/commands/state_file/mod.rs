@@ -13,11 +13,11 @@ mod status;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use teamster_claude::state::{AgentState, Change, Effect, Op, StateError, States};
+use teamster_claude::state::{AgentState, Change, Effect, Op, States};
 use teamster_store::{Clock, SystemClock};
 
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::line;
 
 /// How long a script waits for hooks and other scripts.
@@ -79,17 +79,17 @@ fn apply(
     let state = applied.state.ok_or_else(no_state)?;
     match applied.effects.into_iter().next() {
         Some(Effect::NoState) | None => Err(no_state()),
-        Some(Effect::Unknown(name)) => Err(CommandError::not_found(format!(
+        Some(Effect::Unknown(name)) => Err(AppError::not_found(format!(
             "nobody in the state is called {}",
             line(&name)
         ))
         .hint("`teamster state-file read` shows who is there")),
-        Some(Effect::Full(name)) => Err(CommandError::refused(format!(
+        Some(Effect::Full(name)) => Err(AppError::refused(format!(
             "{} is not added: ten teammates are there, and all of them are active",
             line(&name)
         ))
         .hint("a row gives way when its teammate is completed or failed; `teamster state-file remove` takes one out")),
-        Some(Effect::Refused { name, from, to }) => Err(CommandError::new(
+        Some(Effect::Refused { name, from, to }) => Err(AppError::new(
             ErrorKind::Conflict,
             format!(
                 "{} is {} and cannot become {}",
@@ -105,23 +105,7 @@ fn apply(
     }
 }
 
-fn no_state() -> CommandError {
-    CommandError::not_found("this project has no state")
+fn no_state() -> AppError {
+    AppError::not_found("this project has no state")
         .hint("`teamster state-file init --team TEAM --feature FEATURE` begins one")
-}
-
-impl From<StateError> for CommandError {
-    fn from(error: StateError) -> Self {
-        match error {
-            StateError::Fs(error) => error.into(),
-            StateError::Busy { .. } => Self::new(ErrorKind::Conflict, error.to_string())
-                .hint("nothing was changed; try again in a moment"),
-            StateError::Session(_) => Self::refused(error.to_string())
-                .hint("a good session id has letters, digits and hyphens"),
-            StateError::NoProject(_) => Self::new(ErrorKind::Unreachable, error.to_string())
-                .hint("check TEAMSTER_PROJECT and CLAUDE_PROJECT_DIR"),
-            StateError::Corrupt { .. } => Self::new(ErrorKind::Failed, error.to_string())
-                .hint("the next change keeps it aside and begins a fresh one"),
-        }
-    }
 }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use teamster_app::recordable;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::{Dir, Sync};
 use teamster_store::{Clock, SystemClock};
 use teamster_studio::keys::Keys;
 use teamster_types::Time;
 
-use crate::context::recordable;
 use crate::error::Result;
 
 /// Projects that are remembered, the most recent first.

@@ -1,9 +1,5 @@
 //! `teamster studio`
 
-mod acts;
-mod changes;
-mod follow;
-mod log;
 mod memory;
 mod opened;
 
@@ -11,20 +7,19 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use clap::Args;
+use teamster_app::{logs, workers};
 use teamster_studio::api::Log;
 use teamster_studio::server;
 use teamster_types::TeamName;
 
-use super::worker::WorkerArg;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
-use crate::trust;
+use crate::error::{AppError, Result};
 pub use opened::{Opened, in_browser, no_port};
 
 /// The latest log of a worker.
 pub fn log_of(context: &Context, team: &TeamName, worker: &str) -> Result<Log> {
-    let named = WorkerArg::of(team, worker).find(context)?;
-    log::read(&named, None, 0)
+    let named = workers::find(context, team.clone(), worker)?;
+    logs::page(&named, None, 0)
 }
 
 /// Where Studio listens unless told otherwise: a bookmark stays good.
@@ -53,7 +48,7 @@ pub struct Studio {
 
 impl Studio {
     pub fn run(self, context: &Context) -> Result {
-        trust::must_be_a_person(context, "opening Studio")?;
+        context.must_be_a_person("opening Studio")?;
         let named = self.named_projects(context)?;
         let studio = Opened::at(context, self.listen()?, &named)?;
         context.out.answer(
@@ -75,7 +70,7 @@ impl Studio {
             let path = context.absolute(named);
             let real = path.canonicalize().ok().filter(|path| path.is_dir());
             projects.push(real.ok_or_else(|| {
-                CommandError::not_found(format!("there is no folder {}", path.display()))
+                AppError::not_found(format!("there is no folder {}", path.display()))
                     .hint("name the folder of a project: --project ../other")
             })?);
         }

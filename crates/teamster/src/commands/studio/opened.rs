@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use teamster_app::config::Source;
+use teamster_app::env_vars;
 use teamster_store::{Clock, FileStore, SystemClock};
 use teamster_studio::keys::Keys;
 use teamster_studio::server::{self, Otlp, Studio as Server};
 use teamster_studio::watch::{Hub, Settings};
 
-use super::acts::Acts;
 use super::memory;
-use crate::config::Source;
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// A browser that does not come up in this time still may.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,7 +53,6 @@ impl Opened {
             address,
             server: Server {
                 hub,
-                hands: Arc::new(Acts),
                 keys,
                 port,
                 version: env!("CARGO_PKG_VERSION"),
@@ -82,9 +80,8 @@ impl Opened {
 
     /// Answers until the process ends.
     pub fn serve(self) -> Result {
-        server::serve(self.server, self.listener).map_err(|error| {
-            CommandError::new(ErrorKind::Failed, format!("the server ended: {error}"))
-        })
+        server::serve(self.server, self.listener)
+            .map_err(|error| AppError::new(ErrorKind::Failed, format!("the server ended: {error}")))
     }
 }
 
@@ -114,8 +111,8 @@ fn otlp(context: &Context) -> Option<Otlp> {
     clippy::needless_pass_by_value,
     reason = "it is given to `map_err`, which passes the error on"
 )]
-pub fn no_port(error: std::io::Error) -> CommandError {
-    CommandError::new(ErrorKind::Conflict, format!("cannot listen: {error}"))
+pub fn no_port(error: std::io::Error) -> AppError {
+    AppError::new(ErrorKind::Conflict, format!("cannot listen: {error}"))
         .hint("another program has the port, perhaps another Studio; `--port 0` takes a free one")
 }
 

@@ -12,7 +12,7 @@ use super::show;
 use crate::cli::TeamArg;
 use crate::commands::span;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::moment;
 
 /// Take a task to work on; prints it with the token that finishes it
@@ -41,16 +41,14 @@ pub struct Claim {
 impl Claim {
     pub fn run(self, context: &Context) -> Result {
         let request = ClaimRequest {
-            worker: context
-                .identity
-                .worker(self.worker.as_deref(), "--worker")?,
+            worker: context.actor.worker(self.worker.as_deref(), "--worker")?,
             id: self.id.as_deref().map(str::parse::<TaskId>).transpose()?,
             lease: self.lease,
         };
         let team = context.team(self.team.team.as_deref())?;
         let store = context.store()?;
         let Some(claimed) = store.claim(&team, &request)? else {
-            return Err(CommandError::new(
+            return Err(AppError::new(
                 ErrorKind::Nothing,
                 format!("nothing is claimable for {} in team {team}", request.worker),
             )
@@ -70,9 +68,9 @@ impl Claim {
         );
         if answered.is_err() {
             // Nobody has the token, so nobody could ever finish the task: it goes back.
-            let actor = context.identity.actor();
+            let actor = context.actor.name();
             store.release(&team, actor, claimed.task.id(), Some(&claimed.token))?;
-            return Err(CommandError::new(
+            return Err(AppError::new(
                 ErrorKind::Failed,
                 format!(
                     "the claim of task {} could not be answered and was given back",

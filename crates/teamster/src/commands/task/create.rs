@@ -2,11 +2,12 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::runs;
 use teamster_types::WorkerName;
 use teamster_types::task::NewTask;
 use teamster_view::tasks::judged;
 
-use super::{ids, may_add};
+use super::ids;
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
@@ -60,9 +61,9 @@ impl Create {
             label: None,
         };
         let team = context.team(self.team.team.as_deref())?;
-        may_add(context, &team, 1)?;
+        runs::may_add_tasks(context, &team, 1)?;
         let store = context.store()?;
-        let task = store.create_task(&team, context.identity.actor(), &new)?;
+        let task = store.create_task(&team, context.actor.name(), &new)?;
         let view = judged(store, &team, task);
         // Only the id, so that a script can take it as it is.
         context.out.answer(

@@ -24,10 +24,10 @@ pub struct Delete {
 impl Delete {
     pub fn run(self, context: &Context) -> Result {
         let id: TaskId = self.id.parse()?;
-        context.identity.must_be_person("removing a task")?;
+        context.actor.must_be_person("removing a task")?;
         let team = context.team(self.team.team.as_deref())?;
         let store = context.store()?;
-        let task = store.delete_task(&team, context.identity.actor(), &id)?;
+        let task = store.delete_task(&team, context.actor.name(), &id)?;
         answer_task(context, &team, task, "removed")
     }
 }

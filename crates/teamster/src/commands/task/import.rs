@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Map, json};
+use teamster_app::runs;
 use teamster_types::json::Object;
 use teamster_view::tasks::{TaskView, judged};
 
-use super::may_add;
 use crate::cli::TeamArg;
 use crate::commands::plan::read_plan;
 use crate::context::Context;
@@ -36,9 +36,9 @@ impl Import {
     pub fn run(self, context: &Context) -> Result {
         let plan = read_plan(&self.file)?;
         let team = context.team(self.team.team.as_deref())?;
-        may_add(context, &team, plan.tasks.len())?;
+        runs::may_add_tasks(context, &team, plan.tasks.len())?;
         let store = context.store()?;
-        let made = store.import_tasks(&team, context.identity.actor(), &plan.tasks)?;
+        let made = store.import_tasks(&team, context.actor.name(), &plan.tasks)?;
         let views: Vec<TaskView> = made
             .into_iter()
             .map(|task| judged(store, &team, task))

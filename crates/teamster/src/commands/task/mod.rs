@@ -22,12 +22,10 @@ use teamster_types::task::Task as TaskFile;
 use teamster_types::{TaskId, TeamName};
 use teamster_view::tasks::{TaskView, judged};
 
-use crate::commands::gate;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 use crate::shown::line;
 use crate::table::Tone;
-use crate::trust;
 
 /// Make, claim, finish and show tasks
 #[derive(Args, Debug)]
@@ -131,30 +129,4 @@ fn result_object(bytes: &[u8]) -> Value {
         Ok(other) => json!({ "value": other }),
         Err(_) => json!({ "text": String::from_utf8_lossy(bytes) }),
     }
-}
-
-/// Refuses to add tasks to a run that goes on: a worker proposes them, and nobody adds more than the run would follow.
-fn may_add(context: &Context, team: &TeamName, count: usize) -> Result {
-    let read = context.read()?;
-    let (story, _) = match read.team(team) {
-        Ok(config) if config.run().is_some() => gate::read(read, team)?,
-        // Whether there is such a team is for the store to say.
-        _ => return Ok(()),
-    };
-    if story.finished.is_some() {
-        return Ok(());
-    }
-    trust::must_be_a_person(
-        context,
-        "adding a task to a run, or letting one begin anew,",
-    )?;
-    let most = context.config.run_max_tasks.value;
-    if story.added.len() + count <= most {
-        return Ok(());
-    }
-    Err(CommandError::refused(format!(
-        "{} tasks were added to the run of {team}, and the setting run.max_tasks allows {most}",
-        story.added.len()
-    ))
-    .hint("wait for its end and run the rest by itself, or raise the setting before a run begins"))
 }

@@ -40,13 +40,13 @@ impl Release {
         let id: TaskId = self.id.parse()?;
         if self.right.force {
             context
-                .identity
+                .actor
                 .must_be_person("taking a task from its worker")?;
         }
         let token = self.right.token.map(Token::new);
         let team = context.team(self.team.team.as_deref())?;
         let store = context.store()?;
-        let actor = context.identity.actor();
+        let actor = context.actor.name();
         let task = store.release(&team, actor, &id, token.as_ref())?;
         answer_task(context, &team, task, "gave back")
     }

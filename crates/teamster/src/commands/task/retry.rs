@@ -1,9 +1,10 @@
 //! `teamster task retry`
 
 use clap::Args;
+use teamster_app::runs;
 use teamster_types::TaskId;
 
-use super::{answer_task, may_add};
+use super::answer_task;
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
@@ -24,9 +25,9 @@ impl Retry {
     pub fn run(self, context: &Context) -> Result {
         let id: TaskId = self.id.parse()?;
         let team = context.team(self.team.team.as_deref())?;
-        may_add(context, &team, 1)?;
+        runs::may_add_tasks(context, &team, 1)?;
         let store = context.store()?;
-        let task = store.retry(&team, context.identity.actor(), &id)?;
+        let task = store.retry(&team, context.actor.name(), &id)?;
         answer_task(context, &team, task, "reset")
     }
 }

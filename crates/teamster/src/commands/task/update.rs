@@ -7,7 +7,7 @@ use teamster_types::{TaskId, WorkerName};
 use super::{answer_task, ids};
 use crate::cli::TeamArg;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 
 /// Change a task
 #[derive(Args, Debug)]
@@ -57,14 +57,12 @@ impl Update {
         let id: TaskId = self.id.parse()?;
         let edit = self.edit()?;
         if edit == Edit::default() {
-            return Err(
-                CommandError::usage(format!("nothing to change in task {id}"))
-                    .hint("`teamster task update --help` lists what can be changed"),
-            );
+            return Err(AppError::usage(format!("nothing to change in task {id}"))
+                .hint("`teamster task update --help` lists what can be changed"));
         }
         let team = context.team(self.team.team.as_deref())?;
         let store = context.store()?;
-        let task = store.update_task(&team, context.identity.actor(), &id, &edit)?;
+        let task = store.update_task(&team, context.actor.name(), &id, &edit)?;
         answer_task(context, &team, task, "changed")
     }
 
@@ -89,7 +87,7 @@ impl Update {
                 Field::Path => is_new(edit.paths.replace(Vec::new())),
             };
             if both {
-                return Err(CommandError::usage("the same field is set and cleared")
+                return Err(AppError::usage("the same field is set and cleared")
                     .hint("leave one of the two out"));
             }
         }

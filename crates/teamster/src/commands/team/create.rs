@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::env_vars;
+use teamster_app::recordable;
 use teamster_isolate::git::Git;
 use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
 
-use crate::context::{Context, recordable};
-use crate::env_vars;
-use crate::error::{CommandError, Result};
+use crate::context::Context;
+use crate::error::{AppError, Result};
 
 /// Make a team that works on this project
 #[derive(Args, Debug)]
@@ -39,7 +40,7 @@ impl Create {
         for member in &self.members {
             let name = member.parse()?;
             if members.iter().any(|known| known.name == name) {
-                return Err(CommandError::refused(format!("{name} is named twice"))
+                return Err(AppError::refused(format!("{name} is named twice"))
                     .hint("each worker has a name of its own"));
             }
             members.push(NewMember {
@@ -76,7 +77,7 @@ impl Create {
             return Ok(context.layout.project.clone());
         };
         let missing = || {
-            CommandError::not_found(format!("there is no folder {}", named.display()))
+            AppError::not_found(format!("there is no folder {}", named.display()))
                 .hint("--project takes the folder that the team works on")
         };
         let folder = context

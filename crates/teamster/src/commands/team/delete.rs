@@ -5,15 +5,16 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
+use teamster_app::workers::StopRequest;
 use teamster_fs::{Dir, layout};
 use teamster_run::host::ProjectLock;
 use teamster_types::TeamName;
 use teamster_types::team::Kind;
 use teamster_view::teams::{Alive, alive};
 
-use crate::commands::shutdown::{self, Asked};
+use crate::commands::shutdown;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// Remove a team that nobody works in any more
 #[derive(Args, Debug)]
@@ -35,11 +36,11 @@ pub struct Delete {
 impl Delete {
     pub fn run(self, context: &Context) -> Result {
         let team: TeamName = self.name.parse()?;
-        context.identity.must_be_person("removing a team")?;
+        context.actor.must_be_person("removing a team")?;
         let store = context.store()?;
         let config = store.team(&team)?;
         if config.kind() == Kind::Claude {
-            return Err(CommandError::refused(format!(
+            return Err(AppError::refused(format!(
                 "team {team} belongs to Claude Code and is not ours to remove"
             ))
             .hint("its own session removes it when it ends"));
@@ -47,7 +48,7 @@ impl Delete {
         if self.force {
             shutdown::end_workers(
                 context,
-                Asked {
+                StopRequest {
                     team: team.clone(),
                     only: None,
                     drain: false,
@@ -60,7 +61,7 @@ impl Delete {
         if !living.is_empty() {
             return Err(still_alive(&team, &living, self.force));
         }
-        let deleted = store.delete_team(&team, context.identity.actor(), self.force)?;
+        let deleted = store.delete_team(&team, context.actor.name(), self.force)?;
         if let Some(project) = config.project() {
             forget_stage(Path::new(project), &team)?;
         }
@@ -115,7 +116,7 @@ fn forget_stage(project: &Path, team: &TeamName) -> Result {
     Ok(())
 }
 
-fn still_alive(team: &TeamName, living: &[Alive], force: bool) -> CommandError {
+fn still_alive(team: &TeamName, living: &[Alive], force: bool) -> AppError {
     let who: Vec<String> = living.iter().map(Alive::to_string).collect();
     let hint = if force {
         // What is left is not ours to end: another machine's, or a host that still runs.
@@ -127,7 +128,7 @@ fn still_alive(team: &TeamName, living: &[Alive], force: bool) -> CommandError {
             "`teamster shutdown --team {team}` stops its workers; --force ends them and removes the team"
         )
     };
-    CommandError::new(
+    AppError::new(
         ErrorKind::Conflict,
         format!("team {team} is still alive: {}", who.join(", ")),
     )

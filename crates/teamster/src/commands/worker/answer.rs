@@ -6,11 +6,10 @@ use teamster_store::{Outgoing, Recipient};
 use teamster_types::json::Object;
 use teamster_view::requests;
 
-use super::wanted::WorkerArg;
+use super::WorkerArg;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 use crate::shown::viewed_line;
-use crate::trust;
 
 /// Allow or deny what a worker's agent asks for
 ///
@@ -44,7 +43,7 @@ enum Word {
 
 impl Answer {
     pub fn run(self, context: &Context) -> Result {
-        trust::must_be_a_person(context, "answering an agent's request")?;
+        context.must_be_a_person("answering an agent's request")?;
         let named = self.worker.find(context)?;
         let waiting = requests::waiting(context.read()?, &named.team, named.worker.as_str())?;
         if !waiting.iter().any(|open| open.request == self.request) {
@@ -52,7 +51,7 @@ impl Answer {
                 .iter()
                 .map(|open| format!("{} ({})", open.request, viewed_line(&open.what)))
                 .collect();
-            return Err(CommandError::not_found(format!(
+            return Err(AppError::not_found(format!(
                 "{} does not wait for an answer to {}",
                 named.worker, self.request
             ))
@@ -68,7 +67,7 @@ impl Answer {
         context.store()?.send(
             &named.team,
             &Outgoing {
-                from: context.identity.actor().to_owned(),
+                from: context.actor.name().to_owned(),
                 to: Recipient::Worker(named.worker.to_string()),
                 kind: "permission_answer".to_owned(),
                 content: self.reason,

@@ -1,11 +1,12 @@
 //! `teamster worker attach`
 
 use clap::Args;
+use teamster_app::workers::tmux;
 use teamster_isolate::detached;
 
-use super::wanted::{WorkerArg, tmux};
+use super::WorkerArg;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// Look at a worker's pane (leave it with Ctrl-b d)
 #[derive(Args, Debug)]
@@ -21,7 +22,7 @@ impl Attach {
     pub fn run(self, context: &Context) -> Result {
         let named = self.worker.find(context)?;
         let no_pane = || {
-            CommandError::not_found(format!("{} runs in no pane of ours", named.worker)).hint(
+            AppError::not_found(format!("{} runs in no pane of ours", named.worker)).hint(
                 format!(
                     "`teamster worker logs {} --follow` shows what it does; `worker start --tmux` gives it a pane",
                     named.worker
@@ -29,7 +30,7 @@ impl Attach {
             )
         };
         let failed = |error: teamster_isolate::tmux::TmuxError| {
-            CommandError::new(ErrorKind::Failed, error.to_string()).hint(error.hint())
+            AppError::new(ErrorKind::Failed, error.to_string()).hint(error.hint())
         };
         let tmux = tmux(&named.project).map_err(failed)?;
         let pane = tmux
@@ -38,17 +39,18 @@ impl Attach {
             .ok_or_else(no_pane)?;
         let words = tmux.attach_command(&pane);
         if !context.out.is_screen() {
-            return Err(CommandError::usage("there is no terminal to show it in")
-                .hint("run it in a terminal"));
+            return Err(
+                AppError::usage("there is no terminal to show it in").hint("run it in a terminal")
+            );
         }
         let environment: Vec<_> = std::env::vars_os()
-            .filter(|(name, _)| name != crate::env_vars::TMUX)
+            .filter(|(name, _)| name != teamster_app::env_vars::TMUX)
             .collect();
         let [program, args @ ..] = words.as_slice() else {
             return Err(no_pane());
         };
         let error = detached::become_program(program.as_ref(), args, &environment);
-        Err(CommandError::new(
+        Err(AppError::new(
             ErrorKind::Failed,
             format!("tmux could not be started: {error}"),
         ))

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::env_vars;
 use teamster_store::TeamEntry;
 use teamster_types::health::Verdict;
 use teamster_types::team::Kind;
@@ -14,7 +15,6 @@ use teamster_view::workers::{self, WorkerRow, Workers};
 
 use crate::cli::TeamArg;
 use crate::context::Context;
-use crate::env_vars;
 use crate::error::Result;
 use crate::shown::{ago, redacted, viewed_line};
 use crate::table::{Cell, Table, Tone};

@@ -4,23 +4,21 @@ mod answer;
 mod attach;
 mod bridge;
 mod list;
-pub(super) mod logs;
-mod meter;
-mod place;
+mod logs;
 mod restart;
 mod resume;
 mod show;
 mod start;
 mod stop;
 mod supervise;
-mod wanted;
 
 use clap::{Args, Subcommand};
+use teamster_app::workers::{self, NamedWorker};
 
+use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
 pub(super) use list::table;
-pub(super) use wanted::{Named, WorkerArg, project, settings, setup_time, tmux};
 
 /// Start, watch and stop workers
 #[derive(Args, Debug)]
@@ -70,5 +68,23 @@ impl Worker {
             Command::Supervise(command) => command.run(context),
             Command::Bridge(command) => command.run(context),
         }
+    }
+}
+
+/// Which worker of which team.
+#[derive(Args, Debug)]
+pub struct WorkerArg {
+    /// The worker
+    #[arg(value_name = "WORKER")]
+    pub name: String,
+    #[command(flatten)]
+    pub team: TeamArg,
+}
+
+impl WorkerArg {
+    /// Finds the worker that is meant; an error when the team has no such worker.
+    pub fn find(&self, context: &Context) -> Result<NamedWorker> {
+        let team = context.team(self.team.team.as_deref())?;
+        workers::find(context, team, &self.name)
     }
 }

@@ -2,11 +2,13 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::workers;
+use teamster_app::workers::StopRequest;
 
-use super::wanted::{self, WorkerArg};
-use crate::commands::shutdown::{self, Asked};
+use super::WorkerArg;
+use crate::commands::shutdown;
 use crate::context::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{AppError, Result};
 
 /// Stop a worker and start it anew, with what it was started with before
 ///
@@ -23,10 +25,10 @@ pub struct Restart {
 
 impl Restart {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("starting a worker anew")?;
+        context.actor.must_be_person("starting a worker anew")?;
         let named = self.worker.find(context)?;
         let Some(record) = named.record()? else {
-            return Err(CommandError::not_found(format!(
+            return Err(AppError::not_found(format!(
                 "nobody knows how {} was started",
                 named.worker
             ))
@@ -34,7 +36,7 @@ impl Restart {
         };
         shutdown::end_workers(
             context,
-            Asked {
+            StopRequest {
                 team: named.team.clone(),
                 only: Some(named.worker.clone()),
                 drain: false,
@@ -42,7 +44,7 @@ impl Restart {
                 deadline: std::time::Duration::from_secs(60),
             },
         )?;
-        let beat = wanted::start(context, &record.spec, &named.project, 0)?;
+        let beat = workers::start(context, &record.spec, &named.project, 0)?;
         context.out.answer(
             || json!({ "worker": named.worker, "team": named.team, "pid": beat.pid }),
             || format!("{} works again, as process {}", named.worker, beat.pid),

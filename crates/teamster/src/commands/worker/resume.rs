@@ -7,9 +7,9 @@ use teamster_types::health::Verdict;
 use teamster_types::json::Object;
 use teamster_view::workers;
 
-use super::wanted::WorkerArg;
+use super::WorkerArg;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// Let a quarantined worker take tasks again
 #[derive(Args, Debug)]
@@ -24,7 +24,7 @@ pub struct Resume {
 
 impl Resume {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("resuming a worker")?;
+        context.actor.must_be_person("resuming a worker")?;
         let named = self.worker.find(context)?;
         let read = context.read()?;
         let config = read.team(&named.team)?;
@@ -36,23 +36,20 @@ impl Resume {
         match row.map(|row| row.verdict) {
             Some(Verdict::Quarantined) => {}
             Some(verdict) => {
-                return Err(CommandError::new(
+                return Err(AppError::new(
                     ErrorKind::Conflict,
                     format!("{} is {verdict}, not quarantined", named.worker),
                 )
                 .hint("`teamster worker list` tells why"));
             }
             None => {
-                return Err(CommandError::not_found(format!(
-                    "{} never ran",
-                    named.worker
-                )));
+                return Err(AppError::not_found(format!("{} never ran", named.worker)));
             }
         }
         context.store()?.send(
             &named.team,
             &Outgoing {
-                from: context.identity.actor().to_owned(),
+                from: context.actor.name().to_owned(),
                 to: Recipient::Worker(named.worker.to_string()),
                 kind: "resume".to_owned(),
                 content: String::new(),

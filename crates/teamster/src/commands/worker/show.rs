@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_view::{requests, workers};
 
-use super::wanted::WorkerArg;
+use super::WorkerArg;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{ago, redacted, viewed_line};

@@ -2,15 +2,16 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::trust::{self, Plan, Unknown};
+use teamster_app::workers;
 use teamster_types::WorkerName;
 use teamster_types::team::NewMember;
 use teamster_workers::record::{WorkerBackend, WorkerLock, WorkerSpec};
 
-use super::{bridge, wanted};
+use super::bridge;
 use crate::cli::TeamArg;
 use crate::context::Context;
 use crate::error::Result;
-use crate::trust::{self, Plan, Unknown};
 
 /// Start a worker: a process of its own that claims tasks and has its agent do them
 ///
@@ -58,15 +59,15 @@ pub struct Start {
 impl Start {
     pub fn run(self, context: &Context) -> Result {
         // A worker never starts a worker.
-        context.identity.must_be_person("starting a worker")?;
+        context.actor.must_be_person("starting a worker")?;
         let team = context.team(self.team.team.as_deref())?;
         let worker: WorkerName = self.name.parse()?;
         // What cannot be started is said before anything is changed.
-        if WorkerLock::is_taken(&wanted::team_folder(context, &team)?, &worker)? {
-            return Err(wanted::runs_already(&team, &worker));
+        if WorkerLock::is_taken(&workers::team_folder(context, &team)?, &worker)? {
+            return Err(workers::runs_already(&team, &worker));
         }
-        let project = wanted::project(context, &team)?;
-        let settings = wanted::settings(context, &project)?;
+        let project = workers::project_of(context, &team)?;
+        let settings = workers::settings(context, &project)?;
         let provider = settings.provider(&self.provider)?;
         let unknown = Unknown::of_flag(self.trust_project);
         let plan = Plan {
@@ -75,7 +76,7 @@ impl Start {
             has_worktree: !self.in_place,
         };
         trust::require(context, &settings.layout, &settings.config, &plan, unknown)?;
-        wanted::check_script(&provider)?;
+        workers::check_script(&provider)?;
         context.store()?.join_team(
             &team,
             &NewMember {
@@ -97,9 +98,10 @@ impl Start {
             },
         };
         if self.foreground {
-            return bridge::be(context, wanted, teamster_fs::random_hex(), 0);
+            let launch = teamster_fs::random_hex();
+            return workers::be(context, wanted, launch, 0, bridge::printing());
         }
-        let beat = wanted::start(context, &wanted, &project, 0)?;
+        let beat = workers::start(context, &wanted, &project, 0)?;
         context.out.answer(
             || {
                 json!({

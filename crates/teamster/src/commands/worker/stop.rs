@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use teamster_app::workers::StopRequest;
 
-use super::wanted::WorkerArg;
-use crate::commands::shutdown::{self, Asked};
+use super::WorkerArg;
+use crate::commands::shutdown;
 use crate::commands::span;
 use crate::context::Context;
 use crate::error::Result;
@@ -33,11 +34,11 @@ pub struct Stop {
 
 impl Stop {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("stopping a worker")?;
+        context.actor.must_be_person("stopping a worker")?;
         let named = self.worker.find(context)?;
         shutdown::stop(
             context,
-            Asked {
+            StopRequest {
                 team: named.team,
                 only: Some(named.worker),
                 drain: self.drain,

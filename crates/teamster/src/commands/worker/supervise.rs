@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::workers;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, Lock, Waited, layout};
 use teamster_store::Kind;
@@ -12,10 +13,9 @@ use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record;
 use teamster_workers::supervise::{MOST_RESTARTS, Supervisor, SupervisorFinding};
 
-use super::wanted;
 use crate::cli::TeamArg;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
 
 /// Workers are looked at this often: a dead one is seen within the age of its last heartbeat and this.
@@ -41,11 +41,11 @@ pub struct Supervise {
 impl Supervise {
     pub fn run(self, context: &Context) -> Result {
         context
-            .identity
+            .actor
             .must_be_person("looking after a team's workers")?;
         let team = context.team(self.team.team.as_deref())?;
         let _host = hold(context, &team)?;
-        let project = wanted::project(context, &team)?;
+        let project = workers::project_of(context, &team)?;
         let dir = Dir::open_or_create_root(&project)?;
         let machine = Machine::read();
         let teamster = launch::own_program();
@@ -53,8 +53,8 @@ impl Supervise {
             store: context.read()?,
             project: &project,
             teamster: &teamster,
-            tmux: wanted::tmux(&project),
-            setup: wanted::setup_time(context, &project),
+            tmux: workers::tmux(&project),
+            setup: workers::setup_time(context, &project),
         };
         let known = record::all(&dir, &team)?.len();
         let mut supervisor = Supervisor::new(
@@ -98,10 +98,10 @@ impl Supervise {
 
 /// The seat of whoever looks after the team.
 fn hold(context: &Context, team: &TeamName) -> Result<Lock> {
-    let folder = wanted::team_folder(context, team)?;
+    let folder = workers::team_folder(context, team)?;
     match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
         Waited::Held(lock) => Ok(lock),
-        Waited::TimedOut => Err(CommandError::new(
+        Waited::TimedOut => Err(AppError::new(
             ErrorKind::Conflict,
             format!("somebody looks after team {team} already"),
         )

@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::{Value, json};
+use teamster_app::gc;
 use teamster_gc::old_runs::OldRun;
 use teamster_gc::worktrees::WorktreeStatus;
 use teamster_isolate::git::{KeptRef, Removal};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::time::say_span;
 
-use super::{project_gc, to_json};
+use super::to_json;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::{redacted, viewed_line};
 
 /// Remove worktrees that hold nothing any more, and what old runs left
@@ -47,8 +48,8 @@ struct Left {
 
 impl Gc {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("removing worktrees")?;
-        let gc = project_gc(context);
+        context.actor.must_be_person("removing worktrees")?;
+        let gc = gc::project(context);
         let repo = gc.repo()?;
         let (mut removed, mut left, mut failed) = (Vec::new(), Vec::new(), 0);
         for seen in gc.worktrees(&repo, self.team.as_deref())? {
@@ -113,7 +114,7 @@ impl Gc {
         )?;
         match failed {
             0 => Ok(()),
-            count => Err(CommandError::new(
+            count => Err(AppError::new(
                 ErrorKind::Failed,
                 format!("{count} of these could not be removed"),
             )

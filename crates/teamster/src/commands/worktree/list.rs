@@ -2,10 +2,11 @@
 
 use clap::Args;
 use serde_json::{Value, json};
+use teamster_app::gc;
 use teamster_gc::worktrees::WorktreeStatus;
 use teamster_isolate::git::WorktreeState;
 
-use super::{kind, project_gc, state, to_json};
+use super::{kind, state, to_json};
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{redacted, viewed_line};
@@ -31,7 +32,7 @@ pub struct List {
 
 impl List {
     pub fn run(self, context: &Context) -> Result {
-        let gc = project_gc(context);
+        let gc = gc::project(context);
         let seen = gc.worktrees(&gc.repo()?, self.team.as_deref())?;
         context.out.answer(
             || {

@@ -6,13 +6,11 @@ mod salvage;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use teamster_gc::GcError;
-use teamster_gc::worktrees::{ProjectGc, WorktreeStatus};
-use teamster_isolate::git::{GitError, GitProblem, WorktreeKind, WorktreeState};
+use teamster_gc::worktrees::WorktreeStatus;
+use teamster_isolate::git::{WorktreeKind, WorktreeState};
 
 use crate::context::Context;
-use crate::env_vars;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::Result;
 
 /// Show, save and remove the worktrees of workers
 #[derive(Args, Debug)]
@@ -40,42 +38,6 @@ impl Worktree {
             Command::Salvage(command) => command.run(context),
             Command::Gc(command) => command.run(context),
         }
-    }
-}
-
-impl From<GitError> for CommandError {
-    fn from(error: GitError) -> Self {
-        let kind = match error.problem {
-            GitProblem::NotRepository => ErrorKind::NotFound,
-            GitProblem::Bare | GitProblem::NoCommits | GitProblem::Refused => ErrorKind::Refused,
-            GitProblem::Busy => ErrorKind::Conflict,
-            GitProblem::NoProgram
-            | GitProblem::NoRoom
-            | GitProblem::NotTaken
-            | GitProblem::TimedOut
-            | GitProblem::Failed => ErrorKind::Failed,
-        };
-        Self::new(kind, error.message).hint(error.hint)
-    }
-}
-
-impl From<GcError> for CommandError {
-    fn from(error: GcError) -> Self {
-        match error {
-            GcError::Store(error) => error.into(),
-            GcError::Git(error) => error.into(),
-            GcError::Name(error) => error.into(),
-        }
-    }
-}
-
-/// The project that is cleaned up.
-pub fn project_gc(context: &Context) -> ProjectGc<'_> {
-    ProjectGc {
-        layout: &context.layout,
-        path: env_vars::get(env_vars::PATH).unwrap_or_default(),
-        settings: context.config.store_settings(),
-        limits: context.config.limits(),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::gc;
 use teamster_isolate::git::{self, Worktree, WorktreeKind, WorktreeState};
 
-use super::project_gc;
 use crate::cli::TeamArg;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// Bring what a worktree holds to a new branch
 #[derive(Args, Debug)]
@@ -29,19 +29,19 @@ pub struct Salvage {
 
 impl Salvage {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("salvaging a worktree")?;
-        let repo = project_gc(context).repo()?;
+        context.actor.must_be_person("salvaging a worktree")?;
+        let repo = gc::project(context).repo()?;
         let team = context.team(self.team.team.as_deref())?;
         let all = git::list(&repo, &team)?;
         let hint = "`teamster worktree list` shows those there are";
         let listed = all.iter().find(|listed| listed.name == self.name);
         let Some(listed) = listed else {
             let message = format!("team {team} has no worktree {:?}", self.name);
-            return Err(CommandError::not_found(message).hint(hint));
+            return Err(AppError::not_found(message).hint(hint));
         };
         if listed.kind == WorktreeKind::Foreign {
             let message = format!("{} is not a worktree of ours", listed.path.display());
-            return Err(CommandError::refused(message).hint(hint));
+            return Err(AppError::refused(message).hint(hint));
         }
         let worktree = match &listed.state {
             WorktreeState::Gone => None,
@@ -53,7 +53,7 @@ impl Salvage {
                 "the folder of {} is gone; what is left is {branch}",
                 self.name
             );
-            return Err(CommandError::new(ErrorKind::Conflict, message).hint(hint));
+            return Err(AppError::new(ErrorKind::Conflict, message).hint(hint));
         };
         let branch = worktree.salvage()?;
         let commit = repo

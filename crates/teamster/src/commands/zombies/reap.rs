@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_fs::proc::Machine;
+use teamster_app::gc;
 use teamster_gc::zombies::{self, ReapOptions, ZombieKind};
 
-use super::{render, scan_options};
-use crate::commands::{span, worktree};
+use super::render;
+use crate::commands::span;
 use crate::context::Context;
-use crate::error::{CommandError, ErrorKind, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::redacted;
 
 /// Remove what is over
@@ -44,22 +44,10 @@ pub struct Reap {
     kill: bool,
 }
 
-/// Removes what is over.
-pub fn remove(
-    context: &Context,
-    ttl: Duration,
-    options: ReapOptions,
-) -> Result<zombies::ReapReport> {
-    let machine = Machine::read();
-    let mut report = zombies::reap(&scan_options(context, &machine, ttl)?, options)?;
-    report.reap_worktrees(&worktree::project_gc(context), options.dry_run);
-    Ok(report)
-}
-
 impl Reap {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("removing what is over")?;
-        let report = remove(
+        context.actor.must_be_person("removing what is over")?;
+        let report = gc::reap(
             context,
             self.ttl,
             ReapOptions {
@@ -90,7 +78,7 @@ impl Reap {
         let failed = failed.filter(|done| done.problem.is_some()).count();
         match failed + report.problems.len() {
             0 => Ok(()),
-            count => Err(CommandError::new(
+            count => Err(AppError::new(
                 ErrorKind::Failed,
                 format!("{count} of these could not be removed"),
             )

@@ -2,10 +2,9 @@
 
 use clap::Args;
 use serde_json::json;
-use teamster_fs::proc::Machine;
-use teamster_gc::zombies;
+use teamster_app::gc;
 
-use super::{render, scan_options};
+use super::render;
 use crate::context::Context;
 use crate::error::Result;
 
@@ -26,10 +25,8 @@ pub struct Restore {
 
 impl Restore {
     pub fn run(self, context: &Context) -> Result {
-        context.identity.must_be_person("restoring a team")?;
-        let machine = Machine::read();
-        let options = scan_options(context, &machine, zombies::TTL)?;
-        let restored = zombies::restore(&options, &self.team)?;
+        context.actor.must_be_person("restoring a team")?;
+        let restored = gc::restore(context, &self.team)?;
         context.out.answer(
             || json!({ "restored": restored }),
             || {

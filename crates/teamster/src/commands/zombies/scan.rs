@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_fs::proc::Machine;
-use teamster_gc::zombies;
+use teamster_app::gc;
 
-use super::{render, scan_options};
+use super::render;
 use crate::commands::span;
 use crate::context::Context;
 use crate::error::Result;
@@ -30,18 +29,9 @@ pub struct Scan {
     ttl: Duration,
 }
 
-/// What is over but still there.
-pub fn find(context: &Context, ttl: Duration) -> Result<Vec<zombies::Zombie>> {
-    Ok(zombies::scan(&scan_options(
-        context,
-        &Machine::read(),
-        ttl,
-    )?)?)
-}
-
 impl Scan {
     pub fn run(self, context: &Context) -> Result {
-        let found = find(context, self.ttl)?;
+        let found = gc::scan(context, self.ttl)?;
         context.out.answer(
             || redacted(json!({ "zombies": found })),
             || render::list(&found, context.out.has_colour()),

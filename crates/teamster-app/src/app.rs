@@ -1,0 +1,200 @@
+//! What a use case works with: where things are, who asks, the settings, the store, and the team that is meant.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use teamster_fs::layout::Layout;
+use teamster_store::{FileStore, Read, Store, SystemClock, TeamEntry};
+use teamster_types::TeamName;
+use teamster_types::team::Kind;
+
+use crate::actor::Actor;
+use crate::config::Config;
+use crate::env_vars;
+use crate::error::{AppError, ErrorKind, Result};
+
+/// A function that shows a person a text with a question below it, and returns whether they clearly said yes.
+pub type Confirm = fn(text: &str, question: &'static str) -> bool;
+
+/// What a use case works with. Making one touches nothing but settings files.
+pub struct App {
+    /// Where things are.
+    pub layout: Layout,
+    /// The settings.
+    pub config: Config,
+    /// Who asks.
+    pub actor: Actor,
+    /// How the actor is asked something; `None` when nobody sits at a terminal.
+    pub confirm: Option<Confirm>,
+    current: PathBuf,
+    store: OnceCell<FileStore>,
+}
+
+impl App {
+    /// Finds everything from the environment and the current folder. What is wrong with the settings is among
+    /// [`Config::problems`].
+    pub fn find() -> Result<Self> {
+        let current = std::env::current_dir().map_err(|error| {
+            AppError::new(
+                ErrorKind::Unreachable,
+                format!("the current folder cannot be found: {error}"),
+            )
+            .hint("change into a folder that exists")
+        })?;
+        let layout = Layout::find(|name| std::env::var_os(name), &current)?;
+        let config = Config::load(&layout);
+        Ok(Self {
+            config,
+            actor: Actor::from_env()?,
+            confirm: None,
+            layout,
+            current,
+            store: OnceCell::new(),
+        })
+    }
+
+    /// Finds the same for the page, which is answered by this process for the person who opened it.
+    pub fn find_for_page() -> Result<Self> {
+        let mut app = Self::find()?;
+        app.actor = app.actor.at_page();
+        Ok(app)
+    }
+
+    /// Returns whether somebody can be shown something and asked.
+    pub const fn can_ask(&self) -> bool {
+        self.confirm.is_some()
+    }
+
+    /// Refuses what only a person may do. The variable that names a worker can be unset by any agent, but not what its
+    /// bridge and the agent itself were started with.
+    pub fn must_be_a_person(&self, what: &str) -> Result {
+        self.actor.must_be_person(what)?;
+        if teamster_fs::processes::is_below_carrier(std::process::id(), env_vars::LAUNCH) {
+            return Err(AppError::refused(format!(
+                "{what} is for people, and this runs below a worker"
+            ))
+            .hint("call it from a terminal of your own"));
+        }
+        Ok(())
+    }
+
+    /// Returns the store, opening it at the first call.
+    pub fn store(&self) -> Result<&dyn Store> {
+        if let Some(store) = self.store.get() {
+            return Ok(store);
+        }
+        self.check_home()?;
+        let settings = self.config.store_settings();
+        let store = FileStore::open(&self.layout, Arc::new(SystemClock), settings)?;
+        Ok(self.store.get_or_init(|| store))
+    }
+
+    /// Checks that there is a home to keep teams in. A folder for teams may be missing; what it would be made in may not.
+    /// Without this a home that is not mounted would look like one without teams.
+    pub fn check_home(&self) -> Result {
+        match self.layout.claude.parent() {
+            Some(home) if !home.is_dir() => Err(AppError::new(
+                ErrorKind::Unreachable,
+                format!("there is no folder {} to keep teams in", home.display()),
+            )
+            .hint("check HOME, or set TEAMSTER_CLAUDE_DIR to a folder you may write")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the store, for looking only.
+    pub fn read(&self) -> Result<&dyn Read> {
+        Ok(self.store()?)
+    }
+
+    /// Returns a path that the user named, made absolute.
+    pub fn absolute(&self, path: &Path) -> PathBuf {
+        self.current.join(path)
+    }
+
+    /// Returns the team to act on: the one that is named, else `TEAMSTER_TEAM`, else the only one of this project.
+    pub fn team(&self, named: Option<&str>) -> Result<TeamName> {
+        if let Some(name) = named {
+            return Ok(name.parse()?);
+        }
+        if let Some(name) = env_vars::text(env_vars::TEAM) {
+            return name.parse().map_err(|error| {
+                AppError::refused(format!("{} is set, but {error}", env_vars::TEAM))
+                    .hint("unset it, or name the team with --team")
+            });
+        }
+        self.only_team()
+    }
+
+    /// Returns every team of this project, readable or not, by name.
+    pub fn project_teams(&self) -> Result<Vec<TeamEntry>> {
+        let teams = self.read()?.teams()?;
+        Ok(teams
+            .into_iter()
+            .filter(|entry| self.is_of_project(entry))
+            .collect())
+    }
+
+    fn only_team(&self) -> Result<TeamName> {
+        let teams = self.project_teams()?;
+        let of_kind = |kind: Kind| -> Vec<TeamName> {
+            let of_kind = teams.iter().filter(|entry| {
+                let config = entry.config.as_ref();
+                config.is_ok_and(|config| config.kind() == kind)
+            });
+            of_kind
+                .filter_map(|entry| entry.name.parse().ok())
+                .collect()
+        };
+        // Claude Code leaves a team behind for every session. They count only where there is none of ours.
+        let mut candidates = of_kind(Kind::Teamster);
+        if candidates.is_empty() {
+            candidates = of_kind(Kind::Claude);
+        }
+        match candidates.as_slice() {
+            [team] => Ok(team.clone()),
+            [] => Err(AppError::not_found(format!(
+                "no team works on {}",
+                self.layout.project.display()
+            ))
+            .hint("`teamster team create NAME` makes one; `teamster team list` shows those of other projects")),
+            several => {
+                let names: Vec<&str> = several.iter().map(TeamName::as_str).collect();
+                Err(AppError::usage(format!(
+                    "several teams work on {}: {}",
+                    self.layout.project.display(),
+                    names.join(", ")
+                ))
+                .hint(format!("say which: --team {}", names[0])))
+            }
+        }
+    }
+
+    fn is_of_project(&self, entry: &TeamEntry) -> bool {
+        let project = entry
+            .config
+            .as_ref()
+            .ok()
+            .and_then(|config| config.project());
+        project.is_some_and(|project| same_folder(Path::new(project), &self.layout.project))
+    }
+}
+
+/// Returns a path as the text that records keep of it, or refuses one that no text stands for: what is read back would be
+/// another path.
+pub fn recordable<'a>(path: &'a Path, what: &str) -> Result<&'a str> {
+    path.to_str().ok_or_else(|| {
+        AppError::refused(format!(
+            "the path of {what}, {}, is not UTF-8",
+            path.display()
+        ))
+        .hint("rename it, or the folder above it whose name is not UTF-8: records of a team could not name it")
+    })
+}
+
+/// Whether two paths lead to one folder, links or not.
+fn same_folder(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    one == other || matches!((real(one), real(other)), (Some(a), Some(b)) if a == b)
+}

@@ -1,0 +1,422 @@
+//! Settings: variables over the project's file over the user's file over defaults. Each knows where it came from.
+//!
+//! A value that makes no sense is an error, never a silent default: whoever wrote it means something. A key that
+//! nobody knows is only remarked on, because a newer teamster may know it.
+
+mod endpoint;
+mod file;
+mod layers;
+mod notify;
+mod providers;
+mod roles;
+mod value;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use teamster_agents::{Permissions, Rule};
+use teamster_fs::Sync;
+use teamster_fs::layout::Layout;
+use teamster_store::Settings;
+use teamster_types::health::Limits;
+use teamster_types::paths::Reservations;
+use teamster_types::transitions::LEASE;
+use teamster_workers::limits::WorkerLimits;
+
+use crate::env_vars;
+use crate::error::{AppError, Result};
+pub use endpoint::Endpoint;
+use layers::Layers;
+pub use notify::NotifyWay;
+pub use providers::ProviderSetting;
+pub use roles::{RoleSetting, seen_from};
+use value::{count, endpoint, flag, list, reservations, rule, say, span, way};
+
+/// A setting's name in files and the variable that overrides it.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// `section.name`.
+    pub name: &'static str,
+    variable: &'static str,
+}
+
+const CLAIM_LEASE: Key = Key {
+    name: "claim.lease",
+    variable: env_vars::CLAIM_LEASE,
+};
+const STORE_DURABLE: Key = Key {
+    name: "store.durable",
+    variable: env_vars::STORE_DURABLE,
+};
+const STORE_PATIENCE: Key = Key {
+    name: "store.patience",
+    variable: env_vars::STORE_PATIENCE,
+};
+const SILENT_AFTER: Key = Key {
+    name: "health.silent_after",
+    variable: env_vars::HEALTH_SILENT_AFTER,
+};
+const TEAM_ENABLED: Key = Key {
+    name: "team.enabled",
+    variable: env_vars::TEAM_ENABLED,
+};
+const WORKER_START: Key = Key {
+    name: "worker.start_limit",
+    variable: env_vars::WORKER_START_LIMIT,
+};
+const WORKER_IDLE: Key = Key {
+    name: "worker.idle_limit",
+    variable: env_vars::WORKER_IDLE_LIMIT,
+};
+const WORKER_TASK: Key = Key {
+    name: "worker.task_limit",
+    variable: env_vars::WORKER_TASK_LIMIT,
+};
+const RUN_MAX_TASKS: Key = Key {
+    name: "run.max_tasks",
+    variable: env_vars::RUN_MAX_TASKS,
+};
+const PERMISSIONS_SHELL: Key = Key {
+    name: "permissions.shell",
+    variable: env_vars::PERMISSIONS_SHELL,
+};
+const PERMISSIONS_OTHER: Key = Key {
+    name: "permissions.other",
+    variable: env_vars::PERMISSIONS_OTHER,
+};
+const WORKTREE_SETUP: Key = Key {
+    name: "worktree.setup",
+    variable: env_vars::WORKTREE_SETUP,
+};
+const WORKTREE_SETUP_LIMIT: Key = Key {
+    name: "worktree.setup_limit",
+    variable: env_vars::WORKTREE_SETUP_LIMIT,
+};
+const WORKTREE_LINK: Key = Key {
+    name: "worktree.link",
+    variable: env_vars::WORKTREE_LINK,
+};
+const WORKTREE_LINK_WRITABLE: Key = Key {
+    name: "worktree.link_writable",
+    variable: env_vars::WORKTREE_LINK_WRITABLE,
+};
+const GC_KEEP: Key = Key {
+    name: "gc.keep",
+    variable: env_vars::GC_KEEP,
+};
+const RESERVATIONS: Key = Key {
+    name: "reservations",
+    variable: env_vars::RESERVATIONS,
+};
+const NOTIFY: Key = Key {
+    name: "notify",
+    variable: env_vars::NOTIFY,
+};
+const STUDIO_OTLP: Key = Key {
+    name: "studio.otlp",
+    variable: env_vars::STUDIO_OTLP,
+};
+const STUDIO_OTLP_EVERY: Key = Key {
+    name: "studio.otlp_every",
+    variable: env_vars::STUDIO_OTLP_EVERY,
+};
+const KEYS: [Key; 20] = [
+    CLAIM_LEASE,
+    RESERVATIONS,
+    NOTIFY,
+    STORE_DURABLE,
+    STORE_PATIENCE,
+    SILENT_AFTER,
+    TEAM_ENABLED,
+    WORKER_START,
+    WORKER_IDLE,
+    WORKER_TASK,
+    RUN_MAX_TASKS,
+    PERMISSIONS_SHELL,
+    PERMISSIONS_OTHER,
+    WORKTREE_SETUP,
+    WORKTREE_SETUP_LIMIT,
+    WORKTREE_LINK,
+    WORKTREE_LINK_WRITABLE,
+    GC_KEEP,
+    STUDIO_OTLP,
+    STUDIO_OTLP_EVERY,
+];
+
+/// `npm ci` and the like take minutes.
+const SETUP_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// More than this nobody adds to a run by hand.
+const MAX_TASKS: usize = 200;
+/// Long enough to look at a run again after a holiday.
+const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const OTLP_EVERY: Duration = Duration::from_secs(15);
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody said anything else.
+    Default,
+    /// The user's file, at this line.
+    User(PathBuf, usize),
+    /// The project's file, at this line.
+    Project(PathBuf, usize),
+    /// A variable.
+    Variable(&'static str),
+}
+
+impl Source {
+    /// The word in `--json`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::User(..) => "user",
+            Self::Project(..) => "project",
+            Self::Variable(_) => "variable",
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::User(file, line) | Self::Project(file, line) => {
+                write!(f, "{}, line {line}", file.display())
+            }
+            Self::Variable(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A value and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value that counts.
+    pub value: T,
+    /// Where it came from.
+    pub source: Source,
+}
+
+/// Something wrong with the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where: a file with a line, or a variable.
+    pub place: String,
+    /// What is wrong there.
+    pub error: String,
+    /// Whether a value somebody wrote cannot be used.
+    pub fatal: bool,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.error)
+    }
+}
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How long a claim lasts without being renewed.
+    pub claim_lease: Setting<Duration>,
+    /// What becomes of a task whose paths could be those of a task at work.
+    pub reservations: Setting<Reservations>,
+    /// How a person is told that a run needs them, or is over.
+    pub notify: Setting<NotifyWay>,
+    /// Whether what was written is on the disk before a command returns.
+    pub store_durable: Setting<bool>,
+    /// How long a command waits for others that change the same team.
+    pub store_patience: Setting<Duration>,
+    /// How long an agent at work may say nothing before it is called silent.
+    pub silent_after: Setting<Duration>,
+    /// Whether hooks may write what they see.
+    pub team_enabled: Setting<bool>,
+    /// How long an agent may take to show that it is there.
+    pub worker_start: Setting<Duration>,
+    /// How long an agent may say nothing before its attempt is ended.
+    pub worker_idle: Setting<Duration>,
+    /// How long a task may take in all.
+    pub worker_task: Setting<Duration>,
+    /// How many tasks may be added to a run, besides those of its plan and those that it makes itself.
+    pub run_max_tasks: Setting<usize>,
+    /// What happens when an agent wants to run a command,
+    pub permissions_shell: Setting<Rule>,
+    /// and when it wants something that is neither a command nor a file of its worktree.
+    pub permissions_other: Setting<Rule>,
+    /// Commands that make a new worktree usable,
+    pub worktree_setup: Setting<Vec<String>>,
+    /// how long all of them may take,
+    pub worktree_setup_limit: Setting<Duration>,
+    /// and folders of the project that it gets, as copies
+    pub worktree_link: Setting<Vec<String>>,
+    /// or, if agents may change them, as links.
+    pub worktree_link_writable: Setting<bool>,
+    /// How long references and reports of runs that are over are kept.
+    pub gc_keep: Setting<Duration>,
+    /// Where Studio sends its figures; `None` when it does not,
+    pub studio_otlp: Setting<Option<Endpoint>>,
+    /// and how often.
+    pub studio_otlp_every: Setting<Duration>,
+    /// Providers that were named in the files.
+    pub providers: Vec<ProviderSetting>,
+    /// Roles that were named in the files.
+    pub roles: Vec<RoleSetting>,
+    /// The project's file as it was read, so that nothing else is trusted than what counts here.
+    pub project_file: Option<Vec<u8>>,
+    /// What is wrong with the files and variables.
+    pub problems: Vec<Problem>,
+}
+
+/// Whether hooks may write what they see. A hook needs no other setting, and does not stop at a wrong one.
+pub fn team_is_enabled(layout: &Layout) -> bool {
+    let mut layers = Layers::read(layout);
+    layers.find(TEAM_ENABLED, true, flag).value
+}
+
+impl Config {
+    /// Reads all settings of the project and the user.
+    pub fn load(layout: &Layout) -> Self {
+        let mut layers = Layers::read(layout);
+        layers.name_unknown_keys();
+        let providers = layers.providers(layout);
+        let roles = layers.roles(layout, &providers);
+        let defaults = Settings::default();
+        let limits = WorkerLimits::default();
+        let permissions = Permissions::default();
+        Self {
+            claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
+            reservations: layers.find(RESERVATIONS, Reservations::default(), reservations),
+            notify: layers.find(NOTIFY, NotifyWay::default(), way),
+            store_durable: layers.find(STORE_DURABLE, true, flag),
+            store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
+            silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
+            team_enabled: layers.find(TEAM_ENABLED, true, flag),
+            worker_start: layers.find(WORKER_START, limits.start, span),
+            worker_idle: layers.find(WORKER_IDLE, limits.idle, span),
+            worker_task: layers.find(WORKER_TASK, limits.task, span),
+            run_max_tasks: layers.find(RUN_MAX_TASKS, MAX_TASKS, count),
+            permissions_shell: layers.find(PERMISSIONS_SHELL, permissions.shell, rule),
+            permissions_other: layers.find(PERMISSIONS_OTHER, permissions.other, rule),
+            worktree_setup: layers.find(WORKTREE_SETUP, Vec::new(), list),
+            worktree_setup_limit: layers.find(WORKTREE_SETUP_LIMIT, SETUP_LIMIT, span),
+            worktree_link: layers.find(WORKTREE_LINK, Vec::new(), list),
+            worktree_link_writable: layers.find(WORKTREE_LINK_WRITABLE, false, flag),
+            gc_keep: layers.find(GC_KEEP, KEEP, span),
+            studio_otlp: layers.find(STUDIO_OTLP, None, endpoint),
+            studio_otlp_every: layers.find(STUDIO_OTLP_EVERY, OTLP_EVERY, span),
+            providers,
+            roles,
+            project_file: layers.project.bytes,
+            problems: layers.problems,
+        }
+    }
+
+    /// The first value that cannot be used, as an error.
+    pub fn check(&self) -> Result {
+        match self.problems.iter().find(|problem| problem.fatal) {
+            None => Ok(()),
+            Some(problem) => Err(AppError::usage(problem.to_string())
+                .hint("`teamster config show` lists every setting and where it comes from")),
+        }
+    }
+
+    /// What the store needs of them.
+    pub fn store_settings(&self) -> Settings {
+        Settings {
+            lease: self.claim_lease.value,
+            patience: self.store_patience.value,
+            reservations: self.reservations.value,
+            sync: if self.store_durable.value {
+                Sync::Durable
+            } else {
+                Sync::Fast
+            },
+        }
+    }
+
+    /// What health is judged by.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            silent: self.silent_after.value,
+            ..Limits::default()
+        }
+    }
+
+    /// What a worker goes by.
+    pub fn rules(&self) -> WorkerLimits {
+        WorkerLimits {
+            start: self.worker_start.value,
+            idle: self.worker_idle.value,
+            task: self.worker_task.value,
+            // A lease is renewed twice before it ends.
+            renew: WorkerLimits::default()
+                .renew
+                .min(self.claim_lease.value / 3),
+            ..WorkerLimits::default()
+        }
+    }
+
+    /// What an agent may do.
+    pub fn permissions(&self) -> Permissions {
+        Permissions {
+            shell: self.permissions_shell.value,
+            other: self.permissions_other.value,
+            ..Permissions::default()
+        }
+    }
+
+    /// Every setting with its value as it would be written, and its source.
+    pub fn rows(&self) -> [(Key, Value, &Source); KEYS.len()] {
+        fn row<T>(
+            key: Key,
+            setting: &Setting<T>,
+            show: impl Fn(&T) -> Value,
+        ) -> (Key, Value, &Source) {
+            (key, show(&setting.value), &setting.source)
+        }
+        let span = |value: &Duration| json!(say(*value));
+        let flag = |value: &bool| json!(value);
+        let rule = |value: &Rule| json!(value.word());
+        let list = |value: &Vec<String>| json!(value);
+        [
+            row(CLAIM_LEASE, &self.claim_lease, span),
+            row(RESERVATIONS, &self.reservations, |value| {
+                json!(value.word())
+            }),
+            row(NOTIFY, &self.notify, |value| json!(value.word())),
+            row(STORE_DURABLE, &self.store_durable, flag),
+            row(STORE_PATIENCE, &self.store_patience, span),
+            row(SILENT_AFTER, &self.silent_after, span),
+            row(TEAM_ENABLED, &self.team_enabled, flag),
+            row(WORKER_START, &self.worker_start, span),
+            row(WORKER_IDLE, &self.worker_idle, span),
+            row(WORKER_TASK, &self.worker_task, span),
+            row(RUN_MAX_TASKS, &self.run_max_tasks, |value| json!(value)),
+            row(PERMISSIONS_SHELL, &self.permissions_shell, rule),
+            row(PERMISSIONS_OTHER, &self.permissions_other, rule),
+            row(WORKTREE_SETUP, &self.worktree_setup, list),
+            row(WORKTREE_SETUP_LIMIT, &self.worktree_setup_limit, span),
+            row(WORKTREE_LINK, &self.worktree_link, list),
+            row(WORKTREE_LINK_WRITABLE, &self.worktree_link_writable, flag),
+            row(GC_KEEP, &self.gc_keep, span),
+            row(STUDIO_OTLP, &self.studio_otlp, |value| match value {
+                Some(endpoint) => json!(endpoint.to_string()),
+                None => json!("off"),
+            }),
+            row(STUDIO_OTLP_EVERY, &self.studio_otlp_every, span),
+        ]
+    }
+}
+
+impl Key {
+    /// The variable that overrides it.
+    pub fn variable(self) -> &'static str {
+        self.variable
+    }
+}
+
+fn at(file: &Path, line: usize) -> String {
+    format!("{}, line {line}", file.display())
+}

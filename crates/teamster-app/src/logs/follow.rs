@@ -1,0 +1,234 @@
+//! What an agent sends, as it is written.
+
+use std::path::PathBuf;
+
+use teamster_fs::{Dir, layout};
+use teamster_types::TaskId;
+
+use super::{LogPart, PAGE, folder, line, middle, tasks};
+use crate::error::Result;
+use crate::workers::NamedWorker;
+
+/// Whole lines of about so many bytes go into one part, so that a long log comes bit by bit.
+const PART: usize = 64 * 1024;
+/// A log that is no longer than this is told from its beginning.
+const WHOLE: u64 = 4 * 1024 * 1024;
+
+/// A log that is read while it is written. No line is told twice or never, also when the log is put aside meanwhile.
+#[derive(Debug)]
+pub struct LogFollower {
+    named: NamedWorker,
+    /// The task that was asked for; `None` for the latest, and then the next.
+    task: Option<TaskId>,
+    at: Option<Place>,
+    /// Whether the client was told anything yet.
+    has_told: bool,
+}
+
+/// Where a log was read up to. The file is known by its inode, because it is put aside under another name when it is
+/// full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    task: TaskId,
+    inode: u64,
+    offset: u64,
+}
+
+impl Place {
+    fn id(&self) -> String {
+        format!("{}.{}.{}", self.task, self.inode, self.offset)
+    }
+
+    fn parse(id: &str) -> Option<Self> {
+        let mut parts = id.rsplitn(3, '.');
+        let offset = parts.next()?.parse().ok()?;
+        let inode = parts.next()?.parse().ok()?;
+        Some(Self {
+            task: parts.next()?.parse().ok()?,
+            inode,
+            offset,
+        })
+    }
+}
+
+impl LogFollower {
+    /// Follows the log of a task, or of the latest and then the next, from the place on where an earlier part ended.
+    pub fn new(named: NamedWorker, task: Option<&TaskId>, after: Option<&str>) -> Self {
+        // A place in another task's log is none in this one.
+        let fits = |place: &Place| task.is_none_or(|task| *task == place.task);
+        let at = after.and_then(Place::parse).filter(fits);
+        Self {
+            named,
+            task: task.cloned(),
+            has_told: at.is_some(),
+            at,
+        }
+    }
+
+    /// Returns the folder that changes when there is more.
+    pub fn folder(&self) -> PathBuf {
+        let names = layout::log_folders(&self.named.team, &self.named.worker);
+        let folder = self.named.project.join(layout::OMC);
+        names.iter().fold(folder, |path, name| path.join(name))
+    }
+
+    /// Returns what is new, and an id for the place where that ends; `None` while nothing is.
+    pub fn next_part(&mut self) -> Result<Option<(String, LogPart)>> {
+        let Some(folder) = folder(&self.named)? else {
+            return Ok(self.nothing_yet(Vec::new()));
+        };
+        let tasks = tasks(&folder)?;
+        let mut begins = false;
+        if let Some(place) = self.at.clone() {
+            match read_on(&folder, &place)? {
+                Read::More(bytes, now) => {
+                    return Ok(Some(self.part(tasks, &bytes, now, false, false)));
+                }
+                Read::Nothing => {}
+                Read::Anew => begins = true,
+            }
+        }
+        let wanted = self.task.as_ref().or(tasks.first()).cloned();
+        let Some(wanted) = wanted else {
+            return Ok(self.nothing_yet(tasks));
+        };
+        // What is left of the last one came before this.
+        if !begins && self.at.as_ref().is_some_and(|place| place.task == wanted) {
+            return Ok(None);
+        }
+        let name = layout::task_log(&wanted);
+        let Some(stamp) = folder.stamp(&name)? else {
+            return Ok(self.nothing_yet(tasks));
+        };
+        // Of a long log only the end.
+        let from = match stamp.size {
+            ..=WHOLE => 0,
+            size => size - PAGE,
+        };
+        let Some((bytes, stamp)) = folder.read_from(&name, from)? else {
+            return Ok(None);
+        };
+        let skipped = match from {
+            0 => 0,
+            _ => middle(&bytes).map_or(0, |place| place + 1),
+        };
+        let bytes = whole_lines(&bytes[skipped..]);
+        let offset = from + (skipped + bytes.len()) as u64;
+        let now = Place {
+            task: wanted,
+            inode: stamp.inode,
+            offset,
+        };
+        Ok(Some(self.part(tasks, bytes, now, true, from > 0)))
+    }
+
+    /// Said once, so that whoever waits knows that there is nothing.
+    fn nothing_yet(&mut self, tasks: Vec<TaskId>) -> Option<(String, LogPart)> {
+        if std::mem::replace(&mut self.has_told, true) {
+            return None;
+        }
+        let part = LogPart {
+            tasks,
+            begins: true,
+            ..LogPart::default()
+        };
+        Some((String::new(), part))
+    }
+
+    fn part(
+        &mut self,
+        tasks: Vec<TaskId>,
+        bytes: &[u8],
+        now: Place,
+        begins: bool,
+        cut: bool,
+    ) -> (String, LogPart) {
+        let id = now.id();
+        let part = LogPart {
+            task_id: Some(now.task.clone()),
+            tasks,
+            lines: String::from_utf8_lossy(bytes).lines().map(line).collect(),
+            begins,
+            cut,
+        };
+        self.has_told = true;
+        self.at = Some(now);
+        (id, part)
+    }
+}
+
+enum Read {
+    More(Vec<u8>, Place),
+    Nothing,
+    /// It is not the log that was read.
+    Anew,
+}
+
+/// What came after a place.
+fn read_on(folder: &Dir, place: &Place) -> Result<Read> {
+    let name = layout::task_log(&place.task);
+    // One byte before the place: a line must have ended there, or it is a place in another text.
+    let before = place.offset.saturating_sub(1);
+    let found = folder.read_from(&name, before)?;
+    if let Some((bytes, stamp)) = &found
+        && stamp.inode == place.inode
+    {
+        return Ok(lines_after(bytes, place, stamp.size));
+    }
+    let old = layout::old_task_log(&place.task);
+    match folder.read_from(&old, before)? {
+        Some((bytes, stamp)) if stamp.inode == place.inode => {
+            match lines_after(&bytes, place, stamp.size) {
+                // Its end is told; the one in its place goes on at its beginning.
+                Read::Nothing => Ok(match found {
+                    Some((_, stamp)) => from_beginning(folder, &name, place, stamp.inode)?,
+                    None => Read::Nothing,
+                }),
+                told => Ok(told),
+            }
+        }
+        _ if found.is_some() => Ok(Read::Anew),
+        _ => Ok(Read::Nothing),
+    }
+}
+
+fn from_beginning(folder: &Dir, name: &str, place: &Place, inode: u64) -> Result<Read> {
+    let now = Place {
+        task: place.task.clone(),
+        inode,
+        offset: 0,
+    };
+    Ok(match folder.read_from(name, 0)? {
+        Some((bytes, stamp)) if stamp.inode == inode => lines_after(&bytes, &now, stamp.size),
+        _ => Read::Nothing,
+    })
+}
+
+fn lines_after(bytes: &[u8], place: &Place, size: u64) -> Read {
+    if size < place.offset {
+        return Read::Anew;
+    }
+    let rest = match place.offset {
+        0 => bytes,
+        _ if bytes.first() == Some(&b'\n') => &bytes[1..],
+        _ => return Read::Anew,
+    };
+    let whole = whole_lines(rest);
+    if whole.is_empty() {
+        return Read::Nothing;
+    }
+    let mut now = place.clone();
+    now.offset += whole.len() as u64;
+    Read::More(whole.to_vec(), now)
+}
+
+/// As many whole lines as go into one part; one at least, however long it is.
+fn whole_lines(bytes: &[u8]) -> &[u8] {
+    let is_end = |byte: &u8| *byte == b'\n';
+    let first = bytes.len().min(PART);
+    let end = bytes[..first]
+        .iter()
+        .rposition(is_end)
+        .or_else(|| Some(first + bytes[first..].iter().position(is_end)?));
+    &bytes[..end.map_or(0, |end| end + 1)]
+}

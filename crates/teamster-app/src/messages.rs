@@ -1,0 +1,59 @@
+//! Sending messages.
+
+use teamster_store::{Outgoing, Read, Recipient};
+use teamster_types::json::Object;
+use teamster_types::message::Message;
+use teamster_types::{TeamName, WorkerName};
+
+use crate::app::App;
+use crate::error::{AppError, Result};
+
+/// The name that means whoever leads the team.
+pub const LEAD: &str = "lead";
+/// The name that means every member.
+pub const ALL: &str = "all";
+
+/// Sends a plain message to whom a name means: a worker, [`LEAD`] or [`ALL`]. Returns who that is, and the messages.
+pub fn send(
+    app: &App,
+    team: &TeamName,
+    from: String,
+    to: &str,
+    text: String,
+) -> Result<(Recipient, Vec<Message>)> {
+    let store = app.store()?;
+    let to = recipient(store, team, to)?;
+    let sent = store.send(team, &outgoing(from, to.clone(), text)?)?;
+    Ok((to, sent))
+}
+
+/// A plain message.
+fn outgoing(from: String, to: Recipient, content: String) -> Result<Outgoing> {
+    if content.is_empty() {
+        return Err(AppError::refused("the message is empty").hint("say something"));
+    }
+    Ok(Outgoing {
+        from,
+        to,
+        kind: "message".to_owned(),
+        content,
+        extra: Object::new(),
+    })
+}
+
+/// Whom a name on the command line means. A teammate of Claude Code may have a name that no worker of ours could
+/// have; it counts only if the registry lists exactly that one.
+fn recipient(read: &dyn Read, team: &TeamName, name: &str) -> Result<Recipient> {
+    match name {
+        LEAD => return Ok(Recipient::Lead),
+        ALL => return Ok(Recipient::All),
+        _ => {}
+    }
+    if let Err(error) = name.parse::<WorkerName>() {
+        let config = read.team(team)?;
+        if !config.members().iter().any(|member| member.name == name) {
+            return Err(error.into());
+        }
+    }
+    Ok(Recipient::Worker(name.to_owned()))
+}

@@ -1,0 +1,90 @@
+//! Who works: what the command, the presets, the configuration and this machine come to.
+
+use teamster_agents::detect;
+use teamster_run::cast::{self, Answer, Cast, Casting, Role};
+use teamster_run::request::Request;
+
+use super::RunRequest;
+use crate::app::{App, Confirm};
+use crate::env_vars;
+use crate::error::{AppError, Result};
+use crate::presets::Presets;
+
+/// A team, and whoever plans for it.
+pub(super) struct Team {
+    pub(super) cast: Cast,
+    /// `engine`, or the provider of an agent.
+    pub(super) leader: String,
+    /// The model of that agent.
+    pub(super) leader_model: Option<String>,
+    pub(super) presets: Presets,
+}
+
+impl RunRequest {
+    /// The team; asks when nobody has named it and none suits.
+    pub(super) fn cast(&self, app: &App, request: &Request, team: &str) -> Result<Team> {
+        let presets = Presets::load(&app.layout, &app.config)?;
+        presets.check()?;
+        let all = presets.all();
+        let roles: Vec<Role> = app
+            .config
+            .roles
+            .iter()
+            .map(|role| Role {
+                name: role.name.clone(),
+                provider: role.provider.clone(),
+                model: role.model.clone(),
+            })
+            .collect();
+        let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+        let found = detect::found(&path);
+        let casting = Casting {
+            task: &request.task,
+            team,
+            crew: request.crew.as_ref(),
+            preset: self.preset.as_deref(),
+            presets: &all,
+            roles: &roles,
+            providers: &app.config.providers(&app.layout.project),
+            defined: &self.providers,
+            found: &found,
+        };
+        let refused = |error: cast::CastError| {
+            AppError::refused(error.to_string())
+                .hint("`teamster doctor` shows the agents that are here")
+        };
+        let cast = match cast::cast(&casting).map_err(refused)? {
+            Answer::Ready(cast) => cast,
+            Answer::Ask(cast) => self.confirm(app, cast)?,
+        };
+        let (leader, leader_model) = match (self.leader.as_deref(), &cast.leader) {
+            (Some("engine"), _) | (None, None) => ("engine".to_owned(), None),
+            (Some(word), _) => {
+                let leader = cast::leader(&casting, word).map_err(refused)?;
+                (leader.provider, leader.model)
+            }
+            (None, Some(leader)) => (leader.provider.clone(), leader.model.clone()),
+        };
+        Ok(Team {
+            cast,
+            leader,
+            leader_model,
+            presets,
+        })
+    }
+
+    fn confirm(&self, app: &App, cast: Cast) -> Result<Cast> {
+        if self.accept_team {
+            return Ok(cast);
+        }
+        let proposal = format!("{}: {}", cast.agents, cast.how);
+        let is_accepted = |confirm: Confirm| confirm(&proposal, "Run this team? [y/N] ");
+        if app.confirm.is_some_and(is_accepted) {
+            return Ok(cast);
+        }
+        Err(
+            AppError::refused(format!("nobody was asked for; proposed is {proposal}"))
+                .hint("--yes accepts that team; or name one, as in `teamster run 3:executor TASK`"),
+        )
+    }
+}

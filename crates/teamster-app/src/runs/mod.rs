@@ -1,0 +1,286 @@
+//! Runs: from what was asked for to a host that takes it to its end.
+//!
+//! [`prepare`] finds everything that can be wrong with a request before anything is made, [`PreparedRun::create`] makes the
+//! team, and [`host`] owns the run from there on. A run that exists is taken up with [`resume`]; [`begin_detached`] lets
+//! another process host it.
+
+mod casting;
+mod detached;
+mod leader;
+mod prepare;
+
+use std::path::Path;
+use std::time::Duration;
+
+use teamster_fs::Dir;
+use teamster_fs::proc::Machine;
+use teamster_isolate::git::{Git, Repo};
+use teamster_journal::RunState;
+use teamster_journal::payload::{Approve, Budget, RunSpec};
+use teamster_run::host::{ExclusiveLock, Host, HostEnvironment, HostExit, ProjectLock, RunError};
+use teamster_run::observer::RunObserver;
+use teamster_store::Read;
+use teamster_types::TeamName;
+use teamster_types::flow::Stage;
+use teamster_workers::launch::{self, Launcher};
+
+use crate::app::App;
+use crate::env_vars;
+use crate::error::{AppError, ErrorKind, Result};
+use crate::presets::Presets;
+use crate::trust::{self, CurrentTrust, Unknown};
+use crate::workers;
+pub use detached::{DetachedHost, begin_detached};
+use leader::Leader;
+pub use prepare::{PreparedRun, RunRequest, StartedRun, prepare};
+
+/// How long one run of a check may take.
+const CHECK_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// How long workers may take to stop.
+const STOP_DEADLINE: Duration = Duration::from_secs(60);
+/// Events that are read at once.
+const PAGE: usize = 1_000;
+
+/// What changes when a run that exists is taken up.
+#[derive(Clone, Debug)]
+pub struct ResumeRequest {
+    /// The team.
+    pub team: TeamName,
+    /// Limits that replace those of the run.
+    pub budget: Budget,
+    /// How often what the checks find is worked on, instead of as often as before.
+    pub max_fix: Option<u32>,
+    /// Who decides at the gate, instead of who did before.
+    pub approve: Option<Approve>,
+    /// What becomes of commands of the project that were not accepted yet.
+    pub unknown: Unknown,
+}
+
+/// Checks that a run that exists can be taken up, and returns its specification.
+pub fn resume(app: &App, request: &ResumeRequest) -> Result<RunSpec> {
+    app.must_be_a_person("running a team")?;
+    let team = &request.team;
+    let mut spec = spec_of(app, team)?;
+    spec.budget = Budget {
+        tokens: request.budget.tokens.or(spec.budget.tokens),
+        usd: request.budget.usd.or(spec.budget.usd),
+        minutes: request.budget.minutes.or(spec.budget.minutes),
+    };
+    if let Some(max_fix) = request.max_fix {
+        spec.max_fix = max_fix;
+    }
+    if let Some(approve) = request.approve {
+        spec.approve = approve;
+    }
+    check_budget(&spec.budget)?;
+    if goes_on(app, team)? {
+        app.config.check()?;
+        require_trust(app, team, &spec, request.unknown)?;
+    }
+    Ok(spec)
+}
+
+fn check_budget(budget: &Budget) -> Result {
+    match budget.usd {
+        Some(usd) if !(usd.is_finite() && usd > 0.0) => {
+            Err(AppError::usage("--budget-usd is a number above 0"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a run that is taken up goes on working. At the gate it waits for a person or does what they decided, and
+/// that must be possible without trust when it is to reject the work.
+fn goes_on(app: &App, team: &TeamName) -> Result<bool> {
+    let (state, _) = state_of(app.read()?, team)?;
+    let is_over = state
+        .finished
+        .as_ref()
+        .is_some_and(|end| !end.is_resumable());
+    Ok(!is_over && state.stage != Some(Stage::Approval))
+}
+
+/// Returns where a run is, by its journal, and the position of the last event.
+pub fn state_of(from: &dyn Read, team: &TeamName) -> Result<(RunState, u64)> {
+    let mut state = RunState::default();
+    let mut seen = 0;
+    loop {
+        let page = from.events(team, seen + 1, PAGE)?;
+        for event in &page.events {
+            seen = event.seq;
+            state.apply(event);
+        }
+        if page.events.len() < PAGE {
+            return Ok((state, seen));
+        }
+    }
+}
+
+/// Returns the specification of a team's run.
+pub fn spec_of(app: &App, team: &TeamName) -> Result<RunSpec> {
+    let config = app.read()?.team(team)?;
+    let order = config.run().ok_or_else(|| {
+        AppError::not_found(format!("team {team} was not made by a run"))
+            .hint("`teamster run` makes a team of its own")
+    })?;
+    RunSpec::strict(order).map_err(|error| {
+        AppError::new(
+            ErrorKind::Failed,
+            format!("the order of {team} cannot be read: {error}"),
+        )
+        .hint("look at config.json of the team; a newer teamster may have written it")
+    })
+}
+
+/// Makes sure that the user accepts what comes with the project before a run that exists goes on.
+pub fn require_trust(app: &App, team: &TeamName, spec: &RunSpec, unknown: Unknown) -> Result {
+    let project = workers::project_of(app, team)?;
+    let settings = workers::settings(app, &project)?;
+    let presets = Presets::of_project(&settings.layout, &settings.config)?;
+    trust::require_for_run(
+        app,
+        &settings.layout,
+        &settings.config,
+        &presets,
+        spec,
+        unknown,
+    )
+}
+
+/// Takes the lock of a team's host; `None` when somebody else has it, or another run works in the project.
+pub fn lock(app: &App, team: &TeamName) -> Result<Option<ExclusiveLock>> {
+    let project = workers::project_of(app, team)?;
+    let dir = opened(&project)?;
+    let Some(lock) = ProjectLock::take(&dir)? else {
+        return Ok(None);
+    };
+    Ok(lock.with_team(&app.layout.of_project(&project), team)?)
+}
+
+/// Opens the folder of a project. One that is gone is not made again: nothing of the work would be in it.
+fn opened(project: &Path) -> Result<Dir> {
+    Dir::open_root(project)?.ok_or_else(|| {
+        AppError::not_found(format!("the project {} is not there", project.display()))
+            .hint("the team works on that folder; bring it back, or remove the team")
+    })
+}
+
+/// Returns the error for whoever would host a run that another process hosts.
+pub fn busy() -> AppError {
+    AppError::new(
+        ErrorKind::Conflict,
+        "another run works in this project, or another process hosts this team",
+    )
+    .hint("`teamster status` shows it; one run at a time works in a project")
+}
+
+/// Hosts a run of which this process has the lock, to its end or as far as it goes.
+pub fn host(
+    app: &App,
+    team: &TeamName,
+    spec: RunSpec,
+    _lock: ExclusiveLock,
+    observer: &mut dyn RunObserver,
+) -> Result<HostExit> {
+    let project = workers::project_of(app, team)?;
+    let layout = app.layout.of_project(&project);
+    let dir = opened(&project)?;
+    let machine = Machine::read();
+    let teamster = launch::own_program();
+    let launcher = Launcher {
+        store: app.read()?,
+        project: &project,
+        teamster: &teamster,
+        tmux: workers::tmux(&project),
+        setup: workers::setup_time(app, &project),
+    };
+    let tmux = workers::tmux(&project).ok();
+    let repo = match (&spec.base, spec.in_place) {
+        (Some(_), false) => {
+            let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+            let found = Git::find(&path).and_then(|git| Repo::find(&git, &project));
+            Some(found.map_err(|error| AppError::refused(error.message).hint(error.hint))?)
+        }
+        _ => None,
+    };
+    let trust = CurrentTrust::new(layout.clone());
+    let mut leader = Leader {
+        app,
+        team: team.clone(),
+        repo: repo.as_ref().map(|found| &found.repo),
+    };
+    let environment = HostEnvironment {
+        store: app.store()?,
+        machine: &machine,
+        layout: &layout,
+        project: &dir,
+        folder: &project,
+        launcher: &launcher,
+        tmux: tmux.as_ref(),
+        repo: repo.as_ref().map(|found| &found.repo),
+        trust: &trust,
+        limits: app.config.limits(),
+        check_limit: CHECK_LIMIT,
+        max_tasks: app.config.run_max_tasks.value,
+        stop_deadline: STOP_DEADLINE,
+        leader: &mut leader,
+        observer,
+    };
+    #[cfg(debug_assertions)]
+    if let Some(seq) = env_vars::get(env_vars::DIE_AT_EVENT)
+        && let Ok(seq) = seq.to_string_lossy().parse()
+    {
+        teamster_fs::fail::die_at_event(seq);
+    }
+    #[cfg(debug_assertions)]
+    if env_vars::get(env_vars::UNCHECKED_MERGES).is_some() {
+        teamster_fs::fail::leave_merges_unchecked();
+    }
+    Host::new(environment, team.clone(), spec)
+        .run()
+        .map_err(|error| failed(team, error))
+}
+
+/// A host that cannot go on has stopped its workers. What they did is kept, and another host takes the run up.
+fn failed(team: &TeamName, error: RunError) -> AppError {
+    let error = match error {
+        RunError::Store(error) => error.into(),
+        RunError::Files(error) => error.into(),
+        RunError::Git(error) => AppError::new(ErrorKind::Failed, error.message).hint(error.hint),
+        RunError::NoRoom { message, hint } => AppError::new(ErrorKind::Failed, message).hint(hint),
+        RunError::NotTrusted(error) => AppError::refused(error.message).hint(error.hint),
+        RunError::Refused { message, hint } => {
+            AppError::new(ErrorKind::Conflict, message).hint(hint)
+        }
+    };
+    let what = error
+        .advice()
+        .map_or_else(String::new, |hint| format!("{hint}; "));
+    let hint = format!(
+        "{what}the workers were stopped, and what they did is kept; `teamster run --resume {team}` goes on"
+    );
+    error.hint(hint)
+}
+
+/// Refuses to add tasks to a run that goes on: a worker proposes them, and nobody adds more than the run would follow.
+pub fn may_add_tasks(app: &App, team: &TeamName, count: usize) -> Result {
+    let read = app.read()?;
+    let (state, _) = match read.team(team) {
+        Ok(config) if config.run().is_some() => state_of(read, team)?,
+        // Whether there is such a team is for the store to say.
+        _ => return Ok(()),
+    };
+    if state.finished.is_some() {
+        return Ok(());
+    }
+    app.must_be_a_person("adding a task to a run, or letting one begin anew,")?;
+    let most = app.config.run_max_tasks.value;
+    if state.added.len() + count <= most {
+        return Ok(());
+    }
+    Err(AppError::refused(format!(
+        "{} tasks were added to the run of {team}, and the setting run.max_tasks allows {most}",
+        state.added.len()
+    ))
+    .hint("wait for its end and run the rest by itself, or raise the setting before a run begins"))
+}

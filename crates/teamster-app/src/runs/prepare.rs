@@ -1,0 +1,396 @@
+//! From what was asked for to the specification of a run, and to its team.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use teamster_fs::Dir;
+use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
+use teamster_journal::payload::{Approve, Base, Budget, Check, MAX_FIX, RunSpec};
+use teamster_run::host::{ExclusiveLock, ProjectLock};
+use teamster_run::order::nobody_can;
+use teamster_run::plan::Plan;
+use teamster_run::preview::Preview;
+use teamster_run::request::Request;
+use teamster_run::verify::detect;
+use teamster_store::Clock;
+use teamster_types::TeamName;
+use teamster_types::team::{NewMember, NewTeam};
+
+use super::casting::Team;
+use super::{busy, check_budget};
+use crate::app::{App, recordable};
+use crate::env_vars;
+use crate::error::{AppError, Result};
+use crate::files::read_file;
+use crate::trust::{self, Unknown};
+use crate::workers;
+
+/// The longest plan file.
+const PLAN_LIMIT: usize = 4 * 1024 * 1024;
+
+/// What is asked for when a run is begun.
+#[derive(Clone, Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own that the user makes"
+)]
+pub struct RunRequest {
+    /// Who works and on what: `[N:agent[:role][,…]] TASK`.
+    pub words: Vec<String>,
+    /// The team's name; `None` for one that is made from the task and the time.
+    pub team: Option<String>,
+    /// The preset that the team is taken from.
+    pub preset: Option<String>,
+    /// The file with the plan.
+    pub plan: Option<PathBuf>,
+    /// Commands that verify the result; empty for those of the preset or the project.
+    pub verify: Vec<String>,
+    /// The state machine whose words are shown: `staged`, `party` or `pdca`.
+    pub flow: String,
+    /// Who plans: `engine`, or an agent; `None` for whom the preset names.
+    pub leader: Option<String>,
+    /// Who decides at the gate.
+    pub approve: Option<Approve>,
+    /// How often what the checks find is worked on.
+    pub max_fix: Option<u32>,
+    /// Where the work begins; `None` for the commit that is checked out.
+    pub base: Option<String>,
+    /// What it may cost.
+    pub budget: Budget,
+    /// Agents for this run only, each `NAME=KIND:ARGUMENT`.
+    pub providers: Vec<String>,
+    /// Whether everybody works in the project's own folder.
+    pub in_place: bool,
+    /// Whether workers run in panes of tmux.
+    pub tmux: bool,
+    /// Whether it is written down what is wanted before it is worked on.
+    pub requirements: bool,
+    /// Whether a person has to accept the plan.
+    pub approve_plan: bool,
+    /// Whether a team that is only proposed is accepted.
+    pub accept_team: bool,
+}
+
+/// Finds everything that can be wrong with a request, before anything is made.
+pub fn prepare(app: &App, request: &RunRequest) -> Result<PreparedRun> {
+    app.must_be_a_person("running a team")?;
+    request.prepare(app)
+}
+
+/// A run that can be begun.
+pub struct PreparedRun {
+    team: TeamName,
+    project: PathBuf,
+    spec: RunSpec,
+    plan: Option<Plan>,
+    cast: Team,
+}
+
+/// A run that was begun: its team is there, and its lock is ours.
+pub struct StartedRun {
+    /// The team.
+    pub team: TeamName,
+    /// What it is to do.
+    pub spec: RunSpec,
+    /// The lock of its host.
+    pub lock: ExclusiveLock,
+}
+
+impl RunRequest {
+    fn prepare(&self, app: &App) -> Result<PreparedRun> {
+        let request = Request::parse(&self.words).map_err(|error| {
+            AppError::usage(error.to_string()).hint("see `teamster run --help`")
+        })?;
+        // What was typed is looked at before what is there.
+        let team = self.team_name(app, &request.task)?;
+        let project = app.layout.project.clone();
+        recordable(&project, "the project")?;
+        let found = self.repository(&project)?;
+        let (plan, plan_file) = self.plan_file(app)?;
+        let cast = self.cast(app, &request, team.as_str())?;
+        check_budget(&self.budget)?;
+        let base = match &found {
+            Some(found) => Some(self.base(found)?),
+            None => None,
+        };
+        let (verify, unverified) = self.checks(&project, &cast)?;
+        let uncommitted = match &found {
+            Some(found) => found
+                .repo
+                .uncommitted()
+                .map_err(|error| AppError::refused(error.message).hint(error.hint))?,
+            None => 0,
+        };
+        let spec = RunSpec {
+            agents: cast.cast.agents.clone(),
+            task: request.task,
+            preset: cast.cast.preset.clone(),
+            members: cast.cast.members.clone(),
+            base,
+            verify,
+            unverified,
+            approve: self.approve.unwrap_or_default(),
+            max_fix: self.max_fix.unwrap_or(MAX_FIX),
+            flow: self.flow.clone(),
+            leader: cast.leader.clone(),
+            leader_model: cast.leader_model.clone(),
+            leader_prompt: cast.cast.leader_prompt.clone(),
+            how: cast.cast.how.clone(),
+            requirements: self.requirements,
+            plan: plan_file,
+            approve_plan: self.approve_plan,
+            in_place: self.in_place,
+            tmux: self.tmux,
+            budget: self.budget,
+            uncommitted,
+        };
+        if let Some(why) = plan.as_ref().and_then(|plan| nobody_can(&spec, plan)) {
+            return Err(AppError::refused(why)
+                .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
+        }
+        if spec.approve_plan && !app.can_ask() {
+            return Err(AppError::usage("--approve-plan needs a terminal to ask at")
+                .hint("`--dry-run` shows the plan without one"));
+        }
+        Ok(PreparedRun {
+            team,
+            project,
+            spec,
+            plan,
+            cast,
+        })
+    }
+
+    fn repository(&self, project: &Path) -> Result<Option<FoundRepo>> {
+        if self.in_place {
+            return Ok(None);
+        }
+        let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+        let found = Git::find(&path).and_then(|git| Repo::find(&git, project));
+        found.map(Some).map_err(|error| {
+            let hint = match error.problem {
+                GitProblem::NoProgram
+                | GitProblem::NotRepository
+                | GitProblem::Bare
+                | GitProblem::NoCommits => format!(
+                    "{}; or let everybody work in the project's own folder with --no-worktrees",
+                    error.hint
+                ),
+                _ => error.hint,
+            };
+            AppError::refused(error.message).hint(hint)
+        })
+    }
+
+    fn base(&self, found: &FoundRepo) -> Result<Base> {
+        let base = self.wanted_base(found)?;
+        let is_ours = |branch: &String| branch == "omc-team" || branch.starts_with("omc-team/");
+        if let Some(branch) = base.branch.as_ref().filter(|branch| is_ours(branch)) {
+            return Err(AppError::refused(format!(
+                "{branch} is a name for branches of teams, and nothing can land there"
+            ))
+            .hint("switch to a branch of your own, or rename this one"));
+        }
+        Ok(base)
+    }
+
+    fn wanted_base(&self, found: &FoundRepo) -> Result<Base> {
+        let Some(name) = &self.base else {
+            return Ok(Base {
+                commit: found.head.to_string(),
+                branch: found.branch.clone(),
+            });
+        };
+        // A branch is meant before a tag of the same name: it is where the work may land.
+        let tip = found.repo.branch_tip(name)?;
+        let branch = match tip {
+            Some(_) => Some(name.clone()),
+            None => found.branch.clone(),
+        };
+        let commit = match tip {
+            Some(tip) => Some(tip),
+            None => found
+                .repo
+                .resolve(name)
+                .map_err(|error| AppError::refused(error.message).hint(error.hint))?,
+        };
+        let commit = commit.ok_or_else(|| {
+            AppError::not_found(format!("there is no commit {name}"))
+                .hint("`git log` and `git branch` show those there are")
+        })?;
+        Ok(Base {
+            branch,
+            commit: commit.to_string(),
+        })
+    }
+
+    fn plan_file(&self, app: &App) -> Result<(Option<Plan>, Option<String>)> {
+        let Some(file) = &self.plan else {
+            return Ok((None, None));
+        };
+        if file == Path::new("-") {
+            return Err(AppError::usage("a run needs its plan in a file").hint(
+                "a run that crashes reads it again; `task import -` takes the standard input",
+            ));
+        }
+        let file = app.absolute(file);
+        let name = recordable(&file, "the plan")?.to_owned();
+        let bytes = read_file(&file, PLAN_LIMIT)?;
+        let plan = Plan::parse(&file, &bytes).map_err(|faults| {
+            AppError::refused(faults.to_string()).hint("`teamster plan check FILE` checks it")
+        })?;
+        Ok((Some(plan), Some(name)))
+    }
+
+    fn checks(&self, project: &Path, team: &Team) -> Result<(Vec<Check>, Vec<String>)> {
+        if !self.verify.is_empty() {
+            let given = self.verify.iter();
+            return Ok((
+                given
+                    .map(|command| Check::new(command, "--verify"))
+                    .collect(),
+                Vec::new(),
+            ));
+        }
+        let cast = &team.cast;
+        if let (false, Some(preset)) = (cast.verify.is_empty(), &cast.preset) {
+            let mut of_project = team.presets.of_the_project();
+            let check = if of_project.any(|file| file.preset.name == *preset) {
+                Check::of_project
+            } else {
+                Check::new
+            };
+            let source = format!("the team {preset}");
+            let given = cast.verify.iter();
+            let checks = given.map(|command| check(command, &source));
+            return Ok((checks.collect(), Vec::new()));
+        }
+        let Some(dir) = Dir::open_root(project)? else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+        let detected = detect(&dir, &path);
+        let skipped = detected.skipped.iter();
+        let skipped = skipped.map(|skipped| format!("{} ({})", skipped.command, skipped.why));
+        Ok((detected.checks, skipped.collect()))
+    }
+
+    fn team_name(&self, app: &App, task: &str) -> Result<TeamName> {
+        if let Some(name) = &self.team {
+            return Ok(name.parse()?);
+        }
+        let now = teamster_store::SystemClock.now().to_string();
+        let digits: String = now.chars().filter(char::is_ascii_digit).collect();
+        let stamp = format!(
+            "{}-{}",
+            digits.get(4..8).unwrap_or("0000"),
+            digits.get(8..14).unwrap_or("000000")
+        );
+        let mut slug = String::new();
+        for word in task
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+        {
+            if slug.len() + word.len() > 24 {
+                break;
+            }
+            if !slug.is_empty() {
+                slug.push('-');
+            }
+            slug.push_str(&word.to_ascii_lowercase());
+        }
+        if slug.is_empty() {
+            "run".clone_into(&mut slug);
+        }
+        let teams = app.read()?.teams()?;
+        for number in 1..1_000_u32 {
+            let name = match number {
+                1 => format!("{slug}-{stamp}"),
+                more => format!("{slug}-{stamp}-{more}"),
+            };
+            if !teams.iter().any(|team| team.name == name) {
+                return Ok(name.parse()?);
+            }
+        }
+        Err(AppError::refused("no name is free for the team").hint("give it one with --team"))
+    }
+}
+
+impl PreparedRun {
+    /// Makes the team. From then on the run can be taken up by anybody.
+    pub fn create(self, app: &App, unknown: Unknown) -> Result<StartedRun> {
+        let dir = Dir::open_or_create_root(&self.project)?;
+        let members = self.trusted_members(app, unknown)?;
+        let lock = ProjectLock::take(&dir)?.ok_or_else(busy)?;
+        let new = NewTeam {
+            name: self.team.clone(),
+            description: self.spec.task.chars().take(200).collect(),
+            project: recordable(&self.project, "the project")?.to_owned(),
+            members,
+            run: Some(json!(self.spec)),
+        };
+        let base = self.spec.base.as_ref().map(|base| base.commit.as_str());
+        app.store()?.create_team(&new, base)?;
+        let lock = lock.with_team(&app.layout, &self.team)?.ok_or_else(busy)?;
+        Ok(StartedRun {
+            team: self.team,
+            spec: self.spec,
+            lock,
+        })
+    }
+
+    /// Everyone with what they can do. Nothing that comes with the project is started which was not accepted.
+    fn trusted_members(&self, app: &App, unknown: Unknown) -> Result<Vec<NewMember>> {
+        let settings = workers::settings(app, &self.project)?;
+        let mut members = Vec::new();
+        for hand in &self.spec.members {
+            let provider = settings.provider(&hand.provider)?;
+            members.push(NewMember {
+                name: hand.name.clone(),
+                provider: provider.name.clone(),
+                capabilities: Some(hand.can.clone()),
+            });
+        }
+        trust::require_for_run(
+            app,
+            &settings.layout,
+            &settings.config,
+            &self.cast.presets,
+            &self.spec,
+            unknown,
+        )?;
+        Ok(members)
+    }
+
+    /// Shows what would be done to `show`, and starts nothing.
+    pub fn preview<T>(&self, app: &App, show: impl FnOnce(&Preview<'_>) -> T) -> Result<T> {
+        let sentence;
+        let (plan, planned_by) = if let (Some(plan), Some(file)) = (&self.plan, &self.spec.plan) {
+            (plan, file.clone())
+        } else {
+            let names: Vec<_> = self.spec.members.iter().map(|m| m.name.clone()).collect();
+            sentence = Plan::of_sentence(&self.spec.task, &names).map_err(AppError::refused)?;
+            let by = match self.spec.leader.as_str() {
+                "engine" => "the sentence as it is".to_owned(),
+                leader => format!("the sentence as it is; in the run {leader} makes the plan"),
+            };
+            (&sentence, by)
+        };
+        Ok(show(&Preview {
+            team: self.team.as_str(),
+            task: &self.spec.task,
+            cast: &self.cast.cast,
+            plan,
+            planned_by: &planned_by,
+            verify: &self.spec.verify,
+            flow: &self.spec.flow,
+            reservations: app.config.reservations.value,
+            longest_prompt: app.config.rules().prompt,
+        }))
+    }
+
+    /// Returns how many files of the user are not committed, and so no part of the base.
+    pub fn uncommitted(&self) -> usize {
+        self.spec.uncommitted
+    }
+}

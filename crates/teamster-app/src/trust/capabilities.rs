@@ -1,0 +1,141 @@
+//! What the files of a project would have us do.
+
+use teamster_agents::Rule;
+use teamster_fs::Dir;
+use teamster_fs::layout::Layout;
+use teamster_journal::payload::Check;
+use teamster_run::verify::detect;
+
+use super::{Needed, ProjectCapability};
+use crate::config::{Config, Source};
+use crate::env_vars;
+use crate::error::Result;
+use crate::presets::Presets;
+
+/// Providers that are a program of whoever names them.
+const PROGRAMS: [&str; 2] = ["command:", "scripted:"];
+
+/// Everything.
+pub(super) fn all(
+    layout: &Layout,
+    config: &Config,
+    presets: &Presets,
+) -> Result<Vec<ProjectCapability>> {
+    let mut capabilities = of_providers(config);
+    let capability =
+        |setting: &str, text: &str, source: &Source, needed: Needed| ProjectCapability {
+            setting: setting.to_owned(),
+            text: text.to_owned(),
+            from: source.to_string(),
+            needed,
+            is_found: false,
+        };
+    for role in &config.roles {
+        if matches!(role.source, Source::Project(..)) && is_program(&role.provider) {
+            let setting = format!("roles.{}", role.name);
+            let needed = Needed::By(role.provider.clone());
+            capabilities.push(capability(&setting, &role.provider, &role.source, needed));
+        }
+    }
+    let setup = &config.worktree_setup;
+    if matches!(setup.source, Source::Project(..)) {
+        let commands = setup.value.iter();
+        capabilities
+            .extend(commands.map(|command| {
+                capability("worktree.setup", command, &setup.source, Needed::Setup)
+            }));
+    }
+    let link = &config.worktree_link;
+    if matches!(link.source, Source::Project(..)) {
+        let names = link.value.iter();
+        capabilities.extend(
+            names.map(|name| capability("worktree.link", name, &link.source, Needed::Setup)),
+        );
+    }
+    let writable = &config.worktree_link_writable;
+    if writable.value && matches!(writable.source, Source::Project(..)) {
+        let setting = "worktree.link_writable";
+        capabilities.push(capability(setting, "true", &writable.source, Needed::Setup));
+    }
+    let permissions = [
+        ("permissions.shell", &config.permissions_shell),
+        ("permissions.other", &config.permissions_other),
+    ];
+    for (name, setting) in permissions {
+        if setting.value == Rule::Allow && matches!(setting.source, Source::Project(..)) {
+            capabilities.push(capability(
+                name,
+                setting.value.word(),
+                &setting.source,
+                Needed::Always,
+            ));
+        }
+    }
+    capabilities.extend(of_presets(presets));
+    if let Some(dir) = Dir::open_root(&layout.project)? {
+        let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+        for check in detect(&dir, &path).checks {
+            capabilities.extend(of_check(&capabilities, &check));
+        }
+    }
+    Ok(capabilities)
+}
+
+/// A check that was found in the project's own files, unless it is among these already.
+pub(super) fn of_check(known: &[ProjectCapability], check: &Check) -> Option<ProjectCapability> {
+    let mut known = known.iter();
+    let is_known = known
+        .any(|capability| capability.needed == Needed::Check && capability.text == check.command);
+    (!is_known).then(|| ProjectCapability {
+        setting: "verify".to_owned(),
+        text: check.command.clone(),
+        from: check.source.clone(),
+        needed: Needed::Check,
+        is_found: true,
+    })
+}
+
+fn of_providers(config: &Config) -> Vec<ProjectCapability> {
+    let asks = config.providers.iter().filter(|provider| {
+        let runs = matches!(provider.kind(), "command" | "scripted");
+        matches!(provider.source, Source::Project(..))
+            && (runs || !provider.section.secrets.is_empty())
+    });
+    asks.map(|provider| ProjectCapability {
+        setting: format!("providers.{}", provider.name),
+        text: provider.words(),
+        from: provider.source.to_string(),
+        needed: Needed::By(provider.name.clone()),
+        is_found: false,
+    })
+    .collect()
+}
+
+fn of_presets(presets: &Presets) -> Vec<ProjectCapability> {
+    let mut capabilities = Vec::new();
+    for file in presets.of_the_project() {
+        let preset = &file.preset;
+        let mut add = |what: &str, text: &str, needed| {
+            capabilities.push(ProjectCapability {
+                setting: format!("teams.{}.{what}", preset.name),
+                text: text.to_owned(),
+                from: file.path.display().to_string(),
+                needed,
+                is_found: false,
+            });
+        };
+        for (who, word) in file.words() {
+            if is_program(word) {
+                add(who, word, Needed::By(word.to_owned()));
+            }
+        }
+        for command in &preset.verify {
+            add("verify", command, Needed::Check);
+        }
+    }
+    capabilities
+}
+
+fn is_program(word: &str) -> bool {
+    PROGRAMS.iter().any(|kind| word.starts_with(kind))
+}

@@ -1,0 +1,402 @@
+//! Whether commands that come with a project may run.
+//!
+//! A repository can be anybody's. What its `.teamster` folder would make us run or let agents do, and the checks that are
+//! found in its files, count only after the user saw them and accepted them. Any change is seen and asked about again.
+//! Whoever runs something of it looks once more at what it really read, at the moment it runs it ([`CurrentTrust`]), so
+//! nothing slips in between the answer and the run.
+
+mod accepted;
+mod capabilities;
+mod run;
+mod snapshot;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+use teamster_agents::Provider;
+use teamster_fs::layout::Layout;
+use teamster_journal::payload::{Check, CheckOrigin};
+use teamster_store::{Clock as _, SystemClock};
+
+use crate::app::App;
+use crate::config::Config;
+use crate::error::{AppError, Result};
+use crate::presets::Presets;
+use crate::text::{line, plain};
+pub use accepted::{Accepted, revoke};
+pub use run::{CurrentTrust, require_for_run, worktree_setup};
+pub use snapshot::Snapshot;
+
+/// Something that the project's files would have us do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProjectCapability {
+    /// The setting it stands in.
+    pub setting: String,
+    /// The command, or what is allowed.
+    pub text: String,
+    /// The file and its line.
+    pub from: String,
+    #[serde(skip)]
+    needed: Needed,
+    /// Whether it was found in a file that is no setting of ours, such as a Makefile.
+    #[serde(skip)]
+    is_found: bool,
+}
+
+/// When a capability is fulfilled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Needed {
+    /// Whenever an agent runs.
+    Always,
+    /// When an agent of this provider runs.
+    By(String),
+    /// When a worktree is made usable.
+    Setup,
+    /// When a run is verified by this command.
+    Check,
+}
+
+/// How far a project is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It asks for nothing.
+    Nothing,
+    /// What it asks for was accepted.
+    Accepted,
+    /// It was never asked about.
+    New,
+    /// It has changed since.
+    Changed,
+}
+
+impl State {
+    /// The word in `--json`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Accepted => "accepted",
+            Self::New => "new",
+            Self::Changed => "changed",
+        }
+    }
+}
+
+/// What a project asks for, and what was said to it.
+#[derive(Clone, Debug)]
+pub struct Project {
+    layout: Layout,
+    /// Everything it asks for.
+    pub capabilities: Vec<ProjectCapability>,
+    /// Its files as they are.
+    pub snapshot: Snapshot,
+    /// What was accepted, if ever.
+    pub accepted: Option<Accepted>,
+}
+
+/// What to do with a project that is not trusted yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// Say no.
+    Refuse,
+    /// Ask whoever sits at the terminal.
+    Ask,
+    /// The user said yes by a flag.
+    Accept,
+}
+
+impl Unknown {
+    /// What `--trust-project` says.
+    pub fn of_flag(trust_project: bool) -> Self {
+        if trust_project {
+            Self::Accept
+        } else {
+            Self::Ask
+        }
+    }
+}
+
+/// What is about to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// The agent.
+    pub provider: &'a Provider,
+    /// The script that it plays, as it was read for that; `None` before it was read.
+    pub script: Option<&'a [u8]>,
+    /// Whether it gets a worktree, which has to be made usable.
+    pub has_worktree: bool,
+}
+
+/// What a whole team is about to run.
+#[derive(Clone, Copy, Debug)]
+pub struct TeamPlan<'a> {
+    /// The agents of all its members, and of whoever plans.
+    pub providers: &'a [Provider],
+    /// Whether they get worktrees.
+    pub has_worktrees: bool,
+    /// The commands that verify the result.
+    pub checks: &'a [Check],
+}
+
+impl Plan<'_> {
+    fn needs(&self, capability: &ProjectCapability) -> bool {
+        TeamPlan {
+            providers: std::slice::from_ref(self.provider),
+            has_worktrees: self.has_worktree,
+            checks: &[],
+        }
+        .needs(capability)
+    }
+}
+
+impl TeamPlan<'_> {
+    fn needs(&self, capability: &ProjectCapability) -> bool {
+        match &capability.needed {
+            Needed::Always => true,
+            // What is said about a kind holds for every provider of that kind.
+            Needed::By(name) => self
+                .providers
+                .iter()
+                .any(|provider| *name == provider.name || name == provider.kind.word()),
+            Needed::Setup => self.has_worktrees,
+            Needed::Check => self.checks.iter().any(|check| {
+                check.origin == CheckOrigin::Project && check.command == capability.text
+            }),
+        }
+    }
+}
+
+impl Project {
+    /// Looks at a project with the settings that were read from it.
+    pub fn look(layout: &Layout, config: &Config) -> Result<Self> {
+        Self::look_at(layout, config, &Presets::of_project(layout, config)?)
+    }
+
+    /// The same with the presets that were read from it.
+    pub fn look_at(layout: &Layout, config: &Config, presets: &Presets) -> Result<Self> {
+        Ok(Self {
+            layout: layout.clone(),
+            capabilities: capabilities::all(layout, config, presets)?,
+            snapshot: Snapshot::take(&layout.project, config, presets)?,
+            accepted: accepted::find(layout)?,
+        })
+    }
+
+    /// How far it is trusted.
+    pub fn state(&self) -> State {
+        match &self.accepted {
+            _ if self.capabilities.is_empty() => State::Nothing,
+            None => State::New,
+            Some(_)
+                if self
+                    .capabilities
+                    .iter()
+                    .all(|capability| self.accepts(capability)) =>
+            {
+                State::Accepted
+            }
+            Some(_) => State::Changed,
+        }
+    }
+
+    /// Whether the user accepted this: the project's settings as they are, or a check by its text.
+    fn accepts(&self, capability: &ProjectCapability) -> bool {
+        self.accepted.as_ref().is_some_and(|accepted| {
+            let is_same = !capability.is_found && accepted.digest == self.snapshot.digest;
+            is_same
+                || capability.needed == Needed::Check && accepted.checks.contains(&capability.text)
+        })
+    }
+
+    /// Writes down that the user accepts it as it is.
+    pub fn accept(&self, app: &App) -> Result {
+        app.must_be_a_person("trusting a project")?;
+        accepted::put(
+            &self.layout,
+            &Accepted {
+                digest: self.snapshot.digest.clone(),
+                at: SystemClock.now(),
+                files: self.snapshot.files.clone(),
+                checks: self.checks(),
+            },
+        )
+    }
+
+    /// Every check that was accepted before or is asked for now. A check that was accepted once stays accepted when the
+    /// file that it is found in changes.
+    fn checks(&self) -> BTreeSet<String> {
+        let before = self.accepted.iter().flat_map(|accepted| &accepted.checks);
+        let now = self.capabilities.iter();
+        let now = now.filter(|capability| capability.needed == Needed::Check);
+        before
+            .chain(now.map(|capability| &capability.text))
+            .cloned()
+            .collect()
+    }
+
+    /// Everything it asks for, for a person to read.
+    pub fn words(&self) -> String {
+        self.words_about(|_| true)
+    }
+
+    fn words_about(&self, is_shown: impl Fn(&ProjectCapability) -> bool) -> String {
+        let mut text = format!(
+            "{} comes with settings that {}:\n",
+            line(&self.layout.project.display().to_string()),
+            match self.state() {
+                State::Changed => "have changed since you accepted them",
+                State::Accepted => "you accepted",
+                _ => "run commands or allow agents more",
+            }
+        );
+        for capability in self
+            .capabilities
+            .iter()
+            .filter(|capability| is_shown(capability))
+        {
+            let lines = plain(&capability.text).replace('\n', "\n      ");
+            let (setting, from) = (line(&capability.setting), line(&capability.from));
+            let _ = writeln!(text, "  {setting}: {lines}\n    ({from})");
+        }
+        text
+    }
+
+    /// Shows what was not accepted yet and asks; whether it was accepted.
+    pub fn ask(&self, app: &App) -> Result<bool> {
+        app.must_be_a_person("trusting a project")?;
+        let words = self.words_about(|capability| !self.accepts(capability));
+        if app
+            .confirm
+            .is_some_and(|confirm| confirm(&words, "Run them? [y/N] "))
+        {
+            self.accept(app)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+/// Makes sure that nothing of a project runs which was not accepted.
+pub fn require(
+    app: &App,
+    layout: &Layout,
+    config: &Config,
+    plan: &Plan<'_>,
+    unknown: Unknown,
+) -> Result {
+    let project = Project::look(layout, config)?;
+    require_those(app, &project, |capability| plan.needs(capability), unknown)?;
+    if plan.has_worktree {
+        run::refuse_denied_links(layout, config)?;
+    }
+    // The script was read a moment before or after the files that are accepted: what is played must be one of them.
+    let is_named = |capability: &ProjectCapability| {
+        matches!(capability.needed, Needed::By(_)) && plan.needs(capability)
+    };
+    if let Some(script) = plan.script
+        && project.capabilities.iter().any(is_named)
+        && !project.snapshot.has_script(script)
+    {
+        return Err(AppError::refused(format!(
+            "the script of {} has changed since it was trusted",
+            plan.provider.name
+        ))
+        .hint("`teamster trust` shows what the project asks for now"));
+    }
+    Ok(())
+}
+
+fn require_those(
+    app: &App,
+    project: &Project,
+    is_needed: impl Fn(&ProjectCapability) -> bool,
+    unknown: Unknown,
+) -> Result {
+    if unknown == Unknown::Accept && !project.capabilities.is_empty() {
+        return project.accept(app);
+    }
+    let refused = project.refuse_unaccepted(is_needed);
+    if refused.is_err() && unknown == Unknown::Ask && app.can_ask() && project.ask(app)? {
+        return Ok(());
+    }
+    refused
+}
+
+impl Project {
+    /// Refuses when something that is needed was not accepted.
+    fn refuse_unaccepted(&self, is_needed: impl Fn(&ProjectCapability) -> bool) -> Result {
+        let capabilities = self.capabilities.iter();
+        let open: Vec<&ProjectCapability> = capabilities
+            .filter(|capability| is_needed(capability) && !self.accepts(capability))
+            .collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let named: Vec<String> = open
+            .iter()
+            .map(|capability| {
+                format!(
+                    "{}: {} ({})",
+                    capability.setting, capability.text, capability.from
+                )
+            })
+            .collect();
+        let why = match self.state() {
+            State::Changed => "has changed since it was trusted",
+            _ => "is not trusted",
+        };
+        let instead = if open.iter().all(|capability| capability.is_found) {
+            "; `--verify CMD` runs a command of your own instead"
+        } else {
+            ""
+        };
+        Err(AppError::refused(format!(
+            "the project {} {why}, and would run: {}",
+            self.layout.project.display(),
+            named.join("; ")
+        ))
+        .hint(format!(
+            "`teamster trust` shows all of it and asks; `--trust-project` accepts it{instead}"
+        )))
+    }
+}
+
+/// A project's path as a text that stands for no other path.
+fn key(project: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    let real = project
+        .canonicalize()
+        .unwrap_or_else(|_| project.to_owned());
+    let mut key = String::new();
+    for chunk in real.as_os_str().as_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character == '%' || character.is_control() {
+                let _ = write!(key, "%{:02X}", u32::from(character));
+            } else {
+                key.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(key, "%{byte:02X}");
+        }
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn no_two_paths_have_one_key() {
+        let of = |bytes: &[u8]| key(Path::new(OsStr::from_bytes(bytes)));
+        assert_eq!(of("/no/such/프로젝트 x".as_bytes()), "/no/such/프로젝트 x");
+        let odd: [&[u8]; 5] = [b"/n/\xff", b"/n/%FF", b"/n/\xfe", b"/n/\n", b"/n/%0A"];
+        let keys: std::collections::BTreeSet<String> = odd.iter().map(|path| of(path)).collect();
+        assert_eq!(keys.len(), odd.len(), "{keys:?}");
+    }
+}

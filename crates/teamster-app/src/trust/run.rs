@@ -1,0 +1,157 @@
+//! What a run needs the user's trust for: before it begins, and each time something of the project runs.
+
+use std::path::Path;
+
+use teamster_agents::{CREDENTIALS, Provider};
+use teamster_fs::layout::Layout;
+use teamster_journal::payload::{Check, CheckOrigin, RunSpec};
+use teamster_run::host::ProjectTrust;
+use teamster_types::denied;
+use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
+
+use super::{Needed, Project, TeamPlan, Unknown, capabilities, require_those};
+use crate::app::App;
+use crate::config::Config;
+use crate::error::{AppError, Result};
+use crate::presets::Presets;
+
+/// What the user accepts of a project at the moment of asking: files and answers are read anew each time.
+#[derive(Clone, Debug)]
+pub struct CurrentTrust {
+    layout: Layout,
+}
+
+impl CurrentTrust {
+    /// Returns the trust in the project of this layout.
+    pub fn new(layout: Layout) -> Self {
+        Self { layout }
+    }
+}
+
+impl ProjectTrust for CurrentTrust {
+    fn worktree_setup(&self) -> std::result::Result<WorktreeSetup, NotTrusted> {
+        worktree_setup(&self.layout)
+    }
+
+    fn workers(&self, order: &RunSpec) -> std::result::Result<(), NotTrusted> {
+        let config = current(&self.layout)?;
+        let project = Project::look(&self.layout, &config)?;
+        let providers = providers(&self.layout, &config, order)?;
+        let plan = TeamPlan {
+            providers: &providers,
+            has_worktrees: !order.in_place,
+            checks: &[],
+        };
+        Ok(project.refuse_unaccepted(|capability| plan.needs(capability))?)
+    }
+
+    fn check(&self, check: &Check) -> std::result::Result<(), NotTrusted> {
+        if check.origin == CheckOrigin::Person {
+            return Ok(());
+        }
+        let config = current(&self.layout)?;
+        let mut project = Project::look(&self.layout, &config)?;
+        project.add_checks(std::slice::from_ref(check));
+        let is_it = |text: &str| text == check.command;
+        Ok(project.refuse_unaccepted(|capability| {
+            capability.needed == Needed::Check && is_it(&capability.text)
+        })?)
+    }
+}
+
+/// Returns what makes a worktree of the project usable, if the user accepts it at this moment.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "this is the one place that looks at what the user accepted"
+)]
+pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, NotTrusted> {
+    let config = current(layout)?;
+    let project = Project::look(layout, &config)?;
+    project.refuse_unaccepted(|capability| capability.needed == Needed::Setup)?;
+    refuse_denied_links(layout, &config)?;
+    Ok(WorktreeSetup::accepted(
+        config.worktree_link.value,
+        config.worktree_link_writable.value,
+        config.worktree_setup.value,
+        config.worktree_setup_limit.value,
+        CREDENTIALS,
+    ))
+}
+
+/// Makes sure that nothing of a project runs in this run which was not accepted.
+pub fn require_for_run(
+    app: &App,
+    layout: &Layout,
+    config: &Config,
+    presets: &Presets,
+    order: &RunSpec,
+    unknown: Unknown,
+) -> Result {
+    let mut project = Project::look_at(layout, config, presets)?;
+    // A run that goes on may have checks whose file has changed since.
+    project.add_checks(&order.verify);
+    let mut providers = providers(layout, config, order)?;
+    if order.leader != "engine" {
+        providers.push(provider(layout, config, &order.leader)?);
+    }
+    let plan = TeamPlan {
+        providers: &providers,
+        has_worktrees: !order.in_place,
+        checks: &order.verify,
+    };
+    require_those(app, &project, |capability| plan.needs(capability), unknown)?;
+    if order.in_place {
+        return Ok(());
+    }
+    refuse_denied_links(layout, config)
+}
+
+/// Refuses to link what no agent may touch, whoever wants it.
+pub(super) fn refuse_denied_links(layout: &Layout, config: &Config) -> Result {
+    let setting = &config.worktree_link;
+    for link in &setting.value {
+        let path = layout.project.join(link);
+        let real = teamster_fs::real_path(&path).unwrap_or(path);
+        let inside = real.strip_prefix(&layout.project).unwrap_or(&real);
+        let denied = denied::folder_pattern(Path::new(link)).or(denied::folder_pattern(inside));
+        if let Some(pattern) = denied {
+            return Err(AppError::refused(format!(
+                "`worktree.link` names `{link}`, which no agent may touch: {pattern} ({})",
+                setting.source
+            ))
+            .hint("take it out of the list"));
+        }
+    }
+    Ok(())
+}
+
+impl Project {
+    fn add_checks(&mut self, checks: &[Check]) {
+        for check in checks {
+            if check.origin == CheckOrigin::Project {
+                let capability = capabilities::of_check(&self.capabilities, check);
+                self.capabilities.extend(capability);
+            }
+        }
+    }
+}
+
+/// The settings as they are now.
+fn current(layout: &Layout) -> Result<Config> {
+    let config = Config::load(layout);
+    config.check()?;
+    Ok(config)
+}
+
+fn providers(layout: &Layout, config: &Config, order: &RunSpec) -> Result<Vec<Provider>> {
+    let members = order.members.iter();
+    members
+        .map(|member| provider(layout, config, &member.provider))
+        .collect()
+}
+
+fn provider(layout: &Layout, config: &Config, word: &str) -> Result<Provider> {
+    let mut providers = config.providers(&layout.project);
+    let named = providers.named(word);
+    named.map_err(|error| AppError::usage(error.to_string()))
+}

@@ -1,0 +1,172 @@
+//! A project's own settings as they are now, in one number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+use teamster_fs::layout::PROJECT_SETTINGS;
+use teamster_fs::{Dir, FileKind};
+
+use crate::config::{Config, Source};
+use crate::error::{AppError, Result};
+use crate::presets::{PresetFile, Presets};
+
+/// More than this is no settings.
+const MOST_FILES: usize = 2_000;
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+const DEEPEST: usize = 16;
+
+/// What a project's files hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// A number that no other content has.
+    pub digest: String,
+    /// The files it was made from.
+    pub files: Vec<String>,
+    /// The scripts among them, each by a number that no other content has.
+    scripts: BTreeSet<String>,
+}
+
+struct Taking<'a> {
+    hash: Sha256,
+    files: Vec<String>,
+    scripts: BTreeSet<String>,
+    bytes: usize,
+    /// The settings and presets as they were read. What is trusted must be what counts.
+    read: BTreeMap<String, &'a [u8]>,
+}
+
+impl Snapshot {
+    /// Everything below `.teamster`, and the scripts that its providers, roles and presets play, wherever these lie.
+    pub fn take(project: &Path, config: &Config, presets: &Presets) -> Result<Self> {
+        let mut read: BTreeMap<String, &[u8]> = presets.read().collect();
+        if let Some(settings) = &config.project_file {
+            read.insert(format!("{PROJECT_SETTINGS}/config.toml"), settings);
+        }
+        let mut taking = Taking {
+            hash: Sha256::new(),
+            files: Vec::new(),
+            scripts: BTreeSet::new(),
+            bytes: 0,
+            read,
+        };
+        let root = Dir::open_root(project)?;
+        if let Some(root) = &root
+            // Something else in that place: then there are no settings of the project.
+            && let Ok(Some(folder)) = root.child(PROJECT_SETTINGS)
+        {
+            taking.folder(&folder, PROJECT_SETTINGS, 0)?;
+        }
+        for provider in &config.providers {
+            if let (Source::Project(..), Some(file)) = (&provider.source, &provider.section.file) {
+                taking.script(file)?;
+            }
+        }
+        let roles = config.roles.iter();
+        let roles = roles.filter(|role| matches!(role.source, Source::Project(..)));
+        let words = roles.map(|role| role.provider.as_str());
+        let presets = presets.of_the_project().flat_map(PresetFile::words);
+        for word in words.chain(presets.map(|(_, word)| word)) {
+            if let Some(file) = word.strip_prefix("scripted:") {
+                taking.script(&project.join(file))?;
+            }
+        }
+        Ok(Self {
+            digest: hex(&taking.hash.finalize()),
+            files: taking.files,
+            scripts: taking.scripts,
+        })
+    }
+
+    /// Whether a script of the project has exactly these bytes.
+    pub fn has_script(&self, bytes: &[u8]) -> bool {
+        self.scripts.contains(&hex(&Sha256::digest(bytes)))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+impl Taking<'_> {
+    fn folder(&mut self, folder: &Dir, path: &str, depth: usize) -> Result {
+        let mut names: Vec<String> = folder.entries()?.into_iter().map(|e| e.name).collect();
+        names.sort_unstable();
+        for name in names {
+            let inner = format!("{path}/{name}");
+            let kind = folder.stamp(&name)?.map(|stamp| stamp.kind);
+            match kind {
+                Some(FileKind::File) => {
+                    let read = match self.read.get(&inner) {
+                        Some(bytes) => Some(bytes.to_vec()),
+                        None => folder.read(&name)?.map(|(bytes, _)| bytes),
+                    };
+                    self.add("file", &inner, read.as_deref().unwrap_or_default())?;
+                }
+                Some(FileKind::Folder) if depth < DEEPEST => {
+                    if let Some(child) = folder.child(&name)? {
+                        self.folder(&child, &inner, depth + 1)?;
+                    }
+                }
+                Some(FileKind::Folder) => return Err(too_much()),
+                // Nobody follows a link or reads a pipe there, so that it is there is all there is to know.
+                Some(FileKind::Link | FileKind::Other) => self.add("other", &inner, &[])?,
+                None => {}
+            }
+        }
+        for odd in folder.odd_names()? {
+            self.add("odd", &format!("{path}/{}", odd.display()), &[])?;
+        }
+        Ok(())
+    }
+
+    fn script(&mut self, file: &Path) -> Result {
+        let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
+            return Ok(());
+        };
+        let read = match Dir::open_root(folder)? {
+            Some(dir) => dir.read(&name.to_string_lossy())?,
+            None => None,
+        };
+        let bytes = read.map(|(bytes, _)| bytes);
+        let kind = if let Some(bytes) = &bytes {
+            self.scripts.insert(hex(&Sha256::digest(bytes)));
+            "script"
+        } else {
+            "missing"
+        };
+        self.add(
+            kind,
+            &file.display().to_string(),
+            bytes.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// Lengths stand before texts, so that no two contents run together into the same bytes.
+    fn add(&mut self, kind: &str, path: &str, bytes: &[u8]) -> Result {
+        self.bytes += bytes.len();
+        if self.files.len() >= MOST_FILES || self.bytes > MOST_BYTES {
+            return Err(too_much());
+        }
+        for part in [kind.as_bytes(), path.as_bytes(), bytes] {
+            let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
+            self.hash.update(length.to_le_bytes());
+            self.hash.update(part);
+        }
+        self.files.push(path.to_owned());
+        Ok(())
+    }
+}
+
+fn too_much() -> AppError {
+    AppError::refused(format!(
+        "the project's {PROJECT_SETTINGS} folder holds more than settings: at most {MOST_FILES} files, {} MiB, \
+         {DEEPEST} folders deep",
+        MOST_BYTES / 1024 / 1024
+    ))
+    .hint("keep settings, presets and scripts there, and nothing else")
+}

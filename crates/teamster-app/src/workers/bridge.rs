@@ -1,0 +1,121 @@
+//! The process that is a worker: what it checks before it begins, and what it begins with.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+
+use teamster_agents::{ClaudeDriver, Provider, ProviderKind};
+use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, layout};
+use teamster_store::{FileStore, Store, SystemClock};
+use teamster_workers::bridge::{self as worker, BridgeConfig, BridgeError};
+use teamster_workers::record::{WorkerLock, WorkerSpec};
+use teamster_workers::{launch, reclaim};
+
+use super::{meter, place, project_of, runs_already, settings, team_folder};
+use crate::app::App;
+use crate::env_vars;
+use crate::error::{AppError, ErrorKind, Result};
+use crate::trust::{self, Plan, Unknown};
+
+/// What hears of what a worker does.
+pub type Say = Box<dyn FnMut(&str) + Send>;
+
+/// Runs the worker in this process until it is told to stop. `say` hears what happens.
+pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say) -> Result {
+    let project = project_of(app, &wanted.team)?;
+    let settings = settings(app, &project)?;
+    let config = &settings.config;
+    let provider = settings.provider(&wanted.provider)?;
+    // Whoever started this has asked; but what was read then need not be what is read now.
+    let driver = provider.driver();
+    let plan = Plan {
+        provider: &provider,
+        script: driver.script(),
+        has_worktree: !wanted.in_place,
+    };
+    trust::require(app, &settings.layout, config, &plan, Unknown::Refuse)?;
+    let store = FileStore::open(&app.layout, Arc::new(SystemClock), config.store_settings())?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    // The lock first: the worktree of a worker that runs is nobody else's to make ready.
+    let team_folder = team_folder(app, &wanted.team)?;
+    let lock = WorkerLock::take(&team_folder, &wanted.worker)?
+        .ok_or_else(|| runs_already(&wanted.team, &wanted.worker))?;
+    clear_away(store.as_ref(), &wanted, &project)?;
+    let workplace = place::plan(app, &wanted, &project)?;
+    let exported = exported(app, &wanted, &project, &provider)?;
+    let wanted = WorkerSpec {
+        model: wanted.model.or(provider.model.clone()),
+        ..wanted
+    };
+    let order = meter::order(store.as_ref(), &wanted.team);
+    let told = meter::told(order.as_ref(), &wanted.worker);
+    let may_begin = meter::may_begin(order.as_ref(), &store, &wanted.team);
+    let bridge = worker::Bridge::open(BridgeConfig {
+        store,
+        lock,
+        project,
+        spec: wanted,
+        restarts,
+        provider: provider.name.clone(),
+        driver,
+        instructions: told,
+        may_begin,
+        permissions: config.permissions(),
+        workplace,
+        limits: config.rules(),
+        launch,
+        exported,
+        teamster: launch::own_program(),
+        output: say,
+    });
+    bridge
+        .and_then(worker::Bridge::run)
+        .map_err(|error| match error {
+            BridgeError::Store(error) => error.into(),
+            BridgeError::Files(error) => error.into(),
+            BridgeError::Place(_) => AppError::refused(error.to_string()),
+        })
+}
+
+/// Ends what an earlier process of this worker left behind. An agent that lives on would change files under the next one.
+fn clear_away(store: &dyn Store, wanted: &WorkerSpec, project: &Path) -> Result {
+    let dir = Dir::open_or_create_root(project)?;
+    let machine = Machine::read();
+    let reclaimed =
+        reclaim::reclaim_predecessor(store, &machine, &dir, &wanted.team, &wanted.worker)?;
+    match reclaimed.left {
+        None => Ok(()),
+        Some(still) => Err(AppError::new(
+            ErrorKind::Conflict,
+            format!("an earlier launch of {} goes on: {still}", wanted.worker),
+        )
+        .hint("the system itself holds these processes; look at them with `ps`")),
+    }
+}
+
+/// Variables of the agent that its driver cannot know.
+fn exported(
+    app: &App,
+    wanted: &WorkerSpec,
+    project: &Path,
+    provider: &Provider,
+) -> Result<Vec<(OsString, OsString)>> {
+    let mut exported: Vec<(OsString, OsString)> = vec![
+        (
+            "TEAMSTER_CLAUDE_DIR".into(),
+            app.layout.claude.clone().into_os_string(),
+        ),
+        ("TEAMSTER_PROJECT".into(), project.into()),
+    ];
+    // A login lives in the user's own folder; a copy of it would end as soon as one of the two is renewed.
+    if provider.kind == ProviderKind::Claude && ClaudeDriver::has_credentials(env_vars::get) {
+        let mut folder = Dir::open_or_create_root(project)?.child_or_create(layout::OMC)?;
+        for name in layout::agent_folders(&wanted.team, &wanted.worker) {
+            folder = folder.child_or_create(name)?;
+        }
+        let folder = folder.child_or_create(layout::AGENT_CLAUDE)?;
+        exported.push(("CLAUDE_CONFIG_DIR".into(), folder.path().into()));
+    }
+    Ok(exported)
+}

@@ -1,0 +1,235 @@
+//! Workers: who is meant, how one is started and stopped, and the bridge that each of them is.
+
+mod bridge;
+mod meter;
+mod place;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use teamster_agents::scripted::Script;
+use teamster_agents::{Provider, ProviderKind};
+use teamster_fs::Dir;
+use teamster_fs::layout::{self, Layout};
+use teamster_fs::proc::Machine;
+use teamster_isolate::tmux::{Tmux, TmuxError};
+use teamster_types::{TeamName, WorkerName};
+use teamster_workers::launch::{self, Launcher};
+use teamster_workers::record::{self, LaunchRecord};
+use teamster_workers::shutdown::{ShutdownCoordinator, ShutdownRequest, StoppedWorker};
+
+use crate::app::App;
+use crate::config::Config;
+use crate::env_vars;
+use crate::error::{AppError, ErrorKind, Result};
+pub use bridge::{Say, be};
+
+/// A worker that was named, and its team's project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedWorker {
+    /// The team.
+    pub team: TeamName,
+    /// The worker.
+    pub worker: WorkerName,
+    /// The folder that the team works on.
+    pub project: PathBuf,
+}
+
+/// Finds a worker of a team; an error when the team has no such worker.
+pub fn find(app: &App, team: TeamName, worker: &str) -> Result<NamedWorker> {
+    let worker: WorkerName = worker.parse()?;
+    let config = app.read()?.team(&team)?;
+    let members = config.members();
+    if !members.iter().any(|member| member.name == worker.as_str()) {
+        let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+        return Err(
+            AppError::not_found(format!("team {team} has no worker {worker}")).hint(
+                match names.as_slice() {
+                    [] => "it has none; `teamster worker start --name NAME` starts one".to_owned(),
+                    names => format!("it has {}", names.join(", ")),
+                },
+            ),
+        );
+    }
+    Ok(NamedWorker {
+        project: project_of(app, &team)?,
+        team,
+        worker,
+    })
+}
+
+impl NamedWorker {
+    /// Returns how it was started, if that is known.
+    pub fn record(&self) -> Result<Option<LaunchRecord>> {
+        match Dir::open_root(&self.project)? {
+            Some(project) => Ok(record::read(&project, &self.team, &self.worker)?),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Returns the project that a team works on.
+pub fn project_of(app: &App, team: &TeamName) -> Result<PathBuf> {
+    let config = app.read()?.team(team)?;
+    Ok(config
+        .project()
+        .map_or_else(|| app.layout.project.clone(), PathBuf::from))
+}
+
+/// Returns the folder of a team.
+pub fn team_folder(app: &App, team: &TeamName) -> Result<Dir> {
+    let missing = || AppError::not_found(format!("there is no team {team}"));
+    let root = Dir::open_root(&app.layout.claude)?.ok_or_else(missing)?;
+    let teams = root.child(layout::TEAMS)?.ok_or_else(missing)?;
+    teams.child(team.as_str())?.ok_or_else(missing)
+}
+
+/// Returns the error for whoever starts a worker that runs.
+pub fn runs_already(team: &TeamName, worker: &WorkerName) -> AppError {
+    AppError::new(
+        ErrorKind::Conflict,
+        format!("{worker} of team {team} runs already, in another process"),
+    )
+    .hint("`teamster worker list` shows it; `teamster worker stop` stops it")
+}
+
+/// The settings that hold for a team's project, which need not be the one of the current folder.
+pub struct ProjectSettings<'a> {
+    /// Where things of the project are.
+    pub layout: Layout,
+    /// The settings.
+    pub config: Cow<'a, Config>,
+}
+
+/// Reads the settings that hold for a project; a value that cannot be used is an error.
+pub fn settings<'a>(app: &'a App, project: &Path) -> Result<ProjectSettings<'a>> {
+    let settings = unchecked(app, project);
+    settings.config.check()?;
+    Ok(settings)
+}
+
+/// Reads the settings that hold for a project, with defaults for what cannot be used.
+fn unchecked<'a>(app: &'a App, project: &Path) -> ProjectSettings<'a> {
+    let layout = app.layout.of_project(project);
+    let config = if project == app.layout.project {
+        Cow::Borrowed(&app.config)
+    } else {
+        Cow::Owned(Config::load(&layout))
+    };
+    ProjectSettings { layout, config }
+}
+
+impl ProjectSettings<'_> {
+    /// Returns the provider that a word stands for.
+    pub fn provider(&self, word: &str) -> Result<Provider> {
+        let mut providers = self.config.providers(&self.layout.project);
+        providers.named(word).map_err(|error| {
+            AppError::usage(error.to_string())
+                .hint("`teamster config show` lists providers of your own; `teamster worker start --help` the others")
+        })
+    }
+}
+
+/// Checks the script that a provider plays, if any. One with a mistake is told to whoever starts a worker with it, not to the first task it would fail.
+pub fn check_script(provider: &Provider) -> Result {
+    let ProviderKind::Scripted(file) = &provider.kind else {
+        return Ok(());
+    };
+    match Script::read(file) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(AppError::usage(error.to_string())
+            .hint("docs/scripted.md shows what a script looks like")),
+    }
+}
+
+/// Returns our own tmux server for a project.
+pub fn tmux(project: &Path) -> std::result::Result<Tmux, TmuxError> {
+    let run_folder = env_vars::get(env_vars::RUN_FOLDER).map(PathBuf::from);
+    let socket = layout::tmux_socket(project, run_folder.as_deref());
+    Tmux::find(&env_vars::get(env_vars::PATH).unwrap_or_default(), &socket)
+}
+
+/// Returns how long a worker may take to make its worktree usable before its heart beats. Whoever only stops workers gets this
+/// far with any settings; a worker that begins checks them itself.
+pub fn setup_time(app: &App, project: &Path) -> Duration {
+    let settings = unchecked(app, project);
+    let config = &settings.config;
+    let copies = !config.worktree_link.value.is_empty() && !config.worktree_link_writable.value;
+    if copies || !config.worktree_setup.value.is_empty() {
+        config.worktree_setup_limit.value
+    } else {
+        Duration::ZERO
+    }
+}
+
+/// Starts a worker, and returns its first heartbeat.
+pub fn start(
+    app: &App,
+    wanted: &record::WorkerSpec,
+    project: &Path,
+    restarts: u32,
+) -> Result<teamster_types::heartbeat::Heartbeat> {
+    let teamster = launch::own_program();
+    let launcher = Launcher {
+        store: app.read()?,
+        project,
+        teamster: &teamster,
+        tmux: tmux(project),
+        setup: setup_time(app, project),
+    };
+    launcher.start(wanted, restarts).map_err(|error| {
+        let kind = match &error {
+            launch::LaunchError::Files(_) | launch::LaunchError::Store(_) => ErrorKind::Unreachable,
+            _ => ErrorKind::Failed,
+        };
+        let hint = "`teamster worker start --foreground` shows what it does";
+        AppError::new(kind, error.to_string()).hint(hint)
+    })
+}
+
+/// Who is to stop, and how.
+#[derive(Clone, Debug)]
+pub struct StopRequest {
+    /// The team.
+    pub team: TeamName,
+    /// The only worker to stop; `None` for everyone.
+    pub only: Option<WorkerName>,
+    /// Whether current tasks are finished first.
+    pub drain: bool,
+    /// Whether nobody is asked.
+    pub force: bool,
+    /// How long they have to end by themselves.
+    pub deadline: Duration,
+}
+
+/// Stops workers, and returns how each ended. `tell` hears what is waited for meanwhile.
+pub fn stop(
+    app: &App,
+    request: StopRequest,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Vec<StoppedWorker>> {
+    let project = project_of(app, &request.team)?;
+    let Some(dir) = Dir::open_root(&project)? else {
+        return Ok(Vec::new());
+    };
+    let machine = Machine::read();
+    let tmux = tmux(&project).ok();
+    let mut stopping = ShutdownCoordinator {
+        store: app.store()?,
+        machine: &machine,
+        project: &dir,
+        tmux: tmux.as_ref(),
+        tell,
+        hurry: &teamster_workers::shutdown::no_hurry,
+    };
+    Ok(stopping.run(&ShutdownRequest {
+        team: request.team,
+        only: request.only,
+        actor: app.actor.name().to_owned(),
+        reason: "a person asked for it".to_owned(),
+        drain: request.drain,
+        force: request.force,
+        deadline: request.deadline,
+    })?)
+}

@@ -1,0 +1,71 @@
+//! Where a worker is to work, decided before its process has its seat and made only then.
+
+use std::path::Path;
+
+use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
+use teamster_workers::bridge::OpenWorkplace;
+use teamster_workers::record::WorkerSpec;
+use teamster_workers::workplace::{InPlace, InWorktree, Workplace, WorkplaceError};
+
+use super::team_folder;
+use crate::app::App;
+use crate::env_vars;
+use crate::error::{AppError, Result};
+use crate::trust;
+
+/// How to make the place where the worker works.
+pub(super) fn plan(app: &App, wanted: &WorkerSpec, project: &Path) -> Result<OpenWorkplace> {
+    if wanted.in_place {
+        let place = InPlace::new(project.to_owned());
+        return Ok(Box::new(move |_| Ok(Box::new(place) as Box<dyn Workplace>)));
+    }
+    let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+    let git = Git::find(&path).map_err(no_worktree)?;
+    let found = Repo::find(&git, project).map_err(no_worktree)?;
+    let folder = team_folder(app, &wanted.team)?;
+    found
+        .repo
+        .use_recorded_rules(&folder)
+        .map_err(no_worktree)?;
+    let team = app.read()?.team(&wanted.team)?;
+    let base = team
+        .as_object()
+        .get("teamster")
+        .and_then(|ours| ours.get("base")?.as_str()?.parse::<CommitId>().ok());
+    let start = match base {
+        // A base that the repository does not have any more is no place to begin at.
+        Some(base) => found
+            .repo
+            .resolve(base.as_str())
+            .map_err(no_worktree)?
+            .unwrap_or(found.head),
+        None => found.head,
+    };
+    let layout = app.layout.of_project(project);
+    let setup = Box::new(move || trust::worktree_setup(&layout));
+    let (team, worker) = (wanted.team.clone(), wanted.worker.clone());
+    Ok(Box::new(move |say| {
+        let opened = InWorktree::open(found.repo, &team, &worker, start, setup, say);
+        opened
+            .map(|place| Box::new(place) as Box<dyn Workplace>)
+            .map_err(|error| {
+                let error = no_worktree(error);
+                let hint = error.advice().unwrap_or_default();
+                WorkplaceError(format!("{}; {hint}", error.message()))
+            })
+    }))
+}
+
+fn no_worktree(error: GitError) -> AppError {
+    let hint = match error.problem {
+        GitProblem::NoProgram
+        | GitProblem::NotRepository
+        | GitProblem::Bare
+        | GitProblem::NoCommits => format!(
+            "{}; or let the worker work in the project's own folder with --in-place",
+            error.hint
+        ),
+        _ => error.hint,
+    };
+    AppError::refused(error.message).hint(hint)
+}

@@ -1,0 +1,82 @@
+//! Why a request was not carried out.
+
+use teamster_app::{AppError, ErrorKind};
+use teamster_store::{Kind, StoreError};
+
+use crate::api::{Refusal, RefusalReason};
+
+/// Why a request was not carried out, in the words of the command line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// The sort of failure, from which the status of the answer follows.
+    pub kind: ErrorKind,
+    /// What happened, to what.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl ApiError {
+    /// Returns an error without a hint.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Returns an error about something that does not exist.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// Returns an error about a request that makes no sense.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
+    /// Returns an error without a kind of its own.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Failed, message)
+    }
+
+    /// Returns the body of the answer.
+    pub fn body(&self) -> Refusal {
+        Refusal {
+            error: RefusalReason {
+                kind: self.kind.word().to_owned(),
+                message: self.message.clone(),
+                hint: self.hint.clone(),
+            },
+        }
+    }
+}
+
+impl From<AppError> for ApiError {
+    fn from(error: AppError) -> Self {
+        Self {
+            kind: error.kind(),
+            message: error.message().to_owned(),
+            hint: error.advice().map(str::to_owned),
+        }
+    }
+}
+
+/// The hints of the command line would name commands that a page does not have, so the store's own hint is all.
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self {
+            kind: match error.kind {
+                Kind::NotFound => ErrorKind::NotFound,
+                Kind::Conflict => ErrorKind::Conflict,
+                Kind::Refused => ErrorKind::Refused,
+                Kind::Unreachable => ErrorKind::Unreachable,
+                Kind::Failed => ErrorKind::Failed,
+            },
+            message: error.message,
+            hint: error.hint,
+        }
+    }
+}

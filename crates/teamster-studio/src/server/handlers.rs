@@ -1,0 +1,295 @@
+//! What is answered from the model.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{Response, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+use teamster_app::diffs::TaskWork;
+use teamster_journal::Event;
+use teamster_types::task::{Status, Task};
+use teamster_types::{TaskId, TeamName};
+use teamster_view::model::{MergeState, Sessions, TeamView, Timeline, message_of};
+use teamster_view::status::{Problem, ProblemKind};
+
+use super::Studio;
+use super::middleware::{answered, json, text};
+use crate::api::{self, Journal, Messages, Server, TaskDetail};
+use crate::error::ApiError;
+
+/// Events of one task that are shown.
+const MOST_EVENTS: usize = 200;
+/// How much of a journal is looked through for one answer.
+const REACH: usize = 20_000;
+
+/// A position of the journal.
+#[derive(Debug, Deserialize)]
+pub(super) struct At {
+    at: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    before: Option<u64>,
+    from: Option<u64>,
+    limit: Option<usize>,
+}
+
+pub(super) async fn server(State(studio): State<Arc<Studio>>) -> Response<Body> {
+    let server = Server {
+        version: studio.version.to_owned(),
+        started_at: studio.started_at,
+        now: studio.hub.read().now(),
+    };
+    json(StatusCode::OK, &server)
+}
+
+pub(super) async fn openapi() -> Response<Body> {
+    text(
+        StatusCode::OK,
+        "application/json",
+        api::openapi().to_string(),
+    )
+}
+
+pub(super) async fn teams(State(studio): State<Arc<Studio>>) -> Response<Body> {
+    json(StatusCode::OK, &studio.hub.overview())
+}
+
+pub(super) async fn team(
+    State(studio): State<Arc<Studio>>,
+    Path(key): Path<String>,
+    Query(moment): Query<At>,
+) -> Response<Body> {
+    answered(move || view(&studio, &key, moment.at)).await
+}
+
+fn view(studio: &Studio, key: &str, at: Option<u64>) -> Result<TeamView, ApiError> {
+    if Sessions::is_id(key) {
+        return studio.hub.session(key);
+    }
+    let feed = studio.hub.feed(&named(key)?)?;
+    let now = feed.view();
+    Ok(match at {
+        None => now,
+        Some(seq) => {
+            // Whose team it is and where it works is not in every journal, and does not change.
+            let mut view = feed.view_at(seq.min(now.seq))?;
+            view.history = now.history;
+            view.kind = now.kind;
+            view.project = now.project;
+            view.description = now.description;
+            view
+        }
+    })
+}
+
+pub(super) async fn timeline(
+    State(studio): State<Arc<Studio>>,
+    Path(key): Path<String>,
+    Query(moment): Query<At>,
+) -> Response<Body> {
+    answered(move || {
+        if Sessions::is_id(&key) {
+            studio.hub.session(&key)?;
+            return Ok(Timeline::default());
+        }
+        let feed = studio.hub.feed(&named(&key)?)?;
+        Ok(match moment.at {
+            None => feed.timeline(),
+            Some(seq) => feed.story_at(seq)?.timeline(),
+        })
+    })
+    .await
+}
+
+pub(super) async fn task(
+    State(studio): State<Arc<Studio>>,
+    Path((key, id)): Path<(String, String)>,
+    Query(moment): Query<At>,
+) -> Response<Body> {
+    answered(move || {
+        let team = named(&key)?;
+        let id = task_named(&id)?;
+        let feed = studio.hub.feed(&team)?;
+        let (story, view) = match moment.at {
+            None => (feed.story(), feed.view()),
+            Some(seq) => {
+                let story = feed.story_at(seq)?;
+                let view = story.view();
+                (story, view)
+            }
+        };
+        let missing = || ApiError::not_found(format!("team {team} has no task {id}"));
+        let row = view.tasks.into_iter().find(|row| row.id == id);
+        let row = row.ok_or_else(missing)?;
+        let read = studio.hub.read();
+        let task = match moment.at {
+            None => read.task(&team, &id)?,
+            Some(_) => story.task(&id).ok_or_else(missing)?.clone(),
+        };
+        // The end of the journal, or what lies before the moment.
+        let events = match moment.at {
+            None => read.last_events(&team, REACH)?.events,
+            Some(at) => {
+                let first = at.saturating_sub(REACH as u64).saturating_add(1);
+                read.events(&team, first, REACH)?.events
+            }
+        };
+        let mut events: Vec<Event> = events
+            .into_iter()
+            .filter(|event| event.task_id.as_ref() == Some(&id))
+            .filter(|event| moment.at.is_none_or(|at| event.seq <= at))
+            .collect();
+        events.drain(..events.len().saturating_sub(MOST_EVENTS));
+        Ok(TaskDetail {
+            spent: story.spent_on(&id),
+            task: row,
+            events,
+            ..detail(&task)
+        })
+    })
+    .await
+}
+
+/// What one task has brought, by the store and the journal.
+pub(super) fn work_on(studio: &Studio, team: &TeamName, id: &TaskId) -> Result<TaskWork, ApiError> {
+    let task = studio.hub.read().task(team, id)?;
+    let result = task.ours("result");
+    let word = |key: &str| result.and_then(|result| Some(result.get(key)?.as_str()?.to_owned()));
+    let merges = studio.hub.feed(team)?.view().merges;
+    let merge = merges.into_iter().rev().find_map(|merge| {
+        let is_its = merge.task_id.as_ref() == Some(id) && merge.state == MergeState::Merged;
+        merge.merge.filter(|_| is_its)
+    });
+    Ok(TaskWork {
+        task: id.clone(),
+        commit: word("commit"),
+        base: word("base"),
+        merge,
+        at_work: task
+            .owner()
+            .filter(|_| task.status() == Status::InProgress)
+            .map(str::to_owned),
+    })
+}
+
+/// What the task itself says.
+fn detail(task: &Task) -> TaskDetail {
+    let result = task.ours("result");
+    let word = |key: &str| {
+        let word = result.and_then(|result| result.get(key)?.as_str());
+        word.map(str::to_owned)
+    };
+    let files = result.and_then(|result| result.get("files")?.as_array());
+    TaskDetail {
+        task: teamster_view::model::TaskRow::plain(task),
+        description: task.description().to_owned(),
+        capabilities: task.capabilities(),
+        paths: task.paths(),
+        blocks: task.blocks().to_vec(),
+        leased_until: task.claim().map(|claim| claim.leased_until),
+        summary: word("summary"),
+        commit: word("commit"),
+        files: files
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .take(200)
+            .map(str::to_owned)
+            .collect(),
+        error: task.error().map(str::to_owned),
+        spent: teamster_view::model::Spent::default(),
+        events: Vec::new(),
+    }
+}
+
+pub(super) async fn messages(
+    State(studio): State<Arc<Studio>>,
+    Path(key): Path<String>,
+    Query(page): Query<Page>,
+) -> Response<Body> {
+    answered(move || {
+        let limit = page.limit.unwrap_or(50).clamp(1, 500);
+        if Sessions::is_id(&key) {
+            let messages = studio.hub.session(&key)?.messages;
+            return Ok(Messages {
+                messages,
+                more: false,
+            });
+        }
+        let team = named(&key)?;
+        let read = studio.hub.read();
+        // Nobody has to be looked for behind the end.
+        let end = read.position(&team)?.saturating_add(1);
+        let before = page.before.unwrap_or(end).min(end);
+        let mut found = Vec::new();
+        let mut end = before;
+        // From the end back in pages, until there are enough.
+        while end > 1 && found.len() <= limit {
+            let from = end.saturating_sub(1_000).max(1);
+            let count = usize::try_from(end - from).unwrap_or(0);
+            let events = read.events(&team, from, count)?.events;
+            let earlier = events.iter().rev().filter(|event| event.seq < end);
+            found.extend(earlier.filter_map(message_of));
+            end = from;
+        }
+        let more = found.len() > limit;
+        found.truncate(limit);
+        found.reverse();
+        Ok(Messages {
+            messages: found,
+            more,
+        })
+    })
+    .await
+}
+
+pub(super) async fn journal(
+    State(studio): State<Arc<Studio>>,
+    Path(key): Path<String>,
+    Query(page): Query<Page>,
+) -> Response<Body> {
+    answered(move || {
+        let team = named(&key)?;
+        let limit = page.limit.unwrap_or(200).clamp(1, 1_000);
+        let read = studio.hub.read();
+        let last = read.position(&team)?;
+        let found = match page.from {
+            Some(from) => read.events(&team, from, limit)?,
+            None => read.last_events(&team, limit)?,
+        };
+        let problems = found.damaged.into_iter();
+        Ok(Journal {
+            events: found.events,
+            problems: problems
+                .map(|damaged| Problem {
+                    kind: ProblemKind::Damaged,
+                    about: damaged.file,
+                    error: damaged.error,
+                })
+                .collect(),
+            last,
+        })
+    })
+    .await
+}
+
+/// The task that a part of an address names.
+pub(super) fn task_named(id: &str) -> Result<TaskId, ApiError> {
+    id.parse()
+        .map_err(|error: teamster_types::NameError| ApiError::usage(error.to_string()))
+}
+
+/// The team of the store that a part of an address names.
+pub(super) fn named(key: &str) -> Result<TeamName, ApiError> {
+    key.parse().map_err(|_| {
+        ApiError::not_found(if Sessions::is_id(key) {
+            "a session that is known by its state file has nothing of this kind"
+        } else {
+            "there is no such team"
+        })
+    })
+}

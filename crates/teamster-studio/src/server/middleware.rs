@@ -1,0 +1,211 @@
+//! The middleware that every request and every answer passes.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{Response, StatusCode};
+use axum::middleware::Next;
+use teamster_app::ErrorKind;
+
+use super::Studio;
+use crate::error::ApiError;
+use crate::guard::{Ruling, cookie_name, rule};
+use crate::shown::{fit_to_see, whole};
+
+/// Nothing but what this server itself sends: no script or style in a page's text, no other place, no frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
+                      connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The longest reason of the framework that is passed on.
+const LONGEST_REASON: usize = 4 * 1024;
+
+/// How long a browser keeps the key.
+const A_MONTH: u32 = 30 * 24 * 60 * 60;
+
+/// Lets a request in or not, and gives every answer its headers.
+pub(super) async fn pass(
+    State(studio): State<Arc<Studio>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let ruling = rule(
+        request.method(),
+        request.uri(),
+        request.headers(),
+        &studio.keys,
+        studio.port,
+    );
+    let is_api = request.uri().path().starts_with("/api/");
+    let mut answer = match ruling {
+        Ruling::Enter => {
+            let answer = next.run(request).await;
+            if is_api {
+                in_our_words(answer).await
+            } else {
+                answer
+            }
+        }
+        Ruling::Welcome { key, led_here } => welcome(&key, led_here, studio.port),
+        Ruling::GoOn => to_the_page(),
+        Ruling::Refuse(status, words) if is_api => {
+            let refused = ApiError::new(ErrorKind::Refused, words);
+            json(status, &refused.body())
+        }
+        Ruling::Refuse(status, words) => text(status, "text/plain; charset=utf-8", words),
+    };
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+    ] {
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    answer
+        .headers_mut()
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// What the framework refuses by itself (no such route, another method, a number that is none, too long a body) in the
+/// form of every other error.
+async fn in_our_words(answer: Response<Body>) -> Response<Body> {
+    let status = answer.status();
+    let is_ours = answer
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind == "application/json");
+    if is_ours || !(status.is_client_error() || status.is_server_error()) {
+        return answer;
+    }
+    let (kind, words) = match status {
+        StatusCode::NOT_FOUND => (ErrorKind::NotFound, "there is nothing of that name"),
+        StatusCode::METHOD_NOT_ALLOWED => (ErrorKind::Usage, "this route takes another method"),
+        StatusCode::PAYLOAD_TOO_LARGE => (ErrorKind::Usage, "the body is too long"),
+        _ => (ErrorKind::Usage, "the request cannot be understood"),
+    };
+    let said = axum::body::to_bytes(answer.into_body(), LONGEST_REASON).await;
+    let said = said.map(|said| String::from_utf8_lossy(&said).trim().to_owned());
+    let said = said.unwrap_or_default();
+    let refused = ApiError {
+        kind,
+        message: if said.is_empty() {
+            words.to_owned()
+        } else {
+            said
+        },
+        hint: Some("docs/studio.md and /api/v1/openapi.json tell what there is".to_owned()),
+    };
+    json(status, &refused.body())
+}
+
+/// The cookie in exchange for the token, and the way to the page without the token in the address.
+fn welcome(key: &str, led_here: bool, port: u16) -> Response<Body> {
+    let cookie = format!(
+        "{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={A_MONTH}",
+        cookie_name(port)
+    );
+    let mut answer = if led_here {
+        // The cookie is not sent along with a redirection that another page began; this page begins one of its own.
+        let page = "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url=/\"><title>teamster</title>";
+        text(StatusCode::OK, "text/html; charset=utf-8", page)
+    } else {
+        to_the_page()
+    };
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        answer.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    answer
+}
+
+fn to_the_page() -> Response<Body> {
+    let mut answer = text(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
+    answer
+        .headers_mut()
+        .insert(LOCATION, HeaderValue::from_static("/"));
+    answer
+}
+
+/// An answer as JSON, fit to be seen.
+pub(super) fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
+    text(status, "application/json", fit_to_see(value))
+}
+
+/// An answer as it is.
+pub(super) fn text(
+    status: StatusCode,
+    kind: &'static str,
+    body: impl Into<Body>,
+) -> Response<Body> {
+    let mut answer = Response::new(body.into());
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+/// Why something was not done.
+pub(super) fn refused(refused: &ApiError) -> Response<Body> {
+    let status = match refused.kind {
+        ErrorKind::Usage => StatusCode::BAD_REQUEST,
+        ErrorKind::Refused => StatusCode::FORBIDDEN,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Conflict | ErrorKind::Nothing => StatusCode::CONFLICT,
+        ErrorKind::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Failed | ErrorKind::Ended(_) | ErrorKind::Unheard => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    };
+    json(status, &refused.body())
+}
+
+/// What `work` answers, made on a thread that may wait for files and processes.
+pub(super) async fn answered<T, F>(work: F) -> Response<Body>
+where
+    T: serde::Serialize + Send + 'static,
+    F: FnOnce() -> Result<T, ApiError> + Send + 'static,
+{
+    made_by(move || work().map(|answer| fit_to_see(&answer))).await
+}
+
+/// The same for an answer whose texts may be long, because `work` has limited them.
+pub(super) async fn answered_whole<T, F>(work: F) -> Response<Body>
+where
+    T: serde::Serialize + Send + 'static,
+    F: FnOnce() -> Result<T, ApiError> + Send + 'static,
+{
+    made_by(move || work().map(|answer| whole(&answer))).await
+}
+
+async fn made_by(
+    work: impl FnOnce() -> Result<String, ApiError> + Send + 'static,
+) -> Response<Body> {
+    let done = tokio::task::spawn_blocking(move || match work() {
+        Ok(answer) => text(StatusCode::OK, "application/json", answer),
+        Err(error) => refused(&error),
+    });
+    done.await
+        .unwrap_or_else(|_| refused(&ApiError::failed("the answer could not be made")))
+}
+
+/// A route that nobody answers.
+pub(super) async fn not_built() -> Response<Body> {
+    text(StatusCode::NOT_IMPLEMENTED, "text/plain; charset=utf-8", "")
+}

@@ -1,0 +1,379 @@
+//! One team that somebody looks at, kept current by two threads of its own: one tells what happens, at once, and the
+//! other makes the view of it, which takes longer.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use teamster_store::{Change, Kind, Read, Result, Watch};
+use teamster_types::TeamName;
+use teamster_types::health::Limits;
+use teamster_types::team::TeamConfig;
+use teamster_view::model::{LiveTeam, PAGE, Story, TeamView, Timeline};
+
+use super::subscriber::{Subscriber, message};
+use crate::api::{Gone, Hello};
+
+/// Ages change without an event; so often is looked without one.
+const TICK: Duration = Duration::from_secs(2);
+/// Views are made at most so often, and never for more than a third of the time: those of a large team take longer.
+/// Events of the journal do not wait for them.
+const BETWEEN_VIEWS: Duration = Duration::from_millis(15);
+const TIMES_ITS_COST: u32 = 2;
+/// A connection that nothing is sent on looks dead to some proxies and browsers.
+const QUIET: Duration = Duration::from_secs(15);
+/// How long a first view waits for the journal to be read.
+const FIRST_READ: Duration = Duration::from_millis(100);
+/// Stories of earlier moments that are kept in mind, for going back in time quickly.
+const MOST_MARKERS: usize = 24;
+
+/// One team that somebody looks at.
+pub struct TeamFeed {
+    team: TeamName,
+    read: Arc<dyn Read>,
+    /// Taken before `ears` by whoever needs both.
+    seen: Mutex<Seen>,
+    /// Never held while something is read or made, so that an event does not wait.
+    ears: Mutex<Ears>,
+    ended: AtomicBool,
+    /// When somebody last asked, in milliseconds since the feed was opened.
+    asked: AtomicU64,
+    opened: Instant,
+}
+
+/// What is seen of the team.
+struct Seen {
+    live: LiveTeam,
+    markers: Vec<Story>,
+    every: u64,
+}
+
+/// Who listens.
+struct Ears {
+    /// The last event that was sent to subscribers.
+    sent: u64,
+    subscribers: Vec<Subscriber>,
+    spoke: Instant,
+}
+
+impl TeamFeed {
+    /// Looks at a team and goes on looking.
+    pub fn open(read: Arc<dyn Read>, team: &TeamName, limits: &Limits) -> Result<Arc<Self>> {
+        let live = LiveTeam::open(&*read, team, limits)?;
+        let sent = live.last();
+        let watch = read.watch(team, sent)?;
+        let feed = Arc::new(Self {
+            team: team.clone(),
+            read,
+            seen: Mutex::new(Seen {
+                live,
+                markers: Vec::new(),
+                every: PAGE as u64,
+            }),
+            ears: Mutex::new(Ears {
+                sent,
+                subscribers: Vec::new(),
+                spoke: Instant::now(),
+            }),
+            ended: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            opened: Instant::now(),
+        });
+        let until = Instant::now() + FIRST_READ;
+        while Instant::now() < until && feed.read_on() {}
+        let (happened, changes) = channel();
+        let (telling, viewing) = (feed.clone(), feed.clone());
+        start(format!("feed {team}"), move || {
+            telling.tell(watch, &happened);
+        })?;
+        start(format!("view {team}"), move || viewing.keep_view(&changes))?;
+        Ok(feed)
+    }
+
+    /// Whether it looks no more, because the team is gone or nobody asked for long.
+    pub fn is_closed(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Ends it.
+    pub fn close(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// For how long nobody has asked; nothing while somebody listens.
+    pub fn idle(&self) -> Duration {
+        if self.listeners() > 0 {
+            return Duration::ZERO;
+        }
+        let asked = Duration::from_millis(self.asked.load(Ordering::Relaxed));
+        self.opened.elapsed().saturating_sub(asked)
+    }
+
+    /// How many clients listen.
+    pub fn listeners(&self) -> usize {
+        let ears = self.ears();
+        let here = ears.subscribers.iter().filter(|one| !one.is_gone());
+        here.count()
+    }
+
+    /// The team as it is now.
+    pub fn view(&self) -> TeamView {
+        self.seen_for_answer().live.view().clone()
+    }
+
+    /// The team at a past moment, from the journal alone.
+    pub fn view_at(&self, seq: u64) -> Result<TeamView> {
+        Ok(self.story_at(seq)?.view())
+    }
+
+    /// What happened when, up to now.
+    pub fn timeline(&self) -> Timeline {
+        self.seen_for_answer().live.story().timeline()
+    }
+
+    /// What the journal tells up to a position.
+    pub fn story_at(&self, seq: u64) -> Result<Story> {
+        let nearest = {
+            let seen = self.seen_for_answer();
+            let now = seen.live.story();
+            let markers = seen.markers.iter().chain([now]);
+            markers
+                .filter(|story| story.seq() <= seq)
+                .max_by_key(|story| story.seq())
+                .cloned()
+        };
+        let mut story = nearest.unwrap_or_else(|| Story::of(self.team.as_str()));
+        story.tell_up_to(&*self.read, &self.team, seq)?;
+        Ok(story)
+    }
+
+    /// What the journal tells now.
+    pub fn story(&self) -> Story {
+        self.seen_for_answer().live.story().clone()
+    }
+
+    /// Lets a client listen: first the events after `after`, each once, then the view, then what comes. Returns when the
+    /// client is up to date or gone, so it is called on a thread of its own.
+    pub fn subscribe(&self, subscriber: Subscriber, after: Option<u64>) -> Result<()> {
+        let hello = Hello {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            team: Some(self.team.as_str().to_owned()),
+        };
+        if !subscriber.give(&message("hello", None, &hello)) {
+            return Ok(());
+        }
+        let mut next = after.map(|after| after.saturating_add(1));
+        // What nobody waits for could cut a client off that has not read what it missed.
+        while subscriber.has_read_all() {
+            {
+                // No patch can be made until the client has the view that it changes.
+                let seen = self.seen_for_answer();
+                let view = message("view", None, seen.live.view());
+                let mut ears = self.ears();
+                // Whoever ends the feed says so first, and then tells those who listen.
+                if self.is_closed() {
+                    subscriber.end_with(&self.gone());
+                    return Ok(());
+                }
+                let wanted = next.unwrap_or(ears.sent + 1);
+                // Nothing is missing, so the client can join without a gap and without a double.
+                if wanted > ears.sent {
+                    subscriber.offer(&view);
+                    ears.subscribers.push(subscriber);
+                    return Ok(());
+                }
+            }
+            let Some(from) = next else { continue };
+            let up_to = self.ears().sent;
+            let page = self.read.events(&self.team, from, PAGE)?;
+            let events = page.events.iter().filter(|event| event.seq <= up_to);
+            let mut reached = from;
+            for event in events {
+                if !subscriber.give(&message("journal", Some(event.seq), event)) {
+                    return Ok(());
+                }
+                reached = event.seq + 1;
+            }
+            // Positions that cannot be read are passed over: waiting for them would be for ever.
+            next = Some(if reached == from { up_to + 1 } else { reached });
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen_for_answer(&self) -> MutexGuard<'_, Seen> {
+        let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.asked.store(now, Ordering::Relaxed);
+        self.seen()
+    }
+
+    fn ears(&self) -> MutexGuard<'_, Ears> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a part of a long journal; whether there is more. Whoever asks meanwhile waits only while it is counted in.
+    fn read_on(&self) -> bool {
+        let Some((from, count)) = self.seen().live.wanted() else {
+            return false;
+        };
+        let Ok(page) = self.read.events(&self.team, from, count) else {
+            return false;
+        };
+        let mut seen = self.seen();
+        if let Some(patch) = seen.live.count_in(&*self.read, &page) {
+            self.ears().tell_all(&message("patch", None, &patch));
+        }
+        seen.mark();
+        !seen.live.is_read()
+    }
+
+    /// Tells events as they come, before anything is made of them.
+    fn tell(&self, mut watch: Box<dyn Watch>, happened: &Sender<Vec<Change>>) {
+        while !self.is_closed() {
+            let changes = match watch.wait(TICK) {
+                Ok(changes) => changes,
+                Err(error) if error.kind == Kind::NotFound => return self.is_gone(),
+                Err(_) => {
+                    std::thread::sleep(TICK);
+                    continue;
+                }
+            };
+            if changes.is_empty() {
+                continue;
+            }
+            self.send_events(&changes);
+            if happened.send(changes).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn send_events(&self, changes: &[Change]) {
+        let mut ears = self.ears();
+        for change in changes {
+            if let Change::Event(event) = change
+                && event.seq > ears.sent
+            {
+                if !ears.subscribers.is_empty() {
+                    ears.tell_all(&message("journal", Some(event.seq), event));
+                }
+                ears.sent = event.seq;
+            }
+        }
+    }
+
+    /// Keeps the view current, until the feed is closed.
+    fn keep_view(&self, changes: &Receiver<Vec<Change>>) {
+        let mut gathered: Vec<Change> = Vec::new();
+        let mut viewed = Instant::now();
+        let mut between = BETWEEN_VIEWS;
+        while !self.is_closed() {
+            let more = self.read_on();
+            let pause = if gathered.is_empty() { TICK } else { between };
+            let patience = if more {
+                Duration::ZERO
+            } else {
+                pause.saturating_sub(viewed.elapsed())
+            };
+            match changes.recv_timeout(patience) {
+                Ok(first) => gathered.extend(first.into_iter().chain(changes.try_iter().flatten())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let is_due = viewed.elapsed() >= between;
+            if (!gathered.is_empty() && is_due) || viewed.elapsed() >= TICK {
+                let begun = Instant::now();
+                if !self.update(&std::mem::take(&mut gathered)) {
+                    return self.is_gone();
+                }
+                viewed = Instant::now();
+                between = BETWEEN_VIEWS.max((viewed - begun) * TIMES_ITS_COST);
+            }
+        }
+    }
+
+    /// Takes changes into the view; `false` when the team is gone.
+    fn update(&self, changes: &[Change]) -> bool {
+        let mut seen = self.seen();
+        match seen.live.apply(&*self.read, changes) {
+            Ok(Some(patch)) => {
+                let patch = message("patch", None, &patch);
+                self.ears().tell_all(&patch);
+            }
+            Ok(None) => self.ears().still_here(),
+            Err(error) => return error.kind != Kind::NotFound,
+        }
+        seen.mark();
+        true
+    }
+
+    fn gone(&self) -> Bytes {
+        let gone = Gone {
+            message: format!("team {} is not there any more", self.team),
+        };
+        message("gone", None, &gone)
+    }
+
+    /// Whether it looks at the team of this registry.
+    pub fn is_of(&self, config: &TeamConfig) -> bool {
+        self.seen().live.is_of(config)
+    }
+
+    /// The team that it looked at is gone: tells so, and ends.
+    pub(super) fn is_gone(&self) {
+        // First: whoever hears it and asks again must not be answered from here.
+        self.close();
+        let mut ears = self.ears();
+        let gone = self.gone();
+        for subscriber in ears.subscribers.drain(..) {
+            subscriber.end_with(&gone);
+        }
+    }
+}
+
+pub(super) fn start(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = std::thread::Builder::new().name(name).spawn(work);
+    thread.map(drop).map_err(|error| {
+        teamster_store::StoreError::new(Kind::Failed, format!("no thread: {error}"))
+    })
+}
+
+impl Ears {
+    fn tell_all(&mut self, event: &Bytes) {
+        self.spoke = Instant::now();
+        self.subscribers
+            .retain(|subscriber| subscriber.offer(event));
+    }
+
+    fn still_here(&mut self) {
+        if self.spoke.elapsed() >= QUIET {
+            self.tell_all(&Bytes::from_static(b": still here\n\n"));
+        }
+    }
+}
+
+impl Seen {
+    /// Keeps the story of this moment in mind, if the last one that was kept is far enough back. When there are too many,
+    /// every other one goes.
+    fn mark(&mut self) {
+        let now = self.live.story();
+        let last = self.markers.last().map_or(0, Story::seq);
+        if now.seq() < last + self.every {
+            return;
+        }
+        self.markers.push(now.clone());
+        if self.markers.len() > MOST_MARKERS {
+            let mut place = 0;
+            self.markers.retain(|_| {
+                place += 1;
+                place % 2 == 0
+            });
+            self.every *= 2;
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What the demo says: the command that does the same, what will happen, and what came of it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use teamster_app::env_vars;
+use teamster_claude::install::hooks::quoted;
+use teamster_isolate::find_program;
+use teamster_workers::launch::own_program;
+
+use super::{TEAM, files, is_foreign};
+
+/// What the demo calls `teamster run` with, but for the team's name.
+pub const RUN: [&str; 12] = [
+    "--provider",
+    "player=scripted:demo/script.toml",
+    "--plan",
+    "demo/plan.toml",
+    "--verify",
+    "sh test.sh",
+    "--verify",
+    "sh check.sh",
+    "--approve",
+    "auto",
+    "3:player",
+    "make the till work",
+];
+
+/// Where things are, seen from the project: a command with these can be pasted in a copy of it, too.
+const PLACES: [(&str, &str); 2] = [
+    ("TEAMSTER_CLAUDE_DIR", "claude"),
+    ("XDG_CONFIG_HOME", "config"),
+];
+
+/// What is said about one demo.
+pub struct DemoMessages {
+    folder: PathBuf,
+    pub project: PathBuf,
+    /// What does the same.
+    pub command: String,
+    /// What goes on with it if it is stopped.
+    pub resume: String,
+    /// What shows it afterwards.
+    studio: String,
+}
+
+impl DemoMessages {
+    pub fn new(folder: &Path) -> Self {
+        let project = folder.join(files::PROJECT);
+        let mut start = "TEAMSTER_PROJECT=\"$PWD\"".to_owned();
+        for (name, inner) in PLACES {
+            start = format!("{start} {name}=../{inner}");
+        }
+        let start = format!("{start} {}", teamster());
+        let args: Vec<String> = RUN.iter().map(|word| quoted(word)).collect();
+        let enter = format!("cd {}", quoted(&project.display().to_string()));
+        Self {
+            command: format!("{start} run {}", args.join(" ")),
+            resume: format!("{enter} && {start} run --resume {TEAM}"),
+            studio: format!("{enter} && {start} studio"),
+            folder: folder.to_owned(),
+            project,
+        }
+    }
+
+    /// The environment of the same command.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let kept = std::env::vars_os().filter(|(name, _)| !name.to_str().is_some_and(is_foreign));
+        let mut environment: Vec<(OsString, OsString)> = kept.collect();
+        environment.retain(|(name, _)| name != "XDG_CONFIG_HOME");
+        environment.push(("TEAMSTER_PROJECT".into(), self.project.clone().into()));
+        for (name, inner) in PLACES {
+            environment.push((name.into(), self.folder.join(inner).into()));
+        }
+        environment
+    }
+
+    pub fn beginning(&self, only_made: bool) -> String {
+        let enter = quoted(&self.project.display().to_string());
+        let what = if only_made {
+            "Run a team on it:"
+        } else {
+            "Three workers with a script are to make it work. The same by hand:"
+        };
+        let stopped = if only_made {
+            String::new()
+        } else {
+            format!(
+                "Ctrl-C stops it; so does a crash. To go on then:\n\n  {}\n\n",
+                self.resume
+            )
+        };
+        format!(
+            "A till whose tests fail is in {}\n{what}\n\n  cd {enter}\n  {}\n\n{stopped}",
+            self.project.display(),
+            self.command
+        )
+    }
+
+    pub fn end(&self, report: &Path, was_shown: bool) -> String {
+        let again = if was_shown {
+            format!(
+                "To look at it again, back to any moment:\n\n  {}\n\n",
+                self.studio
+            )
+        } else {
+            String::new()
+        };
+        let project = quoted(&self.project.display().to_string());
+        format!(
+            "\nThe report is {}\nThe work is on main: `git -C {project} log --graph --oneline` shows the merges, \
+             `sh {project}/test.sh` passes.\n{again}Nothing of it runs any more; all of it is in {}\n",
+            report.display(),
+            self.folder.display()
+        )
+    }
+}
+
+/// The word that calls this program: its name if that is enough, else where it is.
+fn teamster() -> String {
+    let own = own_program();
+    let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+    let real = |path: &Path| path.canonicalize().ok();
+    match find_program("teamster", &path) {
+        Some(found) if real(&found).is_some() && real(&found) == real(&own) => {
+            "teamster".to_owned()
+        }
+        _ => quoted(&own.display().to_string()),
+    }
+}

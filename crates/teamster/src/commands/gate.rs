@@ -1,0 +1,104 @@
+//! `teamster approve`, `teamster reject`, `teamster revise`: a person's answer at the gate.
+
+use clap::Args;
+use serde_json::json;
+use teamster_app::gate::{self, Decision};
+use teamster_journal::payload::GateAnswer;
+
+use super::run;
+use crate::cli::TeamArg;
+use crate::context::Context;
+use crate::error::Result;
+
+/// Which gate is meant.
+#[derive(Args, Debug)]
+struct At {
+    /// The commit that is decided on; needed without a terminal
+    #[arg(long, value_name = "SHA")]
+    commit: Option<String>,
+    #[command(flatten)]
+    team: TeamArg,
+}
+
+/// Take the work of a run that waits at the gate: it lands on your branch
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster approve   # in a terminal
+  teamster approve --team fix-login --commit 1a2b3c4d   # exits 3")]
+pub struct Approve {
+    #[command(flatten)]
+    at: At,
+}
+
+/// Do not take the work of a run that waits at the gate
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster reject \"too slow\"   # in a terminal
+  teamster reject --rollback --team fix-login --commit 1a2b3c4d   # exits 3")]
+pub struct Reject {
+    /// Why not
+    #[arg(value_name = "WHY", default_value = "", hide_default_value = true)]
+    why: String,
+    /// Take the team's branch away; its commits stay under refs/teamster
+    #[arg(long)]
+    rollback: bool,
+    #[command(flatten)]
+    at: At,
+}
+
+/// Have the work of a run that waits at the gate changed first
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster revise \"name it total, not sum\"   # in a terminal
+  teamster revise \"add a test\" --team fix-login --commit 1a2b3c4d   # exits 3")]
+pub struct Revise {
+    /// What to change
+    #[arg(value_name = "WHAT")]
+    what: String,
+    #[command(flatten)]
+    at: At,
+}
+
+impl Approve {
+    pub fn run(self, context: &Context) -> Result {
+        decide(context, &self.at, GateAnswer::Approve)
+    }
+}
+
+impl Reject {
+    pub fn run(self, context: &Context) -> Result {
+        let answer = GateAnswer::Reject {
+            rollback: self.rollback,
+            text: self.why,
+        };
+        decide(context, &self.at, answer)
+    }
+}
+
+impl Revise {
+    pub fn run(self, context: &Context) -> Result {
+        decide(context, &self.at, gate::revise(&self.what)?)
+    }
+}
+
+/// Decides, and goes on as the run's host where there is none.
+fn decide(context: &Context, at: &At, answer: GateAnswer) -> Result {
+    context.must_be_a_person("deciding at the gate")?;
+    let team = context.team(at.team.team.as_deref())?;
+    match gate::decide(context, &team, at.commit.as_deref(), answer)? {
+        Decision::Host { spec, lock, reply } => run::host(context, &team, *spec, lock, Some(reply)),
+        Decision::Judged(judged) => {
+            let (word, outcome) = (judged.word, &judged.outcome);
+            context.out.answer(
+                || json!({ "team": team, "commit": judged.commit, "decision": word, "outcome": outcome }),
+                || match outcome {
+                    Some(outcome) => format!("{word}: {}\n", outcome.replace('_', " ")),
+                    None => format!("{word}; the host of {team} goes on with it\n"),
+                },
+            )
+        }
+    }
+}
