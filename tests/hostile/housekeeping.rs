@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use teamster_isolate::git::{Author, Integration, Landed, Merged, Worktree};
+use teamster_isolate::git::{Author, Integration, Landed, MergeOutcome, Worktree};
 
 use crate::isolate::{GitProject, put, team, worker};
 use crate::kit::TestProject;
@@ -230,7 +230,7 @@ fn work(project: &GitProject) -> Vec<String> {
         .unwrap();
     let changes = format!("{:?}", tree.changes(base).unwrap());
     let task = "1".parse().unwrap();
-    let Merged::Made(merged) = integration
+    let MergeOutcome::Made(merged) = integration
         .merge(&integration.head().unwrap(), &commit, &task, &worker())
         .unwrap()
     else {

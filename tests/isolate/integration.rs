@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use teamster_isolate::git::{
-    CommitId, GitProblem, Integration, Listing, Merged, Ready, Removal, State, list,
+    CommitId, GitProblem, Integration, MergeOutcome, Ready, Removal, WorktreeKind, WorktreeState,
+    list,
 };
 
 use super::{GitProject, count_files, kill_when, put, team};
@@ -52,7 +53,7 @@ pub fn merge(into: &Integration, commit: &CommitId, id: &str) -> CommitId {
         .merge(&head, commit, &id.parse().unwrap(), &worker)
         .unwrap()
     {
-        Merged::Made(made) => made,
+        MergeOutcome::Made(made) => made,
         other => panic!("{other:?}"),
     }
 }
@@ -330,10 +331,13 @@ fn it_is_not_thrown_away_before_it_has_landed() {
         list(&repo, &team())
             .unwrap()
             .into_iter()
-            .find(|listed| listed.listing == Listing::Integration)
+            .find(|listed| listed.kind == WorktreeKind::Integration)
     };
     let before = listed().unwrap();
-    assert_eq!((before.state.clone(), before.unmerged), (State::Clean, 2));
+    assert_eq!(
+        (before.state.clone(), before.unmerged),
+        (WorktreeState::Clean, 2)
+    );
     assert!(matches!(
         before.remove_if_safe(&repo).unwrap(),
         Removal::Kept { why } if why == "2 commits not merged"

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use teamster_isolate::git::{CommitId, Git, Integration, Merged, Repo};
+use teamster_isolate::git::{CommitId, Git, Integration, MergeOutcome, Repo};
 
 use super::{GitProject, PATH, count_files, kill_when, team, worker};
 
@@ -12,7 +12,7 @@ const FOLDER: &str = "TEST_MERGES_IN";
 const HOME: &str = "TEST_MERGES_HOME";
 const COMMITS: &str = "TEST_MERGES";
 
-fn merge_all(integration: &Integration, commits: &[CommitId]) -> Vec<Merged> {
+fn merge_all(integration: &Integration, commits: &[CommitId]) -> Vec<MergeOutcome> {
     commits
         .iter()
         .zip(1_u32..)
@@ -87,7 +87,7 @@ fn a_teamster_that_is_killed_while_it_merges_leaves_nothing_that_the_next_cannot
         let merged = merge_all(&ready.integration, &commits);
         let anew = merged
             .iter()
-            .filter(|merged| **merged != Merged::Already)
+            .filter(|merged| **merged != MergeOutcome::Already)
             .count();
         interrupted += usize::from((1..4).contains(&anew));
         let range = format!("{base}..{}", ready.integration.branch());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use teamster_isolate::git::{CommitId, GitProblem, Integration, Landed, Merged};
+use teamster_isolate::git::{CommitId, GitProblem, Integration, Landed, MergeOutcome};
 
 use super::integration::merge;
 use super::{GitProject, put};
@@ -321,7 +321,7 @@ fn a_branch_that_has_moved_is_told_and_can_be_caught_up_with() {
         Landed::Moved { now: later.clone() }
     );
     assert_eq!(project.user_state(), before);
-    let Merged::Made(caught_up) = integration
+    let MergeOutcome::Made(caught_up) = integration
         .bring_up_to_date(&integration.head().unwrap(), "main")
         .unwrap()
     else {

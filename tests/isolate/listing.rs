@@ -1,6 +1,6 @@
 //! What is there, and what of it may go.
 
-use teamster_isolate::git::{Listing, Removal, State, Worktree, list, teams};
+use teamster_isolate::git::{Removal, Worktree, WorktreeKind, WorktreeState, list, teams};
 use teamster_types::WorkerName;
 
 use super::{GitProject, put, team};
@@ -50,16 +50,16 @@ fn each_worktree_is_listed_with_what_it_holds() {
         "unmerged",
     ];
     assert_eq!(names, wanted);
-    assert_eq!(of("clean").state, State::Clean);
-    assert!(matches!(of("dirty").state, State::Dirty { .. }));
+    assert_eq!(of("clean").state, WorktreeState::Clean);
+    assert!(matches!(of("dirty").state, WorktreeState::Dirty { .. }));
     assert_eq!((of("unmerged").unmerged, of("unmerged").unpinned), (1, 1));
-    assert_eq!(of("gone").state, State::Gone);
+    assert_eq!(of("gone").state, WorktreeState::Gone);
     assert_eq!(
-        of("moved.kept-1").listing,
-        Listing::Kept("moved".parse().unwrap())
+        of("moved.kept-1").kind,
+        WorktreeKind::Kept("moved".parse().unwrap())
     );
-    assert_eq!(of("theirs").listing, Listing::Foreign);
-    assert_eq!(of("dirty.salvaged-1").listing, Listing::Salvaged);
+    assert_eq!(of("theirs").kind, WorktreeKind::Foreign);
+    assert_eq!(of("dirty.salvaged-1").kind, WorktreeKind::Salvaged);
 
     for listed in &all {
         let removed = listed.remove_if_safe(&repo).unwrap() == Removal::Removed;

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::thread;
 
-use teamster_isolate::git::{CommitId, Integration, Merged, Predicted};
+use teamster_isolate::git::{CommitId, Integration, MergeOutcome, MergePrediction};
 use teamster_types::TaskId;
 
 use super::integration::merge;
@@ -29,7 +29,7 @@ fn tasks_are_merged_one_at_a_time_and_each_once() {
     let second = project.work(&base, &[("b", "b\n")]);
     assert!(matches!(
         integration.predict(&first).unwrap(),
-        Predicted::Clean { .. }
+        MergePrediction::Clean { .. }
     ));
     let one = merge(&integration, &first, "1");
     let two = merge(&integration, &second, "2");
@@ -40,11 +40,14 @@ fn tasks_are_merged_one_at_a_time_and_each_once() {
         )
     );
     for commit in [&first, &second, &base] {
-        assert_eq!(integration.predict(commit).unwrap(), Predicted::Already);
+        assert_eq!(
+            integration.predict(commit).unwrap(),
+            MergePrediction::Already
+        );
         let again = integration
             .merge(&integration.head().unwrap(), commit, &task("1"), &worker())
             .unwrap();
-        assert_eq!(again, Merged::Already);
+        assert_eq!(again, MergeOutcome::Already);
     }
     assert_eq!(integration.head().unwrap(), two);
     assert!(integration.is_clean().unwrap());
@@ -82,7 +85,7 @@ fn a_conflict_is_listed_changes_nothing_and_stops_nobody() {
     let conflicting = files(&["README.md", "로그인"]);
     assert_eq!(
         integration.predict(&second).unwrap(),
-        Predicted::Conflict {
+        MergePrediction::Conflict {
             files: conflicting.clone()
         }
     );
@@ -90,7 +93,7 @@ fn a_conflict_is_listed_changes_nothing_and_stops_nobody() {
         integration
             .merge(&integration.head().unwrap(), &second, &task("2"), &worker())
             .unwrap(),
-        Merged::Conflict { files: conflicting }
+        MergeOutcome::Conflict { files: conflicting }
     );
     assert_eq!(integration.head().unwrap(), one);
     assert!(integration.is_clean().unwrap());
@@ -115,9 +118,9 @@ fn a_conflict_is_listed_changes_nothing_and_stops_nobody() {
     let other = project.work(&base, &[("README.md", "one\nmine\n")]);
     assert!(matches!(
         integration.predict(&other).unwrap(),
-        Predicted::Clean { .. }
+        MergePrediction::Clean { .. }
     ));
-    let Predicted::Conflict { files } = integration.predict(&second).unwrap() else {
+    let MergePrediction::Conflict { files } = integration.predict(&second).unwrap() else {
         panic!("no conflict");
     };
     assert!(files.contains(&PathBuf::from(odd)), "{files:?}");
@@ -132,12 +135,15 @@ fn commits_without_a_common_beginning_are_no_merge() {
         .git(&["commit-tree", "-m", "Alone", &tree])
         .parse()
         .unwrap();
-    assert_eq!(integration.predict(&alone).unwrap(), Predicted::Unrelated);
+    assert_eq!(
+        integration.predict(&alone).unwrap(),
+        MergePrediction::Unrelated
+    );
     assert_eq!(
         integration
             .merge(&integration.head().unwrap(), &alone, &task("1"), &worker())
             .unwrap(),
-        Merged::Conflict { files: Vec::new() }
+        MergeOutcome::Conflict { files: Vec::new() }
     );
     let nowhere: CommitId = "1".repeat(40).parse().unwrap();
     assert!(integration.predict(&nowhere).is_err());
@@ -195,9 +201,9 @@ fn many_who_merge_at_once_take_turns_and_none_is_lost_or_doubled() {
                     loop {
                         let head = integration.head().unwrap();
                         match integration.merge(&head, commit, &task, &worker()).unwrap() {
-                            Merged::Made(_) | Merged::Already => break,
-                            Merged::Moved => {}
-                            Merged::Conflict { files } => panic!("{files:?}"),
+                            MergeOutcome::Made(_) | MergeOutcome::Already => break,
+                            MergeOutcome::Moved => {}
+                            MergeOutcome::Conflict { files } => panic!("{files:?}"),
                         }
                     }
                 });
@@ -287,13 +293,13 @@ fn the_users_branch_is_merged_when_it_has_moved() {
         integration
             .bring_up_to_date(&integration.head().unwrap(), "main")
             .unwrap(),
-        Merged::Already
+        MergeOutcome::Already
     );
 
     project.project.write("later", "later\n");
     let later = project.commit("Later");
     let before = project.user_state();
-    let Merged::Made(made) = integration
+    let MergeOutcome::Made(made) = integration
         .bring_up_to_date(&integration.head().unwrap(), "main")
         .unwrap()
     else {
@@ -317,7 +323,7 @@ fn the_users_branch_is_merged_when_it_has_moved() {
         integration
             .bring_up_to_date(&integration.head().unwrap(), "main")
             .unwrap(),
-        Merged::Conflict {
+        MergeOutcome::Conflict {
             files: files(&["README.md"])
         }
     );
@@ -405,7 +411,7 @@ fn whatever_tasks_change_it_is_merged_exactly_when_git_would_merge_it() {
                 .merge(&head, &commit, &task(&number.to_string()), &worker())
                 .unwrap()
             {
-                Merged::Made(commit) => {
+                MergeOutcome::Made(commit) => {
                     assert!(is_clean, "seed {seed}, task {number}");
                     let tree = |commit: &CommitId| {
                         project.git(&["rev-parse", &format!("{commit}^{{tree}}")])
@@ -413,14 +419,14 @@ fn whatever_tasks_change_it_is_merged_exactly_when_git_would_merge_it() {
                     assert_eq!(tree(&commit), tree(&project.head_of(&judge)));
                     made += 1;
                 }
-                Merged::Conflict { files } => {
+                MergeOutcome::Conflict { files } => {
                     assert!(!is_clean, "seed {seed}, task {number}");
                     assert_eq!(files, [PathBuf::from(file)]);
                     assert_eq!(integration.head().unwrap(), head);
                     project.git_in(&judge, &["merge", "--abort"]);
                     left_out += 1;
                 }
-                other @ (Merged::Already | Merged::Moved) => {
+                other @ (MergeOutcome::Already | MergeOutcome::Moved) => {
                     panic!("seed {seed}, task {number} was never merged: {other:?}")
                 }
             }
@@ -432,7 +438,7 @@ fn whatever_tasks_change_it_is_merged_exactly_when_git_would_merge_it() {
                 .merge(&head, commit, &task(&number.to_string()), &worker())
                 .unwrap();
             assert!(
-                !matches!(again, Merged::Made(_)),
+                !matches!(again, MergeOutcome::Made(_)),
                 "seed {seed}, task {number}"
             );
         }

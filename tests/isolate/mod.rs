@@ -20,7 +20,7 @@ mod setup;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use teamster_isolate::git::{Author, CommitId, Found, Git, Prepared, Repo, Worktree};
+use teamster_isolate::git::{Author, CommitId, FoundRepo, Git, Prepared, Repo, Worktree};
 use teamster_testkit::wait::wait_until;
 use teamster_types::{TeamName, WorkerName};
 
@@ -110,7 +110,7 @@ impl GitProject {
             .with_env("HOME", self.project.home())
     }
 
-    pub fn found(&self) -> Found {
+    pub fn found(&self) -> FoundRepo {
         Repo::find(&self.our_git(), &self.folder()).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! Bringing a worker's branch to the integration branch before a task.
 
-use teamster_isolate::git::{CommitId, Moved, Worktree};
+use teamster_isolate::git::{BranchUpdate, CommitId, Worktree};
 
 use super::{GitProject, author, put, team};
 
@@ -14,9 +14,9 @@ fn ahead(file: &str, content: &str) -> (GitProject, CommitId) {
     (project, next)
 }
 
-fn why(moved: Moved) -> String {
+fn why(moved: BranchUpdate) -> String {
     match moved {
-        Moved::Kept { why } => why,
+        BranchUpdate::Kept { why } => why,
         other => panic!("{other:?}"),
     }
 }
@@ -29,8 +29,11 @@ fn has(worktree: &Worktree, name: &str) -> bool {
 fn a_branch_without_work_follows_and_one_that_is_there_stays() {
     let (project, next) = ahead("other", "other");
     let worktree = project.prepare().worktree;
-    assert_eq!(worktree.move_to(&next).unwrap(), Moved::To(next.clone()));
-    assert_eq!(worktree.move_to(&next).unwrap(), Moved::Already);
+    assert_eq!(
+        worktree.move_to(&next).unwrap(),
+        BranchUpdate::To(next.clone())
+    );
+    assert_eq!(worktree.move_to(&next).unwrap(), BranchUpdate::Already);
     assert!(has(&worktree, "other") && worktree.is_clean().unwrap());
     assert!(worktree.is_merged_into(&next).unwrap());
     assert_eq!(
@@ -50,7 +53,7 @@ fn a_finished_tasks_commits_are_left_behind_because_they_are_pinned() {
         .repo()
         .pin(&team(), &"3".parse().unwrap(), &mine)
         .unwrap();
-    assert_eq!(worktree.move_to(&next).unwrap(), Moved::To(next));
+    assert_eq!(worktree.move_to(&next).unwrap(), BranchUpdate::To(next));
     assert!(!has(&worktree, "mine") && worktree.is_clean().unwrap());
 }
 
@@ -60,7 +63,7 @@ fn commits_that_are_nowhere_else_are_merged_or_kept() {
     let worktree = project.prepare().worktree;
     put(worktree.path(), "mine", "mine");
     let mine = worktree.commit_all("Mine", &author()).unwrap().unwrap();
-    let Moved::Merged(merged) = worktree.move_to(&next).unwrap() else {
+    let BranchUpdate::Merged(merged) = worktree.move_to(&next).unwrap() else {
         panic!("not merged");
     };
     let repo = project.repo();
@@ -95,7 +98,10 @@ fn an_agent_that_left_its_branch_is_brought_back_and_its_commits_get_a_branch() 
     project.git_in(worktree.path(), &["checkout", "--quiet", "--detach"]);
     put(worktree.path(), "mine", "mine");
     let mine = project.commit_in(worktree.path(), "Mine");
-    assert_eq!(worktree.move_to(&next).unwrap(), Moved::To(next.clone()));
+    assert_eq!(
+        worktree.move_to(&next).unwrap(),
+        BranchUpdate::To(next.clone())
+    );
     assert_eq!(
         project.git_in(worktree.path(), &["symbolic-ref", "--short", "HEAD"]),
         worktree.branch()
@@ -108,6 +114,6 @@ fn an_agent_that_left_its_branch_is_brought_back_and_its_commits_get_a_branch() 
     project.git_in(worktree.path(), &["switch", "--quiet", "-c", "feature"]);
     put(worktree.path(), "more", "more");
     let more = project.commit_in(worktree.path(), "More");
-    assert_eq!(worktree.move_to(&next).unwrap(), Moved::Already);
+    assert_eq!(worktree.move_to(&next).unwrap(), BranchUpdate::Already);
     assert_eq!(project.git(&["rev-parse", "feature"]), more.as_str());
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use teamster_isolate::git::{CommitId, Moved, Removal, list};
+use teamster_isolate::git::{BranchUpdate, CommitId, Removal, list};
 
 use super::{GitProject, author, put, team};
 
@@ -123,7 +123,10 @@ fn nothing_that_is_planted_in_a_repository_runs_through_us() {
     let _ = std::fs::remove_file(&trap.mark);
     put(worktree.path(), "third", "third\n");
     worktree.commit_all("More", &author()).unwrap().unwrap();
-    assert!(matches!(worktree.move_to(&side).unwrap(), Moved::Merged(_)));
+    assert!(matches!(
+        worktree.move_to(&side).unwrap(),
+        BranchUpdate::Merged(_)
+    ));
     untouched("merge");
     put(worktree.path(), "fourth", "fourth\n");
     let again = project.prepare();
@@ -132,7 +135,7 @@ fn nothing_that_is_planted_in_a_repository_runs_through_us() {
     assert_eq!(list(&found.repo, &team()).unwrap().len(), 3);
     assert_eq!(
         again.worktree.move_to(&side).unwrap(),
-        Moved::To(side.clone())
+        BranchUpdate::To(side.clone())
     );
     assert!(matches!(
         again.worktree.remove_if_safe().unwrap(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use teamster_fs::fail;
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_gc::zombies::{self, Budget, Look, Panes, ReapOptions};
+use teamster_gc::zombies::{self, Panes, ReapOptions, ScanOptions, TimeBudget};
 
 use super::{DAY, is_gone, is_there, registry, team};
 use crate::kit::{TestProject, now};
@@ -20,14 +20,14 @@ fn layout(project: &TestProject) -> Layout {
     }
 }
 
-fn look<'a>(layout: &'a Layout, machine: &'a Machine, ttl: Duration) -> Look<'a> {
-    Look {
+fn scan_options<'a>(layout: &'a Layout, machine: &'a Machine, ttl: Duration) -> ScanOptions<'a> {
+    ScanOptions {
         layout,
         machine,
         now: now(),
         ttl,
         panes: Panes::Listed(Vec::new()),
-        budget: Budget::unlimited(),
+        budget: TimeBudget::unlimited(),
     }
 }
 
@@ -73,10 +73,13 @@ fn a_reaper_that_is_killed_leaves_every_team_whole() {
         team(&project, "old", &registry("old", 0), 3 * DAY);
         let layout = layout(&project);
         fail::die_after(steps);
-        let _ = zombies::reap(&look(&layout, &machine, DAY), ReapOptions::default());
+        let _ = zombies::reap(
+            &scan_options(&layout, &machine, DAY),
+            ReapOptions::default(),
+        );
         let died = fail::revive();
         // Whatever comes next finishes it: here a reaper for whom nothing is old.
-        let next = look(&layout, &machine, 1000 * DAY);
+        let next = scan_options(&layout, &machine, 1000 * DAY);
         zombies::reap(&next, ReapOptions::default()).unwrap();
         is_whole_once(&project, "old", steps);
         if is_there(&project, "old") {
@@ -105,13 +108,13 @@ fn a_restorer_that_is_killed_leaves_every_team_whole() {
         let project = TestProject::new();
         team(&project, "old", &registry("old", 0), 3 * DAY);
         let layout = layout(&project);
-        let look = look(&layout, &machine, DAY);
-        zombies::reap(&look, ReapOptions::default()).unwrap();
+        let options = scan_options(&layout, &machine, DAY);
+        zombies::reap(&options, ReapOptions::default()).unwrap();
         assert!(is_gone(&project, "old"));
         fail::die_after(steps);
-        let _ = zombies::restore(&look, "old");
+        let _ = zombies::restore(&options, "old");
         let died = fail::revive();
-        zombies::reap(&look, ReapOptions::default()).unwrap();
+        zombies::reap(&options, ReapOptions::default()).unwrap();
         is_whole_once(&project, "old", steps);
         restored += u64::from(is_there(&project, "old"));
         if !died {
@@ -129,14 +132,14 @@ fn a_restorer_of_a_deleted_team_that_is_killed_leaves_it_whole() {
         project.task("Left", &[]);
         project.run(["team", "delete", "fix-auth"]).succeeds();
         let layout = layout(&project);
-        let look = look(&layout, &machine, DAY);
+        let options = scan_options(&layout, &machine, DAY);
         fail::die_after(steps);
-        let _ = zombies::restore(&look, "fix-auth");
+        let _ = zombies::restore(&options, "fix-auth");
         let died = fail::revive();
-        zombies::reap(&look, ReapOptions::default()).unwrap();
+        zombies::reap(&options, ReapOptions::default()).unwrap();
         is_whole_once(&project, "fix-auth", steps);
         if !is_there(&project, "fix-auth") {
-            zombies::restore(&look, "fix-auth").unwrap();
+            zombies::restore(&options, "fix-auth").unwrap();
         }
         project
             .run(["task", "claim", "--worker", "worker-1"])
@@ -152,7 +155,11 @@ fn half_a_removal_is_listed_until_it_is_finished() {
     let project = TestProject::new();
     team(&project, "old", &registry("old", 0), 3 * DAY);
     let (layout, machine) = (layout(&project), Machine::read());
-    zombies::reap(&look(&layout, &machine, DAY), ReapOptions::default()).unwrap();
+    zombies::reap(
+        &scan_options(&layout, &machine, DAY),
+        ReapOptions::default(),
+    )
+    .unwrap();
     let entry = std::fs::read_dir(project.claude(".teamster-trash")).unwrap();
     let entry = entry
         .map(|entry| entry.unwrap().path())

@@ -133,7 +133,7 @@ fn look(
 }
 
 fn version_of(program: &Path, name: &str, patience: Duration) -> Result<String, String> {
-    match teamster_isolate::ask(program, ["--version"], patience) {
+    match teamster_isolate::probe(program, ["--version"], patience) {
         Ok(answer) if answer.ok => answer
             .first_line()
             .map(str::to_owned)

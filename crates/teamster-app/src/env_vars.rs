@@ -95,7 +95,7 @@ pub const WORKTREE_LINK: &str = "TEAMSTER_WORKTREE_LINK";
 pub const WORKTREE_LINK_WRITABLE: &str = "TEAMSTER_WORKTREE_LINK_WRITABLE";
 
 /// The number of the launch that a bridge belongs to.
-pub const LAUNCH: &str = teamster_isolate::tree::LAUNCH;
+pub const LAUNCH: &str = teamster_isolate::process_tree::LAUNCH;
 
 /// Any value but an empty one and `0` makes hooks say what they do.
 pub const DEBUG: &str = "TEAMSTER_DEBUG";

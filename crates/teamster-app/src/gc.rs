@@ -6,7 +6,8 @@ use std::time::Duration;
 use teamster_fs::proc::Machine;
 use teamster_gc::worktrees::ProjectGc;
 use teamster_gc::zombies::{
-    self, Budget, Look, Outcome, Panes, ReapOptions, Restored, TmuxEnvironment, Zombie,
+    self, Panes, ReapOptions, ReapReport, Restored, ScanOptions, TimeBudget, TmuxEnvironment,
+    Zombie,
 };
 use teamster_store::{Clock, SystemClock};
 
@@ -17,21 +18,24 @@ use crate::error::Result;
 /// Returns teams, processes, panes, locks and heartbeats that nobody uses any more. A team without a sign of life is over
 /// from the age `ttl` on.
 pub fn scan(app: &App, ttl: Duration) -> Result<Vec<Zombie>> {
-    Ok(zombies::scan(&look(app, &Machine::read(), ttl)?)?)
+    Ok(zombies::scan(&scan_options(app, &Machine::read(), ttl)?)?)
 }
 
 /// Removes what [`scan`] finds, and worktrees of teams that are gone and hold nothing.
-pub fn reap(app: &App, ttl: Duration, options: ReapOptions) -> Result<Outcome> {
+pub fn reap(app: &App, ttl: Duration, options: ReapOptions) -> Result<ReapReport> {
     let machine = Machine::read();
-    let mut outcome = zombies::reap(&look(app, &machine, ttl)?, options)?;
-    outcome.reap_worktrees(&project(app), options.dry_run);
-    Ok(outcome)
+    let mut report = zombies::reap(&scan_options(app, &machine, ttl)?, options)?;
+    report.reap_worktrees(&project(app), options.dry_run);
+    Ok(report)
 }
 
 /// Brings a removed team back from the trash.
 pub fn restore(app: &App, team: &str) -> Result<Restored> {
     let machine = Machine::read();
-    Ok(zombies::restore(&look(app, &machine, zombies::TTL)?, team)?)
+    Ok(zombies::restore(
+        &scan_options(app, &machine, zombies::TTL)?,
+        team,
+    )?)
 }
 
 /// Returns the project of the current folder as something that can be cleaned up.
@@ -44,16 +48,16 @@ pub fn project(app: &App) -> ProjectGc<'_> {
     }
 }
 
-/// Looks with the time of a person who waits for the answer.
-fn look<'a>(app: &'a App, machine: &'a Machine, ttl: Duration) -> Result<Look<'a>> {
+/// Returns options for a person, who has the time for everything.
+fn scan_options<'a>(app: &'a App, machine: &'a Machine, ttl: Duration) -> Result<ScanOptions<'a>> {
     app.check_home()?;
-    Ok(Look {
+    Ok(ScanOptions {
         layout: &app.layout,
         machine,
         now: SystemClock.now(),
         ttl,
         panes: Panes::ask(&app.layout, &tmux_environment()),
-        budget: Budget::unlimited(),
+        budget: TimeBudget::unlimited(),
     })
 }
 

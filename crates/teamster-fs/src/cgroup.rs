@@ -7,18 +7,18 @@ use std::sync::OnceLock;
 
 /// A group of our own.
 #[derive(Debug)]
-pub struct Group {
+pub struct Cgroup {
     folder: PathBuf,
 }
 
-impl Group {
+impl Cgroup {
     /// Makes a group below the one this process is in; `None` where that is not permitted, or not possible.
     pub fn make(name: &str) -> Option<Self> {
         let (mount, own) = here()?;
         Self::make_at(mount, own, name)
     }
 
-    /// The group of that name that an earlier process made.
+    /// Returns the group of that name that an earlier process made.
     pub fn find(name: &str) -> Option<Self> {
         let (mount, own) = here()?;
         let folder = place(mount, own, name)?;
@@ -51,7 +51,7 @@ impl Group {
         })
     }
 
-    /// The pids of its members.
+    /// Returns the pids of its members.
     pub fn members(&self) -> Vec<u32> {
         let text = std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -68,8 +68,8 @@ impl Group {
     }
 }
 
-/// Where groups are mounted, and which one this process is in. That is looked up once: while a program is started in a
-/// group, this process is in that one for a moment, and another thread must not take it for ours.
+/// Returns where groups are mounted, and which one this process is in. That is looked up once: while a program is
+/// started in a group, this process is in that one for a moment, and another thread must not take it for ours.
 fn here() -> Option<(&'static Path, &'static str)> {
     static HERE: OnceLock<Option<(PathBuf, String)>> = OnceLock::new();
     let here = HERE.get_or_init(|| {
@@ -88,7 +88,7 @@ fn place(mount: &Path, own: &str, name: &str) -> Option<PathBuf> {
     (is_plain && !name.is_empty()).then(|| mount.join(own.trim_start_matches('/')).join(name))
 }
 
-/// Where the second version of groups is mounted; that need not be `/sys/fs/cgroup`.
+/// Returns where the second version of groups is mounted; that need not be `/sys/fs/cgroup`.
 fn unified(mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -101,7 +101,7 @@ fn unified(mountinfo: &str) -> Option<PathBuf> {
     })
 }
 
-/// A space in a mount point is written as `\040`, and so on.
+/// Undoes the escapes of a mount point, in which a space is written as `\040`, and so on.
 fn unescaped(text: &str) -> String {
     ["\\040", "\\011", "\\012", "\\134"]
         .iter()
@@ -109,7 +109,7 @@ fn unescaped(text: &str) -> String {
         .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// The group that this process is in.
+/// Returns the group that this process is in.
 fn own_group(cgroup: &str) -> Option<&str> {
     cgroup.lines().find_map(|line| line.strip_prefix("0::"))
 }

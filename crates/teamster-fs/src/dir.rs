@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
-use crate::error::{FsError, Problem};
+use crate::error::{FsError, FsProblem};
 use crate::fail;
 
 /// No file of ours is larger; one that is was not written by us and is not read into memory.
@@ -53,7 +53,7 @@ pub struct Stamp {
 
 /// One name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     /// The name. Names that are not UTF-8 are none of ours and are left out of listings; [`Dir::odd_names`] has them.
     pub name: String,
 }
@@ -83,12 +83,13 @@ impl Dir {
                 path: path.to_owned(),
             })),
             Err(Errno::NOENT) => Ok(None),
-            Err(Errno::NOTDIR) => Err(FsError::new("open", path, Problem::NotA("folder"))),
+            Err(Errno::NOTDIR) => Err(FsError::new("open", path, FsProblem::NotA("folder"))),
             Err(error) => Err(FsError::io("open", path, error)),
         }
     }
 
-    /// The same, made if it is missing. Its parent must be there: a missing home is not invented.
+    /// Opens the folder like [`Self::open_root`], and makes it if it is missing. Its parent must be there: a missing
+    /// home is not invented.
     pub fn open_or_create_root(path: &Path) -> Result<Self, FsError> {
         if let Some(dir) = Self::open_root(path)? {
             return Ok(dir);
@@ -101,7 +102,7 @@ impl Dir {
         Self::open_root(path)?.ok_or_else(|| FsError::io("open", path, Errno::NOENT))
     }
 
-    /// Where it is, for messages.
+    /// Returns where it is, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -110,12 +111,12 @@ impl Dir {
         &self.fd
     }
 
-    /// The path of a name in it, for messages and for watching.
+    /// Returns the path of a name in it, for messages and for watching.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// A folder in it; `None` when there is none.
+    /// Returns a folder in it; `None` when there is none.
     pub fn child(&self, name: &str) -> Result<Option<Self>, FsError> {
         let path = self.checked("open", name)?;
         match retry(|| rustix::fs::openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
@@ -130,7 +131,7 @@ impl Dir {
         }
     }
 
-    /// A folder in it, made (0700) if it is missing.
+    /// Returns a folder in it, made (0700) if it is missing.
     pub fn child_or_create(&self, name: &str) -> Result<Self, FsError> {
         if let Some(dir) = self.child(name)? {
             return Ok(dir);
@@ -141,7 +142,7 @@ impl Dir {
             .ok_or_else(|| FsError::io("open", &path, Errno::NOENT))
     }
 
-    /// Makes a folder (0700); false when the name is taken.
+    /// Makes a folder (0700), and returns false when the name is taken.
     pub fn make_dir(&self, name: &str) -> Result<bool, FsError> {
         let path = self.checked("create", name)?;
         match retry(|| rustix::fs::mkdirat(&self.fd, name, Mode::RWXU)) {
@@ -151,12 +152,12 @@ impl Dir {
         }
     }
 
-    /// Removes an empty folder; false when there is none.
+    /// Removes an empty folder, and returns false when there is none.
     pub fn remove_dir(&self, name: &str) -> Result<bool, FsError> {
         self.unlink(name, AtFlags::REMOVEDIR)
     }
 
-    /// Removes a file or a link (never what it points at); false when there is none.
+    /// Removes a file or a link (never what it points at), and returns false when there is none.
     pub fn remove(&self, name: &str) -> Result<bool, FsError> {
         self.unlink(name, AtFlags::empty())
     }
@@ -170,7 +171,7 @@ impl Dir {
         }
     }
 
-    /// What stands under a name; links are not followed.
+    /// Returns the stamp of what stands under a name; links are not followed.
     pub fn stamp(&self, name: &str) -> Result<Option<Stamp>, FsError> {
         let path = self.checked("look at", name)?;
         match retry(|| rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)) {
@@ -180,7 +181,7 @@ impl Dir {
         }
     }
 
-    /// The folder itself.
+    /// Returns the stamp of the folder itself.
     pub fn own_stamp(&self) -> Result<Stamp, FsError> {
         step("look at", &self.path)?;
         let stat = retry(|| rustix::fs::fstat(&self.fd))
@@ -188,12 +189,12 @@ impl Dir {
         Ok(stamp_of(&stat))
     }
 
-    /// The whole of a plain file with the stamp it had; `None` when there is none.
+    /// Returns the whole of a plain file with the stamp it had; `None` when there is none.
     pub fn read(&self, name: &str) -> Result<Option<(Vec<u8>, Stamp)>, FsError> {
         self.read_from(name, 0)
     }
 
-    /// A plain file from byte `offset` on.
+    /// Returns the content of a plain file from byte `offset` on.
     pub fn read_from(&self, name: &str, offset: u64) -> Result<Option<(Vec<u8>, Stamp)>, FsError> {
         let path = self.checked("read", name)?;
         let Some((file, stamp)) = self.open_plain("read", name, OFlags::RDONLY)? else {
@@ -203,7 +204,7 @@ impl Dir {
             return Err(FsError::new(
                 "read",
                 &path,
-                Problem::TooLarge(LARGEST / 1024 / 1024),
+                FsProblem::TooLarge(LARGEST / 1024 / 1024),
             ));
         }
         // One byte more than expected: the read that fills it proves that the end was seen in one call.
@@ -255,19 +256,19 @@ impl Dir {
         if stamp.kind == FileKind::File {
             Ok(Some((fd, stamp)))
         } else {
-            Err(FsError::new(action, &path, Problem::NotA("plain file")))
+            Err(FsError::new(action, &path, FsProblem::NotA("plain file")))
         }
     }
 
-    /// Every name in it, in no order.
-    pub fn entries(&self) -> Result<Vec<Entry>, FsError> {
+    /// Returns every name in it, in no order.
+    pub fn entries(&self) -> Result<Vec<DirEntry>, FsError> {
         let mut entries = Vec::new();
         self.each_name(|name| {
             if let Ok(name) = name.to_str()
                 && name != "."
                 && name != ".."
             {
-                entries.push(Entry {
+                entries.push(DirEntry {
                     name: name.to_owned(),
                 });
             }
@@ -275,7 +276,8 @@ impl Dir {
         Ok(entries)
     }
 
-    /// Names in it that are not UTF-8, in order. Nothing of ours has one; a person may want to know of them.
+    /// Returns the names in it that are not UTF-8, in order. Nothing of ours has one; a person may want to know of
+    /// them.
     pub fn odd_names(&self) -> Result<Vec<OsString>, FsError> {
         let mut names = Vec::new();
         self.each_name(|name| {
@@ -297,7 +299,7 @@ impl Dir {
         Ok(())
     }
 
-    /// A folder in it whose name is not UTF-8; `None` when it is something else, or nothing.
+    /// Returns a folder in it whose name is not UTF-8; `None` when it is something else, or nothing.
     pub(crate) fn odd_child(&self, name: &OsStr) -> Result<Option<Self>, FsError> {
         let path = self.path.join(name);
         step("open", &path)?;
@@ -324,7 +326,7 @@ impl Dir {
         }
     }
 
-    /// Reads `buffer.len()` bytes at `offset` of a plain file; how many there were.
+    /// Reads `buffer.len()` bytes at `offset` of a plain file, and returns how many there were.
     pub fn read_at(
         &self,
         name: &str,
@@ -339,11 +341,11 @@ impl Dir {
     }
 
     /// Opens a file of ours for reads and writes at an offset, made if it is missing.
-    pub fn open_cells(&self, name: &str) -> Result<crate::Cells, FsError> {
+    pub fn open_in_place(&self, name: &str) -> Result<crate::InPlaceFile, FsError> {
         let path = self.checked("open", name)?;
         let flags = OFlags::RDWR | OFlags::CREATE;
         match self.open_plain("open", name, flags)? {
-            Some((fd, stamp)) => Ok(crate::Cells::new(fd, path, stamp)),
+            Some((fd, stamp)) => Ok(crate::InPlaceFile::new(fd, path, stamp)),
             None => Err(FsError::io("open", &path, Errno::NOENT)),
         }
     }
@@ -363,7 +365,7 @@ impl Dir {
             .map_err(|error| FsError::io("touch", &path, error))
     }
 
-    /// The user who owns the folder.
+    /// Returns the user who owns the folder.
     pub fn owner(&self) -> Result<u32, FsError> {
         step("look at", &self.path)?;
         let stat = retry(|| rustix::fs::fstat(&self.fd))
@@ -371,7 +373,7 @@ impl Dir {
         Ok(stat.st_uid)
     }
 
-    /// The device the folder is on; a removal never crosses to another.
+    /// Returns the device the folder is on; a removal never crosses to another.
     pub(crate) fn device(&self) -> Result<u64, FsError> {
         let stat = retry(|| rustix::fs::fstat(&self.fd))
             .map_err(|error| FsError::io("look at", &self.path, error))?;
@@ -388,7 +390,8 @@ impl Dir {
         }
     }
 
-    /// One plain component, or a refusal: this is what keeps every path beneath its folder.
+    /// Returns the path of a name, and refuses one that is not a plain component: this keeps every path beneath its
+    /// folder.
     fn checked(&self, action: &'static str, name: &str) -> Result<PathBuf, FsError> {
         let path = self.path.join(name);
         let plain = !name.is_empty()
@@ -397,16 +400,16 @@ impl Dir {
             && !name.contains(['/', '\0'])
             && name.len() <= 255;
         if !plain {
-            return Err(FsError::new(action, &path, Problem::Name));
+            return Err(FsError::new(action, &path, FsProblem::Name));
         }
         step(action, &path)?;
         Ok(path)
     }
 
-    fn wrong(&self, name: &str, wanted: &'static str) -> Problem {
+    fn wrong(&self, name: &str, wanted: &'static str) -> FsProblem {
         match rustix::fs::statat(self.fd.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if stamp_of(&stat).kind == FileKind::Link => Problem::Link,
-            _ => Problem::NotA(wanted),
+            Ok(stat) if stamp_of(&stat).kind == FileKind::Link => FsProblem::Link,
+            _ => FsProblem::NotA(wanted),
         }
     }
 }

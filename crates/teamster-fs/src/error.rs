@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 pub struct FsError {
     /// What was being done: `read`, `create`, …
     pub action: &'static str,
-    /// To what.
+    /// The file or folder it was done to.
     pub path: PathBuf,
     /// Why it failed.
-    pub problem: Problem,
+    pub problem: FsProblem,
 }
 
 /// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Problem {
+pub enum FsProblem {
     /// The system said so.
     #[error("{}", words(.0))]
     Io(io::Error),
@@ -38,7 +38,7 @@ pub enum Problem {
     Name,
 }
 
-/// The system's message without its error number, which means nothing to most people.
+/// Returns the system's message without its error number, which means nothing to most people.
 fn words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
@@ -48,7 +48,7 @@ fn words(error: &io::Error) -> String {
 }
 
 impl FsError {
-    pub(crate) fn new(action: &'static str, path: &Path, problem: Problem) -> Self {
+    pub(crate) fn new(action: &'static str, path: &Path, problem: FsProblem) -> Self {
         Self {
             action,
             path: path.to_owned(),
@@ -59,21 +59,21 @@ impl FsError {
     pub(crate) fn io(action: &'static str, path: &Path, error: impl Into<io::Error>) -> Self {
         let error = error.into();
         let problem = match error.raw_os_error() {
-            Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => Problem::Link,
-            _ => Problem::Io(error),
+            Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => FsProblem::Link,
+            _ => FsProblem::Io(error),
         };
         Self::new(action, path, problem)
     }
 
-    /// Whether the path is unsafe to use (a link or a wrong kind of file), as opposed to an I/O failure.
+    /// Returns whether the path is unsafe to use (a link or a wrong kind of file), as opposed to an I/O failure.
     pub fn is_unsafe(&self) -> bool {
-        !matches!(self.problem, Problem::Io(_))
+        !matches!(self.problem, FsProblem::Io(_))
     }
 
-    /// The kind of I/O failure, where it is one.
+    /// Returns the kind of I/O failure, where it is one.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match &self.problem {
-            Problem::Io(error) => Some(error.kind()),
+            FsProblem::Io(error) => Some(error.kind()),
             _ => None,
         }
     }

@@ -21,7 +21,7 @@ mod armed {
         LAST_EVENT.store(seq, Ordering::SeqCst);
     }
 
-    /// The journal has got so far.
+    /// Notes that the journal has reached this event, and dies where [`die_at_event`] said so.
     pub fn reached_event(seq: u64) {
         if seq >= LAST_EVENT.load(Ordering::SeqCst) {
             let _ = rustix::process::kill_process(
@@ -38,14 +38,15 @@ mod armed {
         IS_MERGE_UNCHECKED.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a host looks whether what it calls merged is merged.
+    /// Returns whether a host looks whether what it calls merged is merged.
     pub fn are_merges_checked() -> bool {
         !IS_MERGE_UNCHECKED.load(Ordering::SeqCst)
     }
 
     static CLOCK_OFFSET: OnceLock<PathBuf> = OnceLock::new();
 
-    /// Moves this process's wall clock by the number of milliseconds in a file, which is read at every look at the clock.
+    /// Moves this process's wall clock by the number of milliseconds in a file, which is read at every look at the
+    /// clock.
     pub fn move_clock_by(file: PathBuf) {
         let _ = CLOCK_OFFSET.set(file);
     }
@@ -83,12 +84,13 @@ mod armed {
         }
     }
 
-    /// How many bytes of a write get through when the thread dies in it.
+    /// Returns how many bytes of a write get through when the thread dies in it.
     pub(crate) fn torn(length: usize) -> Option<usize> {
         (LEFT.get() == Some(0)).then_some(length / 2)
     }
 
-    /// The same for a write in place: the kernel copies it page by page, and a process is killed between two pages.
+    /// Returns how many bytes of a write in place get through: the kernel copies it page by page, and a process is
+    /// killed between two pages.
     pub(crate) fn torn_in_place(offset: u64, length: usize) -> Option<usize> {
         const PAGE: u64 = 4096;
         let half = offset + length as u64 / 2;
@@ -127,14 +129,14 @@ pub(crate) fn torn_in_place(_offset: u64, _length: usize) -> Option<usize> {
     None
 }
 
-/// Whether a host looks whether what it calls merged is merged: always.
+/// Returns whether a host looks whether what it calls merged is merged: always.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn are_merges_checked() -> bool {
     true
 }
 
-/// The journal has got so far.
+/// Notes that the journal has reached this event. A release never dies of it.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn reached_event(_seq: u64) {}

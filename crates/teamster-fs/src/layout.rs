@@ -1,8 +1,9 @@
 //! Every path, in one place. Nothing else builds one.
+//!
+//! A constant is the name of a file or folder and says in its comment where it lies. [`Layout`] finds the roots.
 
-mod isolated;
-mod party;
-mod visible;
+mod state_files;
+mod worktrees;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,8 @@ use std::path::{Path, PathBuf};
 use teamster_types::message::Mailbox;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
-pub use isolated::*;
-pub use party::*;
-pub use visible::*;
+pub use state_files::*;
+pub use worktrees::*;
 
 /// Folder of all teams, below the Claude folder.
 pub const TEAMS: &str = "teams";
@@ -61,42 +61,43 @@ pub const HIGH_WATER_MARK: &str = ".highwatermark";
 /// The folder that locks Claude Code's task list.
 pub const NATIVE_LIST_LOCK: &str = ".lock.lock";
 
-/// A task's file.
+/// Returns the name of a task's file.
 pub fn task_file(id: &TaskId) -> String {
     format!("{id}.json")
 }
 
-/// The lock that exists while a claim is being made.
+/// Returns the name of the lock that exists while a claim is being made.
 pub fn claim_lock(id: &TaskId) -> String {
     format!("{id}.lock")
 }
 
-/// A task's failure sidecar.
+/// Returns the name of a task's failure sidecar.
 pub fn failure_file(id: &TaskId) -> String {
     format!("{id}.failure.json")
 }
 
-/// The folder by which Claude Code locks a file.
+/// Returns the name of the folder by which Claude Code locks a file.
 pub fn native_lock(file: &str) -> String {
     format!("{file}.lock")
 }
 
-/// The task that a file name belongs to, if it is a task file.
+/// Returns the task that a file name belongs to, if it is a task file.
 pub fn task_of_file(name: &str) -> Option<TaskId> {
     name.strip_suffix(".json")?.parse().ok()
 }
 
-/// New content of `name` that the event `seq` will make real.
+/// Returns the name of the file with the new content of `name` that the event `seq` will make real.
 pub fn next_file(name: &str, seq: u64) -> String {
     format!(".{name}.{seq}.next")
 }
 
-/// A mark that the event `seq` removes `name`.
+/// Returns the name of the mark that the event `seq` removes `name`.
 pub fn gone_file(name: &str, seq: u64) -> String {
     format!(".{name}.{seq}.gone")
 }
 
-/// What a name made by [`next_file`] or [`gone_file`] stands for: the file, the event, and whether it is removed.
+/// Returns what a name made by [`next_file`] or [`gone_file`] stands for: the file, the event, and whether it is
+/// removed.
 pub fn staged(name: &str) -> Option<(&str, u64, bool)> {
     let rest = name.strip_prefix('.')?;
     let (rest, gone) = match rest.strip_suffix(".next") {
@@ -107,14 +108,14 @@ pub fn staged(name: &str) -> Option<(&str, u64, bool)> {
     Some((file, seq.parse().ok()?, gone))
 }
 
-/// The process that left a temp file of [`crate::Dir::replace`], if it is one.
+/// Returns the process that left a temp file of [`crate::Dir::replace`], if it is one.
 pub fn temp_owner(name: &str) -> Option<u32> {
     let rest = name.strip_prefix('.')?.strip_suffix(".tmp")?;
     let (rest, _nonce) = rest.rsplit_once('.')?;
     rest.rsplit_once('.')?.1.parse().ok()
 }
 
-/// Whether a name is that of a temp file for `file`.
+/// Returns whether a name is that of a temp file for `file`.
 pub fn is_temp_of(name: &str, file: &str) -> bool {
     temp_owner(name).is_some()
         && name
@@ -137,7 +138,7 @@ const BACKUP: &str = ".teamster-backup-";
 /// Every backup of settings, as git writes it.
 pub const BACKUPS_IGNORED: &str = ".claude/settings*.teamster-backup-*";
 
-/// A copy of `file` as it was at `time`.
+/// Returns the name of a copy of `file` as it was at `time`.
 pub fn backup_file(file: &str, time: Time) -> String {
     let time: String = time
         .to_string()
@@ -147,23 +148,23 @@ pub fn backup_file(file: &str, time: Time) -> String {
     format!("{file}{BACKUP}{time}")
 }
 
-/// Whether a name is that of a copy of `file`.
+/// Returns whether a name is that of a copy of `file`.
 pub fn is_backup_of(name: &str, file: &str) -> bool {
     name.strip_prefix(file)
         .is_some_and(|rest| rest.starts_with(BACKUP))
 }
 
-/// The live file of a mailbox.
+/// Returns the name of the live file of a mailbox.
 pub fn mail_file(mailbox: &Mailbox) -> String {
     format!("{}.jsonl", mailbox.owner())
 }
 
-/// A full segment of a mailbox; the first is number 1.
+/// Returns the name of a full segment of a mailbox; the first is number 1.
 pub fn mail_segment(mailbox: &Mailbox, number: u64) -> String {
     format!("{}.{number}.jsonl", mailbox.owner())
 }
 
-/// How far the reader of a mailbox has acknowledged.
+/// Returns the name of the file that tells how far the reader of a mailbox has acknowledged.
 pub fn mail_cursor(mailbox: &Mailbox) -> String {
     match mailbox {
         Mailbox::Inbox(_) | Mailbox::Lead => format!("{}.offset", mailbox.owner()),
@@ -171,12 +172,12 @@ pub fn mail_cursor(mailbox: &Mailbox) -> String {
     }
 }
 
-/// A full segment of the journal; the first is number 1.
+/// Returns the name of a full segment of the journal; the first is number 1.
 pub fn journal_segment(number: u64) -> String {
     format!("events.{number}.jsonl")
 }
 
-/// The number of a segment `{stem}.{number}.jsonl`.
+/// Returns the number of a segment `{stem}.{number}.jsonl`.
 pub fn segment_number(name: &str, stem: &str) -> Option<u64> {
     name.strip_prefix(stem)?
         .strip_prefix('.')?
@@ -185,22 +186,22 @@ pub fn segment_number(name: &str, stem: &str) -> Option<u64> {
         .ok()
 }
 
-/// A worker's heartbeat, in [`Layout::heartbeats`].
+/// Returns the name of a worker's heartbeat, in [`Layout::heartbeats`].
 pub fn heartbeat_file(worker: &WorkerName) -> String {
     format!("{worker}.heartbeat.json")
 }
 
-/// The worker that a heartbeat file belongs to.
+/// Returns the worker that a heartbeat file belongs to.
 pub fn worker_of_heartbeat(name: &str) -> Option<WorkerName> {
     name.strip_suffix(".heartbeat.json")?.parse().ok()
 }
 
-/// How a worker was started, beside its heartbeat.
+/// Returns the name of the file that tells how a worker was started, beside its heartbeat.
 pub fn launch_file(worker: &WorkerName) -> String {
     format!("{worker}.launch.json")
 }
 
-/// The worker that such a file belongs to.
+/// Returns the worker that a file of [`launch_file`] belongs to.
 pub fn worker_of_launch(name: &str) -> Option<WorkerName> {
     name.strip_suffix(".launch.json")?.parse().ok()
 }
@@ -210,13 +211,13 @@ pub const BRIDGE_LOG: &str = "bridge.log";
 /// The part before that, once the file grew too large.
 pub const OLD_BRIDGE_LOG: &str = "bridge.old.log";
 
-/// Whether a file is held by the bridge of a worker.
+/// Returns whether a file is held by the bridge of a worker.
 pub fn is_bridge_lock(name: &str) -> bool {
     let worker = name.strip_prefix("bridge-");
     worker.is_some_and(|worker| worker.strip_suffix(".lock").is_some())
 }
 
-/// A stop signal: `{worker}.shutdown` or `{worker}.drain`.
+/// Returns the name of a stop signal: `{worker}.shutdown` or `{worker}.drain`.
 pub fn signal_file(worker: &WorkerName, drain: bool) -> String {
     format!("{worker}.{}", if drain { "drain" } else { "shutdown" })
 }
@@ -227,12 +228,12 @@ pub const BRIDGES: [&str; 3] = [".omc", "state", "team-bridge"];
 /// Everything of a project's runs, in the project.
 pub const OMC: &str = ".omc";
 
-/// Folders on the way from [`OMC`] to the logs of one worker.
+/// Returns the folders on the way from [`OMC`] to the logs of one worker.
 pub fn log_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str; 3] {
     ["logs", team.as_str(), worker.as_str()]
 }
 
-/// Folders on the way from [`OMC`] to the trace of a team's host. No worker has a name with a dot, so none has its logs
+/// Returns the folders on the way from [`OMC`] to the trace of a team's host. No worker has a name with a dot, so none has its logs
 /// under the name of this file.
 pub fn host_log_folders(team: &TeamName) -> [&str; 2] {
     ["logs", team.as_str()]
@@ -247,14 +248,14 @@ pub const BRIDGE_TRACE: &str = "trace.log";
 /// The part of that trace before the present one.
 pub const OLD_BRIDGE_TRACE: &str = "trace.old.log";
 
-/// Folders on the way from [`OMC`] to what the checks of a team's work printed. A worker of the name `verify` has its
-/// logs there too; no file of either has a name of the other's.
+/// Returns the folders on the way from [`OMC`] to what the checks of a team's work printed. A worker of the name
+/// `verify` has its logs there too; no file of either has a name of the other's.
 pub fn verify_folders(team: &TeamName) -> [&str; 3] {
     ["logs", team.as_str(), "verify"]
 }
 
-/// What one check printed: `on` which commit (`base`, `integration`), in which round, as which of the checks. A file
-/// that is there already stays, and the next try counts on: `again` is 0 for the first.
+/// Returns the name of the log of one check: `on` which commit (`base`, `integration`), in which round, as which of the
+/// checks. A file that is there already stays, and the next try counts on: `again` is 0 for the first.
 pub fn verify_log(on: &str, round: u32, number: usize, again: u32) -> String {
     match again {
         0 => format!("{on}-{round}-{number}.log"),
@@ -262,17 +263,17 @@ pub fn verify_log(on: &str, round: u32, number: usize, again: u32) -> String {
     }
 }
 
-/// What the agent sent while it worked on a task,
+/// Returns the name of the log of what the agent sent while it worked on a task.
 pub fn task_log(task: &TaskId) -> String {
     format!("{task}.jsonl")
 }
 
-/// and the part before that, once the file grew too large.
+/// Returns the name of the part before [`task_log`], once that grew too large.
 pub fn old_task_log(task: &TaskId) -> String {
     format!("{task}.old.jsonl")
 }
 
-/// Folders on the way from [`OMC`] to what a worker's bridge keeps for its agent.
+/// Returns the folders on the way from [`OMC`] to what a worker's bridge keeps for its agent.
 pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str; 4] {
     ["state", "agents", team.as_str(), worker.as_str()]
 }
@@ -280,8 +281,8 @@ pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str
 /// The task that an agent works on, without the proof of its claim.
 pub const AGENT_TASK: &str = "task.json";
 
-/// The folder for temp files of everything that one launch starts, in the system's folder for such: paths of sockets
-/// must be short.
+/// Returns the folder for temp files of everything that one launch starts, in the system's folder for such: paths of
+/// sockets must be short.
 pub fn launch_temp(launch: &str) -> String {
     format!("teamster-{}", launch.get(..12).unwrap_or(launch))
 }
@@ -289,7 +290,7 @@ pub fn launch_temp(launch: &str) -> String {
 /// The environment of a bridge in a pane, until it has read it.
 pub const AGENT_ENVIRONMENT: &str = "environment";
 
-/// Folders on the way from a project to its heartbeats of one team.
+/// Returns the folders on the way from a project to its heartbeats of one team.
 pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
     [".omc", "state", "team-bridge", team.as_str()]
 }
@@ -302,7 +303,7 @@ pub const OUR_STATE: [&str; 2] = [".omc", "state"];
 /// The socket of our own tmux server, in [`OUR_STATE`].
 pub const TMUX_SOCKET: &str = "tmux.sock";
 
-/// Folders on the way from a project to the kept journal and report of one team.
+/// Returns the folders on the way from a project to the kept journal and report of one team.
 pub fn report_folders(team: &TeamName) -> [&str; 3] {
     [".omc", "reports", team.as_str()]
 }
@@ -317,9 +318,9 @@ pub const RUN_LOG: &str = "run.log";
 
 /// The folder of a project's settings, presets and whatever else teamster reads from the repository.
 pub const PROJECT_SETTINGS: &str = ".teamster";
-/// What the user accepted of which project, beside the user's settings,
+/// What the user accepted of which project, beside the user's settings.
 pub const TRUST: &str = "trust.json";
-/// and who changes that holds this.
+/// The lock that whoever changes the accepted commands holds.
 pub const TRUST_LOCK: &str = ".trust.lock";
 
 /// What Studio remembers, beside the user's settings: the key of browsers, and recent projects.
@@ -375,7 +376,7 @@ impl Layout {
         })
     }
 
-    /// The same for another project.
+    /// Returns the layout of another project with the same home.
     #[must_use]
     pub fn of_project(&self, project: &Path) -> Self {
         Self {
@@ -385,7 +386,7 @@ impl Layout {
         }
     }
 
-    /// The folder of the user's settings.
+    /// Returns the folder of the user's settings.
     pub fn user_folder(&self) -> &Path {
         self.user_config.parent().unwrap_or(&self.claude)
     }
@@ -395,7 +396,8 @@ fn project_config(project: &Path) -> PathBuf {
     project.join(PROJECT_SETTINGS).join("config.toml")
 }
 
-/// The file in which git keeps what it leaves alone in `project` without telling others; `None` outside a work tree.
+/// Returns the file in which git keeps what it leaves alone in `project` without telling others; `None` outside a work
+/// tree.
 pub fn git_exclude(project: &Path) -> Option<PathBuf> {
     let dot_git = project.join(".git");
     let repository = if dot_git.is_dir() {
@@ -412,8 +414,8 @@ pub fn git_exclude(project: &Path) -> Option<PathBuf> {
     Some(repository.join("info").join("exclude"))
 }
 
-/// The git work tree that `current` lies in, or `current` itself. A worktree of one of our workers belongs to the
-/// main work tree; a user's own worktree keeps its own state.
+/// Returns the git work tree that `current` lies in, or `current` itself. A worktree of one of our workers belongs to
+/// the main work tree; a user's own worktree keeps its own state.
 fn project_of(current: &Path) -> PathBuf {
     let tree = current
         .ancestors()

@@ -1,78 +1,77 @@
 //! The only crate that touches the file system.
 //!
-//! Everything below a folder of ours is reached through a [`Dir`]: an open folder and one plain name in it. A name
-//! can hold no `/`, and no symbolic link is followed, so a path cannot lead anywhere else, whoever plants what
-//! while we work. The first folder ([`Dir::open_root`]) is the one the user named, links and all.
+//! # What it owns
 //!
-//! What a writer may rely on:
+//! Every path, file, lock and look at `/proc` goes through here; `clippy.toml` refuses `std::fs` in all other crates.
+//!
+//! - [`Dir`] is an open folder; everything below a folder of ours is reached through it and one plain name at a time.
+//! - [`layout`] is the one table of paths. [`team_store`] tells which home a team of a project belongs to.
+//! - [`Lock`] is held by one process at a time and freed by the kernel when that process dies.
+//! - [`UserFile`] is a file that is the user's own, such as the client's settings: it keeps its mode and its owner.
+//! - [`ProjectFiles`] are the files of a project that an agent of ours changes.
+//! - [`proc`] decides whether a process is alive; [`processes`] tells who started whom, and [`cgroup`] keeps processes that
+//!   belong together in one group of the kernel's.
+//! - [`stdin`] and [`terminal`] read what a program or a person sends us, without being kept waiting.
+//! - [`fail`] makes a test's process die between any two operations, and moves its clock.
+//!
+//! # How it works
+//!
+//! A name can hold no `/`, and no symbolic link is followed, so a path cannot lead anywhere else, whoever plants what
+//! while we work. The first folder ([`Dir::open_root`]) is the one that the user named, links and all. A writer may
+//! rely on this:
+//!
 //! - [`Dir::replace`] gives readers the old file or the new one, never a part;
 //! - [`Dir::append`] puts one whole line at the end of a file with one `write`;
-//! - [`Lock`] is held by one process at a time and freed by the kernel when that process dies;
 //! - with [`Sync::Durable`] what was written is on the disk before the call returns.
 //!
-//! A file that is the user's own, such as the client's settings, is a [`UserFile`]: it keeps its mode and its owner.
-//! The files of a project that an agent of ours changes are reached through [`Beneath`].
+//! # Who is alive
 //!
-//! [`layout`] is the one table of paths, [`team_store`] tells which home a team of a project belongs to, [`proc`] tells who is alive, [`processes`] who started whom, [`cgroup`] keeps
-//! what belongs together in one group of the kernel's, [`fail`] kills us on purpose in tests.
+//! Whether a *process* is alive is decided in one function, [`proc::Machine::life`], for every crate: by its pid
+//! together with its start time, boot and pid namespace, and "gone" is only said on proof. Whether a *worker* is dead
+//! is decided by `teamster_types::health::assess`, from that answer and the worker's heartbeat.
+//!
+//! # What it refuses
+//!
+//! It follows no link, opens no pipe or device in place of a file, reads no file that is larger than anything of ours,
+//! and starts no program.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the crate that the ban protects"
 )]
 
-mod beneath;
-mod cells;
 pub mod cgroup;
-mod copy;
 mod dir;
+mod disk;
 mod error;
 pub mod fail;
+mod folders;
+mod in_place_file;
 pub mod layout;
-mod link;
 mod lock;
 mod log_file;
 pub mod proc;
 pub mod processes;
-mod real;
+mod project_files;
 pub mod stdin;
 pub mod team_store;
 pub mod terminal;
 #[cfg(test)]
 mod tests;
-mod tree;
 mod user_file;
 
-pub use beneath::Beneath;
-pub use cells::Cells;
-pub use copy::{CopyLimits, copy_folder};
-pub use dir::{Dir, Entry, FileKind, Stamp, Sync};
-pub use error::{FsError, Problem};
+pub use dir::{Dir, DirEntry, FileKind, Stamp, Sync};
+pub use disk::{LEAST_ROOM, free_bytes, left_on_full_disk, real_path};
+pub use error::{FsError, FsProblem};
+pub use folders::{CopyLimits, copy_folder, remove_tree, remove_tree_while};
+pub use in_place_file::InPlaceFile;
 pub use lock::{Lock, Waited};
 pub use log_file::LogFile;
-pub use real::real_path;
-pub use tree::{remove_tree, remove_tree_while};
-pub use user_file::{FolderLock, Owner, UserFile, Was};
+pub use project_files::ProjectFiles;
+pub use user_file::{FileSnapshot, FolderLock, Owner, UserFile};
 
-/// How many bytes can still be written where a path lies; `None` when that cannot be told.
-pub fn free_bytes(path: &std::path::Path) -> Option<u64> {
-    // A file system that counts no blocks has no answer.
-    let found = rustix::fs::statvfs(path)
-        .ok()
-        .filter(|found| found.f_blocks > 0)?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
-}
-
-/// With less than this a disk counts as full: what programs do could not be written down.
-pub const LEAST_ROOM: u64 = 64 * 1024;
-
-/// How many bytes are left where a path lies, when its disk is full.
-pub fn left_on_full_disk(path: &std::path::Path) -> Option<u64> {
-    free_bytes(path).filter(|free| *free < LEAST_ROOM)
-}
-
-/// A name that no other temp file has. Nobody needs to be kept from guessing it, so a machine without a random source
-/// still gets one.
+/// Returns a name that no other temp file has. Nobody needs to be kept from guessing it, so a machine without a random
+/// source still gets one.
 pub(crate) fn unique_name() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -84,7 +83,7 @@ pub(crate) fn unique_name() -> String {
     format!("{:x}-{count:x}", proc::uptime())
 }
 
-/// Sixteen random bytes as 32 hexadecimal digits.
+/// Returns sixteen random bytes as 32 hexadecimal digits.
 pub fn random_hex() -> String {
     use std::fmt::Write as _;
     let mut bytes = [0_u8; 16];
@@ -100,8 +99,8 @@ pub fn random_hex() -> String {
         })
 }
 
-/// Straight from the kernel: a library that looks for the C function at run time finds none in a static binary and
-/// falls back to reading `/dev/urandom`, which may be missing or fail.
+/// Fills the bytes straight from the kernel: a library that looks for the C function at run time finds none in a static
+/// binary and falls back to reading `/dev/urandom`, which may be missing or fail.
 #[cfg(target_os = "linux")]
 fn fill(bytes: &mut [u8; 16]) -> bool {
     let wanted = bytes.len();

@@ -1,13 +1,13 @@
-//! The advisory lock of a folder: one holder at a time, freed by the kernel at its death.
+//! An advisory lock: one holder at a time, freed by the kernel when the holder dies.
 
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::cells::Cells;
 use crate::dir::{Dir, FileKind, retry};
 use crate::error::FsError;
+use crate::in_place_file::InPlaceFile;
 
 const FIRST_PAUSE: Duration = Duration::from_micros(60);
 const LONGEST_PAUSE: Duration = Duration::from_millis(4);
@@ -15,7 +15,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 /// A held lock. Dropping it lets the next one in.
 #[derive(Debug)]
 pub struct Lock {
-    cells: Cells,
+    file: InPlaceFile,
 }
 
 /// How waiting for a lock ended.
@@ -31,7 +31,7 @@ impl Drop for Lock {
     /// Closing the file is not enough: a program that another thread is starting at this moment has a copy of it until
     /// it runs, and would keep the lock for so long.
     fn drop(&mut self) {
-        let _ = retry(|| flock(self.cells.fd(), FlockOperation::Unlock));
+        let _ = retry(|| flock(self.file.fd(), FlockOperation::Unlock));
     }
 }
 
@@ -53,15 +53,15 @@ impl Lock {
         };
         let start = Instant::now();
         let mut pause = FIRST_PAUSE;
-        let mut cells = dir.open_cells(name)?;
+        let mut file = dir.open_in_place(name)?;
         loop {
-            match retry(|| flock(cells.fd(), operation)) {
+            match retry(|| flock(file.fd(), operation)) {
                 Ok(()) => {
                     let there = dir.stamp(name)?;
-                    if there.is_some_and(|there| there.inode == cells.stamp().inode) {
-                        return Ok(Waited::Held(Lock { cells }));
+                    if there.is_some_and(|there| there.inode == file.stamp().inode) {
+                        return Ok(Waited::Held(Lock { file }));
                     }
-                    cells = dir.open_cells(name)?;
+                    file = dir.open_in_place(name)?;
                     continue;
                 }
                 Err(Errno::WOULDBLOCK) => {}
@@ -87,8 +87,8 @@ impl Lock {
             ))
     }
 
-    /// The lock file's own cells, where the holder leaves its notes.
-    pub fn notes(&self) -> &Cells {
-        &self.cells
+    /// Returns the lock file itself, in which the holder leaves its notes.
+    pub fn notes(&self) -> &InPlaceFile {
+        &self.file
     }
 }

@@ -1,4 +1,12 @@
-//! Who this process is, and whether another one still lives.
+//! Who this process is, and whether another one is alive.
+//!
+//! [`Machine::life`] is the only place that decides whether a process is alive. A pid alone proves nothing, because it
+//! is given to another process as soon as its holder is gone, so a record also has the start time, the boot and the pid
+//! namespace. What cannot be seen from here (another machine, another container) is [`Life::Unknown`], and nothing may
+//! be done because of that.
+//!
+//! Whether a worker is dead is decided one step further up, by `teamster_types::health::assess`: a heartbeat that is
+//! stale and a process that is gone.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -14,7 +22,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads who we are.
+    /// Reads which process this is.
     pub fn read() -> Self {
         let pid = std::process::id();
         let boot_id = text("/proc/sys/kernel/random/boot_id");
@@ -40,18 +48,18 @@ impl Machine {
         }
     }
 
-    /// This process.
+    /// Returns the record of this process.
     pub fn me(&self) -> &ProcessId {
         &self.me
     }
 
-    /// The process that has this pid now, in a form that outlives the pid; `None` when there is none.
+    /// Returns the record of the process that has this pid now; `None` when there is none. It outlives the pid.
     pub fn process(&self, pid: u32) -> Option<ProcessId> {
         let stat = stat_of(pid)?;
         Some(self.record(pid, stat.start_time))
     }
 
-    /// The record of a process of this machine.
+    /// Makes the record of a process of this machine.
     pub(crate) fn record(&self, pid: u32, process_start_time: u64) -> ProcessId {
         ProcessId {
             pid,
@@ -60,12 +68,12 @@ impl Machine {
         }
     }
 
-    /// This boot of the machine.
+    /// Returns the id of this boot of the machine.
     pub fn boot_id(&self) -> &str {
         &self.me.boot_id
     }
 
-    /// Whether `process` lives. It is only called gone when that is proven.
+    /// Returns whether `process` is alive. It is only called gone when that is proven.
     pub fn life(&self, process: &ProcessId) -> Life {
         let same_boot = process.boot_id.is_empty() || process.boot_id == self.me.boot_id;
         if !same_boot {
@@ -101,24 +109,25 @@ impl Machine {
     }
 }
 
-/// The user who runs this process.
+/// Returns the user who runs this process.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// When a process started, in the ticks of [`ProcessId::process_start_time`]; `None` when it is gone or cannot be seen.
+/// Returns when a process started, in the ticks of [`ProcessId::process_start_time`]; `None` when it is gone or cannot
+/// be seen.
 pub fn start_time(pid: u32) -> Option<u64> {
     stat_of(pid).map(|stat| stat.start_time)
 }
 
-/// The user whose rights a process has; `None` when it is gone or cannot be seen.
+/// Returns the user whose rights a process has; `None` when it is gone or cannot be seen.
 pub fn user_of(pid: u32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
     let folder = std::fs::metadata(format!("/proc/{pid}")).ok()?;
     Some(folder.uid())
 }
 
-/// The words that a process was started with; `None` when they cannot be seen.
+/// Returns the words that a process was started with; `None` when they cannot be seen.
 pub fn arguments(pid: u32) -> Option<Vec<String>> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words = bytes.split(|byte| *byte == 0);
@@ -129,8 +138,8 @@ pub fn arguments(pid: u32) -> Option<Vec<String>> {
     )
 }
 
-/// Other processes of this user that are in a folder or were started with its path as a word; `None` where the system
-/// does not tell.
+/// Returns the other processes of this user that are in a folder or were started with its path as a word; `None` where
+/// the system does not tell.
 pub fn at_work_in(folder: &Path) -> Option<Vec<u32>> {
     use std::os::unix::ffi::OsStrExt;
     let folder_bytes = folder.as_os_str().as_bytes();
@@ -141,17 +150,17 @@ pub fn at_work_in(folder: &Path) -> Option<Vec<u32>> {
     })
 }
 
-/// Whether a process has ended and its parent has not noticed yet.
+/// Returns whether a process has ended and its parent has not noticed yet.
 pub fn has_ended(pid: u32) -> bool {
     stat_of(pid).is_some_and(|stat| stat.is_over())
 }
 
-/// Other processes that were started with all of these words; `None` where the system does not tell.
+/// Returns the other processes that were started with all of these words; `None` where the system does not tell.
 pub fn started_with(wanted: &[&str]) -> Option<Vec<u32>> {
     others(|_, words| wanted.iter().all(|word| words.contains(&word.as_bytes())))
 }
 
-/// The living processes but this one that `is` says yes to, by pid and the words they were started with.
+/// Returns the living processes but this one that `is` says yes to, by pid and the words they were started with.
 fn others(is: impl Fn(u32, &[&[u8]]) -> bool) -> Option<Vec<u32>> {
     let me = std::process::id();
     let all = std::fs::read_dir("/proc").ok()?.flatten();
@@ -165,7 +174,7 @@ fn others(is: impl Fn(u32, &[&[u8]]) -> bool) -> Option<Vec<u32>> {
     Some(found.collect())
 }
 
-/// Milliseconds since the machine started; no clock that somebody sets.
+/// Returns the milliseconds since the machine started, by a clock that nobody sets.
 pub fn uptime() -> i64 {
     #[cfg(target_os = "linux")]
     let clock = rustix::time::ClockId::Boottime;
@@ -175,7 +184,8 @@ pub fn uptime() -> i64 {
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
 }
 
-/// Without /proc (macOS) a pid can be asked for, but not told from a later one: alive is then the careful answer.
+/// Asks for a pid with signal 0. Without /proc (macOS) a pid can be asked for, but not told from a later one: alive is
+/// then the careful answer.
 fn signal_zero(pid: u32) -> Life {
     let pid = i32::try_from(pid)
         .ok()
@@ -187,6 +197,7 @@ fn signal_zero(pid: u32) -> Life {
     }
 }
 
+/// The fields of `/proc/PID/stat` that matter.
 pub(crate) struct Stat {
     pub(crate) state: char,
     pub(crate) parent: u32,
@@ -194,13 +205,13 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Whether it has ended and only waits to be looked at by its parent.
+    /// Returns whether it has ended and only waits to be looked at by its parent.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
 
-/// The fields of `/proc/PID/stat` that matter, read behind the command name, which may hold anything.
+/// Reads the fields of `/proc/PID/stat` that matter, behind the command name, which may hold anything.
 pub(crate) fn stat_of(pid: u32) -> Option<Stat> {
     // The command name has at most 64 bytes, so what matters lies well within the first 512.
     let mut bytes = [0; 512];

@@ -6,10 +6,10 @@ use teamster_types::process::ProcessId;
 
 use crate::proc::{Machine, stat_of};
 
-/// One process at one moment.
+/// A process at the moment it was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// Which one.
+pub struct ProcessEntry {
+    /// Its record.
     pub id: ProcessId,
     /// The pid of its parent. An orphan's is that of whoever adopted it.
     pub parent: u32,
@@ -17,8 +17,8 @@ pub struct Seen {
     pub over: bool,
 }
 
-/// Every process there is. One that comes or goes meanwhile may be missing.
-pub fn all(machine: &Machine) -> Vec<Seen> {
+/// Returns every process there is. One that comes or goes meanwhile may be missing.
+pub fn all(machine: &Machine) -> Vec<ProcessEntry> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -27,7 +27,7 @@ pub fn all(machine: &Machine) -> Vec<Seen> {
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter_map(|pid| {
         let stat = stat_of(pid)?;
-        Some(Seen {
+        Some(ProcessEntry {
             id: machine.record(pid, stat.start_time),
             parent: stat.parent,
             over: stat.is_over(),
@@ -36,8 +36,8 @@ pub fn all(machine: &Machine) -> Vec<Seen> {
     .collect()
 }
 
-/// The pids among `all` that descend from one of `roots`, without the roots themselves.
-pub fn descendants(all: &[Seen], roots: &BTreeSet<u32>) -> BTreeSet<u32> {
+/// Returns the pids among `all` that descend from one of `roots`, without the roots themselves.
+pub fn descendants(all: &[ProcessEntry], roots: &BTreeSet<u32>) -> BTreeSet<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for seen in all {
         children.entry(seen.parent).or_default().push(seen.id.pid);
@@ -54,7 +54,8 @@ pub fn descendants(all: &[Seen], roots: &BTreeSet<u32>) -> BTreeSet<u32> {
     found
 }
 
-/// Whether a process was started with the variable `name` of this value. Of a process of another user nobody can tell.
+/// Returns whether a process was started with the variable `name` of this value. Of a process of another user nobody
+/// can tell.
 pub fn carries(pid: u32, name: &str, value: &str) -> bool {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else {
         return false;
@@ -65,7 +66,7 @@ pub fn carries(pid: u32, name: &str, value: &str) -> bool {
         .any(|variable| variable == wanted.as_bytes())
 }
 
-/// Whether a process, or one of those above it, was started with the variable `name`.
+/// Returns whether a process, or one of those above it, was started with the variable `name`.
 pub fn is_below_carrier(pid: u32, name: &str) -> bool {
     let wanted = format!("{name}=");
     let mut pid = pid;
@@ -90,7 +91,7 @@ pub fn is_below_carrier(pid: u32, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(pid: u32, parent: u32) -> Seen {
+    fn seen(pid: u32, parent: u32) -> ProcessEntry {
         let id = ProcessId {
             pid,
             process_start_time: 1,
@@ -98,7 +99,7 @@ mod tests {
             pid_ns: String::new(),
             host: String::new(),
         };
-        Seen {
+        ProcessEntry {
             id,
             parent,
             over: false,

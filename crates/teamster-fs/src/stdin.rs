@@ -10,7 +10,7 @@ const CHUNK: usize = 16 * 1024;
 
 /// What was read, and why reading ended.
 #[derive(Debug)]
-pub struct Input {
+pub struct StdinInput {
     /// Everything up to the end, the cap or the limit.
     pub bytes: Vec<u8>,
     /// How it ended.
@@ -31,7 +31,7 @@ pub enum InputEnd {
 }
 
 /// Reads the standard input to its end: at most `cap` bytes, for at most `limit`.
-pub fn read(cap: usize, limit: Duration) -> Input {
+pub fn read(cap: usize, limit: Duration) -> StdinInput {
     let stdin = std::io::stdin();
     let deadline = Instant::now() + limit;
     let mut bytes = vec![0; CHUNK];
@@ -61,5 +61,5 @@ pub fn read(cap: usize, limit: Duration) -> Input {
         }
     };
     bytes.truncate(filled);
-    Input { bytes, end }
+    StdinInput { bytes, end }
 }

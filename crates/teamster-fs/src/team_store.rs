@@ -1,7 +1,7 @@
 //! Which store a team of a project lives in, told in the project itself.
 //!
-//! Worktrees, heartbeats and the lock of a run are in the project; teams are in a store, which is another one for another
-//! home. Whoever finds the first and not the second must not take the team for gone.
+//! Worktrees, heartbeats and the lock of a run are in the project; teams are in a store, which is another one for
+//! another home. Whoever finds the first and not the second must not take the team for gone.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -30,8 +30,8 @@ pub fn note_store(project: &Dir, team: &TeamName, claude: &Path) -> Result<(), F
     }
 }
 
-/// Returns the store in which a team of a project is, if that is not `own`. A store that cannot be looked into counts as
-/// one that has the team.
+/// Returns the store in which a team of a project is, if that is not `own`. A store that cannot be looked into counts
+/// as one that has the team.
 pub fn other_store(project: &Path, team: &TeamName, own: &Path) -> Option<PathBuf> {
     let store = noted(project, team)?;
     if is_same(&store, own) {
@@ -50,8 +50,8 @@ pub fn other_store(project: &Path, team: &TeamName, own: &Path) -> Option<PathBu
     (!is_gone).then_some(store)
 }
 
-/// Returns whether a team that is not in the store `own` may be in another one: because the project says so, or because a
-/// run is going on there and nothing says that it is not this team's.
+/// Returns whether a team that is not in the store `own` may be in another one: because the project says so, or because
+/// a run is going on there and nothing says that it is not this team's.
 pub fn may_be_elsewhere(project: &Path, team: &TeamName, own: &Path) -> bool {
     other_store(project, team, own).is_some() || may_be_run(project, team, own)
 }
@@ -62,7 +62,7 @@ pub fn may_be_run(project: &Path, team: &TeamName, own: &Path) -> bool {
     !is_own && is_run_in(project)
 }
 
-/// The store that a project names for a team.
+/// Returns the store that a project names for a team.
 fn noted(project: &Path, team: &TeamName) -> Option<PathBuf> {
     let mut dir = Dir::open_root(project).ok()??;
     for name in layout::heartbeat_folders(team) {
@@ -93,7 +93,7 @@ pub fn hold_off_runs(project: &Path) -> Result<Option<Lock>, FsError> {
     )
 }
 
-/// Whether somebody, from whatever home, runs something in a project. What cannot be told counts as yes.
+/// Returns whether somebody, from whatever home, runs something in a project. What cannot be told counts as yes.
 fn is_run_in(project: &Path) -> bool {
     let find = || -> Result<bool, FsError> {
         let Some(mut state) = Dir::open_root(project)? else {

@@ -1,8 +1,8 @@
 //! A question at the terminal, which only what is typed after it was shown can answer.
 //!
 //! A terminal keeps what is typed while nobody reads: whole lines, and the beginning of one. All of it was typed by
-//! somebody who had not seen the question. So a [`Question`] is made when its text is on the screen, throws away what
-//! is there until nothing more arrives, and only then lets its caller show the prompt and reads.
+//! somebody who had not seen the question. So a [`TerminalQuestion`] is made when its text is on the screen, throws
+//! away what is there until nothing more arrives, and only then lets its caller show the prompt and reads.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -39,7 +39,7 @@ pub enum Typed {
 }
 
 #[derive(Debug)]
-enum State {
+enum QuestionState {
     /// What was typed early is thrown away; the time is when that was last done.
     Discarding(Option<Instant>),
     Reading,
@@ -48,31 +48,31 @@ enum State {
 
 /// A question that is on the screen of the terminal of the standard input.
 #[derive(Debug)]
-pub struct Question {
+pub struct TerminalQuestion {
     /// A descriptor of our own, which never blocks, where the terminal can be opened again.
     own: Option<File>,
     /// The terminal's modes before the question.
     modes: Option<Termios>,
-    state: State,
+    state: QuestionState,
     discarded: bool,
     line: Vec<u8>,
 }
 
-impl Question {
-    /// A question whose text is shown in full. Nothing that was typed until now answers it.
+impl TerminalQuestion {
+    /// Returns a question whose text is shown in full. Nothing that was typed until now answers it.
     pub fn shown() -> Self {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let own = rustix::fs::open("/dev/fd/0", flags, Mode::empty());
         Self {
             own: own.ok().map(File::from),
             modes: None,
-            state: State::Discarding(None),
+            state: QuestionState::Discarding(None),
             discarded: false,
             line: Vec::new(),
         }
     }
 
-    /// What has been typed since the last call; waits for it up to `limit`.
+    /// Returns what has been typed since the last call; waits for it up to `limit`.
     pub fn typed(&mut self, limit: Duration) -> Typed {
         if is_in_background() {
             // Touching the terminal would stop the process, and whoever types there types for somebody else.
@@ -80,9 +80,9 @@ impl Question {
             return Typed::Nothing;
         }
         match self.state {
-            State::Discarding(since) => self.discard(since, limit),
-            State::Reading => self.read(limit),
-            State::Ended => {
+            QuestionState::Discarding(since) => self.discard(since, limit),
+            QuestionState::Reading => self.read(limit),
+            QuestionState::Ended => {
                 std::thread::sleep(limit);
                 Typed::Nothing
             }
@@ -103,12 +103,12 @@ impl Question {
         self.discarded |= is_waiting;
         let since = since.filter(|_| !is_waiting);
         if tcflush(self.terminal(), QueueSelector::IFlush).is_err() {
-            self.state = State::Ended;
+            self.state = QuestionState::Ended;
             return Typed::Ended;
         }
         let silent = since.map_or(Duration::ZERO, |since| since.elapsed());
         if silent < QUIET {
-            self.state = State::Discarding(Some(since.unwrap_or_else(Instant::now)));
+            self.state = QuestionState::Discarding(Some(since.unwrap_or_else(Instant::now)));
             self.is_readable(limit.min(QUIET.saturating_sub(silent)));
             return Typed::Nothing;
         }
@@ -127,7 +127,7 @@ impl Question {
                     | LocalModes::IEXTEN,
             );
         });
-        self.state = State::Reading;
+        self.state = QuestionState::Reading;
         Typed::Ready {
             discarded: self.discarded,
         }
@@ -139,13 +139,13 @@ impl Question {
         }
         let mut bytes = [0; CHUNK];
         match retry(|| rustix::io::read(self.terminal(), &mut bytes)) {
-            Ok(0) => self.state = State::Ended,
+            Ok(0) => self.state = QuestionState::Ended,
             Ok(count) => self.line.extend_from_slice(&bytes[..count]),
             // Somebody else was faster to read it.
             Err(rustix::io::Errno::AGAIN) => {}
-            Err(_) => self.state = State::Ended,
+            Err(_) => self.state = QuestionState::Ended,
         }
-        if matches!(self.state, State::Ended) {
+        if matches!(self.state, QuestionState::Ended) {
             return Typed::Ended;
         }
         let Some(end) = self.line.iter().position(|byte| *byte == b'\n') else {
@@ -181,7 +181,7 @@ impl Question {
     }
 }
 
-impl Drop for Question {
+impl Drop for TerminalQuestion {
     fn drop(&mut self) {
         if let Some(modes) = &self.modes
             && !is_in_background()
@@ -191,7 +191,7 @@ impl Drop for Question {
     }
 }
 
-/// Whether the terminal is another job's at the moment.
+/// Returns whether the terminal is another job's at the moment.
 fn is_in_background() -> bool {
     tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|group| group != rustix::process::getpgrp())
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::{Dir, Lock, Problem, Sync, Waited, fail, random_hex, remove_tree};
+use crate::{Dir, FsProblem, Lock, Sync, Waited, fail, random_hex, remove_tree};
 
 struct Temp(PathBuf);
 
@@ -88,7 +88,7 @@ fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
     std::os::unix::fs::symlink(&target, temp.0.join("link")).unwrap();
     std::os::unix::fs::symlink(&outside.0, temp.0.join("linked-folder")).unwrap();
     dir.make_dir("folder").unwrap();
-    let is_link = |problem: Problem| matches!(problem, Problem::Link);
+    let is_link = |problem: FsProblem| matches!(problem, FsProblem::Link);
     assert!(is_link(dir.read("link").unwrap_err().problem));
     assert!(is_link(
         dir.append("link", b"x", Sync::Fast).unwrap_err().problem
@@ -97,7 +97,7 @@ fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
         dir.replace("link", b"x", Sync::Fast).unwrap_err().problem
     ));
     assert!(is_link(dir.truncate("link", 0).unwrap_err().problem));
-    assert!(is_link(dir.open_cells("link").unwrap_err().problem));
+    assert!(is_link(dir.open_in_place("link").unwrap_err().problem));
     assert!(is_link(dir.child("linked-folder").unwrap_err().problem));
     assert!(is_link(
         dir.child_or_create("linked-folder").unwrap_err().problem
@@ -105,11 +105,11 @@ fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
     assert!(!dir.create_new("link", b"x", Sync::Fast).unwrap());
     assert!(matches!(
         dir.read("folder").unwrap_err().problem,
-        Problem::NotA(_)
+        FsProblem::NotA(_)
     ));
     assert!(matches!(
         dir.append("folder", b"x", Sync::Fast).unwrap_err().problem,
-        Problem::NotA(_)
+        FsProblem::NotA(_)
     ));
     assert_eq!(std::fs::read(&target).unwrap(), b"precious");
 }
@@ -120,15 +120,15 @@ fn a_name_cannot_lead_out_of_its_folder() {
     let long = "x".repeat(300);
     for name in ["", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", &long] {
         assert!(
-            matches!(dir.read(name).unwrap_err().problem, Problem::Name),
+            matches!(dir.read(name).unwrap_err().problem, FsProblem::Name),
             "{name:?}"
         );
         assert!(
-            matches!(dir.child(name).unwrap_err().problem, Problem::Name),
+            matches!(dir.child(name).unwrap_err().problem, FsProblem::Name),
             "{name:?}"
         );
         assert!(
-            matches!(dir.remove(name).unwrap_err().problem, Problem::Name),
+            matches!(dir.remove(name).unwrap_err().problem, FsProblem::Name),
             "{name:?}"
         );
     }

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, flock};
 use rustix::io::Errno;
 
 use crate::dir::{Dir, FileKind, Stamp, Sync, retry};
-use crate::error::{FsError, Problem};
+use crate::error::{FsError, FsProblem};
 use crate::layout::is_temp_of;
 
 const PAUSE: Duration = Duration::from_millis(2);
@@ -25,7 +25,7 @@ const PERMISSIONS: u32 = 0o7777;
 /// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// The caller's.
+    /// The caller owns it.
     Me,
     /// Somebody else's, by number.
     Other(u32),
@@ -33,7 +33,7 @@ pub enum Owner {
 
 /// What a file was when it was read.
 #[derive(Clone, Debug)]
-pub struct Was {
+pub struct FileSnapshot {
     /// Its content.
     pub bytes: Vec<u8>,
     /// Whose it is.
@@ -44,13 +44,13 @@ pub struct Was {
     gid: u32,
 }
 
-impl Was {
-    /// Whether the caller can replace it and leave it its owner.
+impl FileSnapshot {
+    /// Returns whether the caller can replace it and leave it its owner.
     pub fn can_keep_owner(&self) -> bool {
         self.owner == Owner::Me || rustix::process::geteuid().is_root()
     }
 
-    /// Whether nobody may write it: somebody wants it to stay as it is, although a rename would get past that.
+    /// Returns whether nobody may write it: somebody wants it to stay as it is, although a rename would get past that.
     pub fn is_read_only(&self) -> bool {
         self.mode & WRITABLE == 0
     }
@@ -91,19 +91,19 @@ impl UserFile {
         } else {
             path.to_owned()
         };
-        let unnamed = || FsError::new("open", path, Problem::Name);
+        let unnamed = || FsError::new("open", path, FsProblem::Name);
         let folder = real.parent().ok_or_else(unnamed)?;
         let name = real.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(unnamed)?.to_owned();
         Ok(Dir::open_root(folder)?.map(|dir| Self { dir, name, is_link }))
     }
 
-    /// Where the real file is.
+    /// Returns where the real file is.
     pub fn path(&self) -> PathBuf {
         self.dir.join(&self.name)
     }
 
-    /// Whether a link led here.
+    /// Returns whether a link led here.
     pub fn is_link(&self) -> bool {
         self.is_link
     }
@@ -124,8 +124,8 @@ impl UserFile {
         }
     }
 
-    /// What it holds and whose it is; `None` when it is missing.
-    pub fn read(&self) -> Result<Option<Was>, FsError> {
+    /// Returns what it holds and whose it is; `None` when it is missing.
+    pub fn read(&self) -> Result<Option<FileSnapshot>, FsError> {
         let Some((bytes, stamp)) = self.dir.read(&self.name)? else {
             return Ok(None);
         };
@@ -140,7 +140,7 @@ impl UserFile {
         let stat = retry(|| rustix::fs::fstat(&fd))
             .map_err(|error| FsError::io("look at", &self.path(), error))?;
         let me = rustix::process::geteuid().as_raw();
-        Ok(Some(Was {
+        Ok(Some(FileSnapshot {
             bytes,
             owner: if stat.st_uid == me {
                 Owner::Me
@@ -156,7 +156,12 @@ impl UserFile {
 
     /// Replaces it, if it is still what it was: readers see the old file or the new one. A new file gets `mode`, less
     /// what the caller's mask takes away. False when somebody else has written meanwhile, and nothing was changed.
-    pub fn replace(&self, was: Option<&Was>, bytes: &[u8], mode: u32) -> Result<bool, FsError> {
+    pub fn replace(
+        &self,
+        was: Option<&FileSnapshot>,
+        bytes: &[u8],
+        mode: u32,
+    ) -> Result<bool, FsError> {
         let temp = temp_name(&self.name);
         let renamed = self.make(&temp, bytes, was, mode).and_then(|()| {
             if self.is_still(was)? {
@@ -177,7 +182,7 @@ impl UserFile {
     }
 
     /// Removes it, if it is still what it was.
-    pub fn remove(&self, was: &Was) -> Result<bool, FsError> {
+    pub fn remove(&self, was: &FileSnapshot) -> Result<bool, FsError> {
         if !self.is_still(Some(was))? {
             return Ok(false);
         }
@@ -196,12 +201,18 @@ impl UserFile {
         Ok(())
     }
 
-    fn is_still(&self, was: Option<&Was>) -> Result<bool, FsError> {
+    fn is_still(&self, was: Option<&FileSnapshot>) -> Result<bool, FsError> {
         let now = self.dir.stamp(&self.name)?;
         Ok(now == was.map(|was| was.stamp))
     }
 
-    fn make(&self, temp: &str, bytes: &[u8], was: Option<&Was>, mode: u32) -> Result<(), FsError> {
+    fn make(
+        &self,
+        temp: &str,
+        bytes: &[u8],
+        was: Option<&FileSnapshot>,
+        mode: u32,
+    ) -> Result<(), FsError> {
         create_with_mode(&self.dir, temp, bytes, mode)?;
         let Some(was) = was else {
             return Ok(());
@@ -238,7 +249,7 @@ fn create_with_mode(dir: &Dir, name: &str, bytes: &[u8], mode: u32) -> Result<()
 
 /// Writing what is made for others to read: a plugin, a project's settings.
 impl Dir {
-    /// The folder `name`, made if it is missing, open to others as far as the caller's mask allows.
+    /// Returns the folder `name`, made if it is missing, open to others as far as the caller's mask allows.
     pub fn shared_child_or_create(&self, name: &str) -> Result<Self, FsError> {
         if let Some(dir) = self.child(name)? {
             return Ok(dir);
@@ -253,12 +264,12 @@ impl Dir {
             .ok_or_else(|| FsError::io("open", &path, Errno::NOENT))
     }
 
-    /// As [`Dir::replace`], with `mode` less what the caller's mask takes away.
+    /// Replaces a file like [`Dir::replace`], with `mode` less what the caller's mask takes away.
     pub fn replace_shared(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), FsError> {
         if let Some(stamp) = self.stamp(name)?
             && stamp.kind != FileKind::File
         {
-            let problem = Problem::NotA("plain file");
+            let problem = FsProblem::NotA("plain file");
             return Err(FsError::new("write", &self.join(name), problem));
         }
         let temp = temp_name(name);

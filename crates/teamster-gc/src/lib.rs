@@ -6,24 +6,23 @@
 //!   Removed teams go to the trash, where they stay for seven days.
 //! - [`worktrees`] lists the worktrees of workers and removes those that hold nothing.
 //! - [`old_runs`] removes what runs left in a project after the time that such things are kept.
-//! - [`session_hooks`] runs a hook of Claude Code together with the sweep at the start and the end of a session.
+//! - [`zombies::session_hooks`] runs a hook of Claude Code together with the sweep at the start and the end of a session.
 //!
 //! # How it works
 //!
 //! Everything is found first and judged by durable facts: records of processes, heartbeats, locks, commits. What cannot
-//! be judged from here stays. What goes is judged once more under the lock that keeps others from changing it. A dry run
-//! is the same without the last step.
+//! be judged from here stays. What goes is judged once more under the lock that keeps others from changing it. A dry
+//! run is the same without the last step.
 //!
 //! Whether a process is alive is decided in one place, [`teamster_fs::proc::Machine::life`]; whether a worker is, by
 //! [`teamster_types::health`]. This crate asks them and adds no rule of its own.
 //!
 //! # What it refuses
 //!
-//! It ends no process without a person's word, none that a whole record does not prove to be ours, and removes no commit
-//! that is in no branch of the user's. Nothing here is asynchronous, because the hooks of Claude Code call it.
+//! It ends no process without a person's word, none that a whole record does not prove to be ours, and removes no
+//! commit that is in no branch of the user's. Nothing here is asynchronous, because the hooks of Claude Code call it.
 
 pub mod old_runs;
-pub mod session_hooks;
 pub mod shell;
 pub mod worktrees;
 pub mod zombies;

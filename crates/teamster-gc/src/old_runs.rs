@@ -100,7 +100,7 @@ impl OldRun {
         Ok(found)
     }
 
-    /// What is left of one team's run; `None` when nothing tells how old it is.
+    /// Returns what is left of one team's run; `None` when nothing tells how old it is.
     fn of_team(
         project: &Dir,
         team: TeamName,
@@ -176,7 +176,7 @@ impl OldRun {
     }
 }
 
-/// Every place of a team's in a project, by names from the project on.
+/// Returns every place of a team's in a project, by names from the project on.
 fn places(team: &str) -> Vec<Vec<String>> {
     let [state, agents] = ["state", "agents"];
     let bridges = layout::BRIDGES;
@@ -193,13 +193,13 @@ fn places(team: &str) -> Vec<Vec<String>> {
     .collect()
 }
 
-/// Whether a place tells what a run came to, instead of how.
+/// Returns whether a place tells what a run came to, instead of how.
 fn is_report(place: &[String]) -> bool {
     place.first().is_some_and(|name| name == layout::PARTY)
         || place.get(1).is_some_and(|name| name == "reports")
 }
 
-/// Sessions of a team's runs that made room for later ones.
+/// Returns the sessions of a team's runs that made room for later ones.
 fn archived(project: &Dir, team: &TeamName) -> Result<Vec<Vec<String>>> {
     let above = [layout::PARTY.to_owned(), layout::PARTY_ARCHIVE.to_owned()];
     let Some(dir) = opened(project, &above)? else {
@@ -213,7 +213,7 @@ fn archived(project: &Dir, team: &TeamName) -> Result<Vec<Vec<String>>> {
         .collect())
 }
 
-/// Whether a team or its run may still need what is there.
+/// Returns whether a team or its run may still need what is there.
 fn need(
     gc: &ProjectGc<'_>,
     repo: &Repo,
@@ -250,7 +250,7 @@ fn need(
     Ok(if is_over { Need::Logs } else { Need::All })
 }
 
-/// A folder below the project; `None` when it is missing, or when a link or a file stands in its place.
+/// Returns a folder below the project; `None` when it is missing, or when a link or a file stands in its place.
 fn opened(project: &Dir, place: &[String]) -> Result<Option<Dir>> {
     let child = |dir: &Dir, name: &str| match dir.child(name) {
         Err(error) if error.is_unsafe() => Ok(None),
@@ -269,7 +269,7 @@ fn opened(project: &Dir, place: &[String]) -> Result<Option<Dir>> {
     Ok(dir)
 }
 
-/// When anything in a folder was last changed.
+/// Returns when anything in a folder was last changed.
 fn changed(dir: &Dir) -> Result<Option<Time>> {
     let mut newest = None;
     for entry in dir.entries()? {

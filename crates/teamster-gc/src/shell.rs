@@ -1,12 +1,13 @@
 //! Paths and names as a shell takes them, harmless to a terminal.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use teamster_types::text::clean;
 
-/// The same for a path, whose bytes need not be UTF-8.
+/// Returns a path as a word that a shell reads as this path; its bytes need not be UTF-8.
 fn path_word(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     match std::str::from_utf8(bytes) {
@@ -15,7 +16,7 @@ fn path_word(path: &Path) -> String {
     }
 }
 
-/// A word that a shell reads as this text and nothing else.
+/// Returns a word that a shell reads as this text and nothing else.
 pub fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -43,7 +44,19 @@ fn quoted_bytes(bytes: &[u8]) -> String {
     word
 }
 
-/// Removes files and folders by hand.
+/// Returns a name as text, with the bytes that are not UTF-8 as `\xff`.
+pub fn readable(name: &OsStr) -> String {
+    let mut text = String::new();
+    for chunk in name.as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// Returns the command by which a person removes files and folders.
 pub(crate) fn remove(paths: &[&Path]) -> String {
     paths.iter().fold("rm -r --".to_owned(), |mut line, path| {
         let _ = write!(line, " {}", path_word(path));

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use teamster_fs::layout::Layout;
 use teamster_fs::{Dir, Lock, Waited, layout, proc, team_store};
-use teamster_isolate::git::{self, Git, GitError, Listed, Listing, Removal, Repo, State};
+use teamster_isolate::git::{
+    self, Git, GitError, ListedWorktree, Removal, Repo, WorktreeKind, WorktreeState,
+};
 use teamster_store::{FileStore, Read, Settings, SystemClock};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::{TeamName, WorkerName};
@@ -39,7 +41,7 @@ pub struct ProjectGc<'a> {
 #[derive(Debug)]
 pub struct WorktreeStatus {
     /// What git knows about it.
-    pub listed: Listed,
+    pub listed: ListedWorktree,
     /// Why it is said to be in use; `None` when nothing speaks for it.
     pub in_use: Option<String>,
 }
@@ -112,7 +114,10 @@ impl WorktreeStatus {
     /// Removes it, if it still holds nothing. No run begins in the project while a worktree of a run goes.
     pub fn remove(&self, repo: &Repo) -> Result<Removal> {
         let mut held = None;
-        if matches!(self.listed.listing, Listing::Integration | Listing::Checks) {
+        if matches!(
+            self.listed.kind,
+            WorktreeKind::Integration | WorktreeKind::Checks
+        ) {
             held = team_store::hold_off_runs(repo.project())?;
             if held.is_none() {
                 let why = RUN_GOES_ON.to_owned();
@@ -130,9 +135,9 @@ impl WorktreeStatus {
         let path = shell::word(&listed.path.to_string_lossy());
         let branch = listed.branch.as_deref().map(shell::word);
         let branch = branch.map(|branch| format!("git branch -D {branch}"));
-        match (&listed.listing, &listed.state) {
-            (Listing::Foreign, _) => format!("rm -r -- {path}"),
-            (_, State::Gone) => branch.unwrap_or_else(|| "git worktree prune".to_owned()),
+        match (&listed.kind, &listed.state) {
+            (WorktreeKind::Foreign, _) => format!("rm -r -- {path}"),
+            (_, WorktreeState::Gone) => branch.unwrap_or_else(|| "git worktree prune".to_owned()),
             _ => {
                 let remove = format!("git worktree remove --force {path}");
                 branch.map_or(remove.clone(), |branch| format!("{remove} && {branch}"))
@@ -186,10 +191,10 @@ impl TeamWorkers {
     }
 
     /// Returns why a worktree is said to be in use; `None` when nothing speaks for it.
-    fn use_of(&self, listed: &Listed) -> Option<String> {
-        let why = match &listed.listing {
-            Listing::Worker(worker) => self.worker(worker),
-            Listing::Integration | Listing::Checks if self.team.is_some() => {
+    fn use_of(&self, listed: &ListedWorktree) -> Option<String> {
+        let why = match &listed.kind {
+            WorktreeKind::Worker(worker) => self.worker(worker),
+            WorktreeKind::Integration | WorktreeKind::Checks if self.team.is_some() => {
                 Some("its team is still there".to_owned())
             }
             _ => None,
@@ -230,10 +235,10 @@ impl TeamWorkers {
 }
 
 /// Returns whether a run may need it.
-fn is_of_a_run(listed: &Listed) -> bool {
+fn is_of_a_run(listed: &ListedWorktree) -> bool {
     matches!(
-        listed.listing,
-        Listing::Worker(_) | Listing::Integration | Listing::Checks
+        listed.kind,
+        WorktreeKind::Worker(_) | WorktreeKind::Integration | WorktreeKind::Checks
     )
 }
 
@@ -254,7 +259,7 @@ fn rows(store: &FileStore, gc: &ProjectGc<'_>, team: &TeamName) -> Result<Vec<Wo
 }
 
 /// Names a process whose current folder is in the worktree.
-fn process_in(listed: &Listed) -> Option<String> {
+fn process_in(listed: &ListedWorktree) -> Option<String> {
     let pids = proc::at_work_in(&listed.path)?;
     let pid = pids.first()?;
     Some(format!("process {pid} is at work in it"))

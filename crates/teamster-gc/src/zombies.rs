@@ -1,4 +1,4 @@
-//! What is over but still there.
+//! Teams, processes, panes and locks that are left behind: how they are found, judged and removed.
 //!
 //! # How a team is judged
 //!
@@ -21,41 +21,38 @@
 //!
 //! # What it refuses
 //!
-//! Without [`ReapOptions::kill`] it sends no signal, and a hook never sets that. With it, processes are ended that a whole
-//! record proves to be workers of ours, without a run, and dead panes of our own tmux server are closed. It follows no
-//! link, never leaves `teams/{team}` and `tasks/{team}`, and touches nothing of another user.
+//! Without [`ReapOptions::kill`] it sends no signal, and a hook never sets that. With it, processes are ended that a
+//! whole record proves to be workers of ours, without a run, and dead panes of our own tmux server are closed. It
+//! follows no link, never leaves `teams/{team}` and `tasks/{team}`, and touches nothing of another user.
 
-mod age;
-mod beats;
+mod created_at;
 mod folder;
-mod judge;
+mod heartbeats;
+mod journal;
 mod leftovers;
+mod life_signs;
 mod lock_files;
-mod look;
 mod members;
-mod odd_names;
 mod panes;
 mod processes;
 mod reap;
 mod restore;
 mod scan;
-mod signs;
-mod told;
+mod scanner;
+pub mod session_hooks;
 mod trash;
-mod worktrees;
+mod verdict;
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-pub use look::{Budget, Look};
-pub use odd_names::readable;
-pub use panes::{Pane, Panes, TmuxEnvironment, TmuxServer};
-pub use reap::{
-    Done, Outcome, ReapOptions, Swept, clean_up_at_session_end, reap, sweep_at_session_start,
-};
+pub use panes::{ListedPane, Panes, TmuxEnvironment, TmuxServer};
+pub use reap::{ReapOptions, ReapReport, ReapResult, reap};
 pub use restore::{Restored, restore};
 pub use scan::scan;
+pub use scanner::{ScanOptions, TimeBudget};
+pub use session_hooks::{Swept, clean_up_at_session_end, sweep_at_session_start};
 
 /// A team without a sign of life is old at this age.
 pub const TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -63,7 +60,7 @@ pub const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// What sort of thing is left over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ZombieKind {
     /// A team's files.
     Team,
     /// A worker: its process, or the heartbeat that it left.
@@ -76,8 +73,8 @@ pub enum Kind {
     Pane,
 }
 
-impl Kind {
-    /// The word in `--json`.
+impl ZombieKind {
+    /// Returns the word in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Team => "team",
@@ -89,18 +86,18 @@ impl Kind {
     }
 }
 
-/// What becomes of it.
+/// What `zombies reap` does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
+pub enum ZombieAction {
     /// `zombies reap` removes it.
     Reap,
     /// It stays.
     Keep,
 }
 
-impl Action {
-    /// The word in `--json`.
+impl ZombieAction {
+    /// Returns the word in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reap => "reap",
@@ -109,11 +106,11 @@ impl Action {
     }
 }
 
-/// Something that is over but still there, or might be.
+/// Something that is left behind, or might be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Zombie {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ZombieKind,
     /// Its name. A foreign program may have chosen any.
     pub name: String,
     /// The team it belongs to.
@@ -124,7 +121,7 @@ pub struct Zombie {
     /// Why this is said.
     pub evidence: Vec<String>,
     /// What `zombies reap` does with it.
-    pub action: Action,
+    pub action: ZombieAction,
     /// What removes it, for a shell.
     pub command: String,
 }
@@ -132,7 +129,7 @@ pub struct Zombie {
 /// What removes whatever may be removed without asking a person.
 const REAP_COMMAND: &str = "teamster zombies reap";
 
-/// The same for processes and panes of ours, which only end when a person says so.
+/// What removes processes and panes of ours, which only end when a person says so.
 const REAP_AND_KILL: &str = "teamster zombies reap --kill";
 
 fn as_seconds<S: serde::Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -25,7 +25,7 @@ const BUFFER: usize = 64 * 1024;
 
 /// How a program ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct BoundedOutput {
     /// What it said about itself.
     pub(crate) status: ExitStatus,
     /// What it printed, up to the limit.
@@ -39,17 +39,17 @@ pub(crate) struct Ended {
 }
 
 /// Runs it without input, in a process group of its own that is ended when the time is up.
-pub(crate) fn run(command: Command, patience: Duration, limit: u64) -> io::Result<Ended> {
+pub(crate) fn run(command: Command, patience: Duration, limit: u64) -> io::Result<BoundedOutput> {
     run_unless(command, patience, limit, &|| false)
 }
 
-/// The same, and it is ended early once `stopped` says so, as if its time was up.
+/// Runs it like [`run`], and ends it early once `stopped` says so, as if its time was up.
 pub(crate) fn run_unless(
     mut command: Command,
     patience: Duration,
     limit: u64,
     stopped: &dyn Fn() -> bool,
-) -> io::Result<Ended> {
+) -> io::Result<BoundedOutput> {
     let deadline = Instant::now() + patience;
     command
         .stdin(Stdio::null())
@@ -93,7 +93,7 @@ pub(crate) fn run_unless(
         }
     }
     let status = child.wait()?;
-    Ok(Ended {
+    Ok(BoundedOutput {
         status,
         cut: stdout.is_cut || stderr.is_cut,
         stdout: stdout.bytes,
@@ -129,8 +129,8 @@ impl<P: AsFd> Pipe<P> {
         self.open.is_some()
     }
 
-    /// Reads what is there now, as much as a pipe can hold; whether that was anything. What is beyond the limit is read
-    /// to nowhere, so that a talkative program can end.
+    /// Reads what is there now, as much as a pipe can hold, and returns whether that was anything. What is beyond the
+    /// limit is read to nowhere, so that a talkative program can end.
     fn read(&mut self) -> io::Result<bool> {
         let Some(pipe) = &self.open else {
             return Ok(false);
@@ -180,7 +180,7 @@ fn wait_for_news<A: AsFd, B: AsFd>(stdout: &Pipe<A>, stderr: &Pipe<B>, pause: Du
     }
 }
 
-/// Whether the child has ended. It is not reaped: its number stays its own.
+/// Returns whether the child has ended. It is not reaped: its number stays its own.
 fn has_ended(child: &Child) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     pid_of(child).is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), look), Ok(Some(_))))
@@ -202,7 +202,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn shell(script: &str, patience: Duration, limit: u64) -> Ended {
+    fn shell(script: &str, patience: Duration, limit: u64) -> BoundedOutput {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         run(command, patience, limit).unwrap()

@@ -1,32 +1,38 @@
 //! A program that runs under watch: its output comes line by line, it is ended with everything it started.
 
-mod line;
-
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::ops::Deref;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use rustix::process::{Signal, kill_process_group};
-use teamster_fs::cgroup::Group;
+use teamster_fs::cgroup::Cgroup;
 use teamster_fs::proc::Machine;
 use teamster_types::process::ProcessId;
 
+use crate::process_tree::{LAUNCH, group_name};
 use crate::spawn::spawn_in;
-use crate::tree::{LAUNCH, group_name};
-use line::Room;
-pub use line::{Line, ON_THE_WAY};
 
 /// A line longer than this is handed out in parts: a program that never ends its line must not fill the memory.
 pub const LINE_LIMIT: usize = 16 * 1024 * 1024;
 
 /// What a pipe of the system holds, and so what can be read at once.
 const PIPE: usize = 64 * 1024;
+
+/// How many bytes of lines are on their way at most; one line alone may be longer. A program that prints faster than it
+/// is heard waits, as it would for a full pipe.
+pub const ON_THE_WAY: usize = 1024 * 1024;
+/// Whoever waits for room is woken when there is this much again: to wake them for every line would cost more than the
+/// line itself.
+const ROOM_AGAIN: usize = ON_THE_WAY / 2;
+/// What a line takes up besides its bytes.
+const EACH: usize = 128;
 
 /// Children that somebody waits for, so that the search for orphans leaves them alone.
 static WAITED_FOR: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
@@ -48,7 +54,7 @@ fn wait_for(pid: u32, begins: bool) {
 
 /// What is to be started.
 #[derive(Debug)]
-pub struct Start<'a> {
+pub struct ChildSpec<'a> {
     /// The program.
     pub program: &'a Path,
     /// Its arguments.
@@ -67,7 +73,7 @@ pub struct Start<'a> {
 
 /// Where a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     /// Its standard output.
     Output,
     /// Its standard error.
@@ -76,18 +82,18 @@ pub enum Stream {
 
 /// What a running program does.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ChildEvent {
     /// It printed a line, given without its end.
-    Line(Stream, Line),
+    Line(OutputStream, OutputLine),
     /// It closed a stream.
-    Closed(Stream),
+    Closed(OutputStream),
     /// It ended.
-    Ended(Ending),
+    Ended(ChildExit),
 }
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ChildExit {
     /// By itself, with this code.
     Code(i32),
     /// By a signal.
@@ -98,24 +104,24 @@ pub enum Ending {
 
 /// A program that runs.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningChild {
     id: ProcessId,
     command: String,
     input: Option<ChildStdin>,
     in_group: bool,
 }
 
-impl Running {
+impl RunningChild {
     /// Starts a program. What it says comes through `said`, made into whatever the receiver takes.
     pub fn start<T, F>(
         machine: &Machine,
-        start: &Start<'_>,
+        start: &ChildSpec<'_>,
         said: &Sender<T>,
         wrap: F,
     ) -> io::Result<Self>
     where
         T: Send + 'static,
-        F: Fn(Said) -> T + Clone + Send + 'static,
+        F: Fn(ChildEvent) -> T + Clone + Send + 'static,
     {
         let mut command = Command::new(start.program);
         command
@@ -136,7 +142,7 @@ impl Running {
         command.envs(start.set.iter().map(|(name, value)| (name, value)));
         command.env(LAUNCH, start.number);
         let name = group_name(start.number);
-        let group = Group::find(&name).or_else(|| Group::make(&name));
+        let group = Cgroup::find(&name).or_else(|| Cgroup::make(&name));
         let mut child = spawn_in(&mut command, group.as_ref(), machine.me().pid)?;
         let pid = child.id();
         wait_for(pid, true);
@@ -149,23 +155,29 @@ impl Running {
         let input = child.stdin.take();
         let room = Arc::new(Room::default());
         if let Some(pipe) = child.stdout.take() {
-            listen(pipe, Stream::Output, &room, said.clone(), wrap.clone());
+            listen(
+                pipe,
+                OutputStream::Output,
+                &room,
+                said.clone(),
+                wrap.clone(),
+            );
         }
         if let Some(pipe) = child.stderr.take() {
-            listen(pipe, Stream::Error, &room, said.clone(), wrap.clone());
+            listen(pipe, OutputStream::Error, &room, said.clone(), wrap.clone());
         }
         let said = said.clone();
         thread::spawn(move || {
             let status = child.wait();
             wait_for(pid, false);
-            let ending = status.map_or(Ending::Unknown, |status| {
+            let ending = status.map_or(ChildExit::Unknown, |status| {
                 match (status.code(), status.signal()) {
-                    (Some(code), _) => Ending::Code(code),
-                    (None, Some(signal)) => Ending::Signal(signal),
-                    (None, None) => Ending::Unknown,
+                    (Some(code), _) => ChildExit::Code(code),
+                    (None, Some(signal)) => ChildExit::Signal(signal),
+                    (None, None) => ChildExit::Unknown,
                 }
             });
-            let _ = said.send(wrap(Said::Ended(ending)));
+            let _ = said.send(wrap(ChildEvent::Ended(ending)));
         });
         Ok(Self {
             id,
@@ -175,17 +187,17 @@ impl Running {
         })
     }
 
-    /// Which process it is.
+    /// Returns the record of its process.
     pub fn id(&self) -> &ProcessId {
         &self.id
     }
 
-    /// The command line, as a person could type it.
+    /// Returns the command line, as a person could type it.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// Whether the kernel keeps it and what it starts in a group.
+    /// Returns whether the kernel keeps it and what it starts in a group.
     pub fn is_in_group(&self) -> bool {
         self.in_group
     }
@@ -206,16 +218,75 @@ impl Running {
     }
 }
 
+/// The memory for one program's lines on their way.
+#[derive(Debug, Default)]
+struct Room {
+    taken: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A line of output without its end, on its way from a program to whoever hears it. It gives its memory back when it is
+/// dropped.
+#[derive(Debug)]
+pub struct OutputLine {
+    bytes: Vec<u8>,
+    room: Arc<Room>,
+}
+
+impl OutputLine {
+    /// Waits until there is room for the line, and makes it.
+    fn new(bytes: Vec<u8>, room: &Arc<Room>) -> Self {
+        let size = bytes.len() + EACH;
+        let taken = room.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |taken: &mut usize| *taken > 0 && *taken + size > ON_THE_WAY;
+        let waited = room.freed.wait_while(taken, is_full);
+        *waited.unwrap_or_else(PoisonError::into_inner) += size;
+        Self {
+            bytes,
+            room: Arc::clone(room),
+        }
+    }
+}
+
+impl Drop for OutputLine {
+    fn drop(&mut self) {
+        let taken = self.room.taken.lock();
+        let mut taken = taken.unwrap_or_else(PoisonError::into_inner);
+        let before = *taken;
+        *taken = before.saturating_sub(self.bytes.len() + EACH);
+        // A line that is longer than that waits until it is alone.
+        if *taken == 0 || before > ROOM_AGAIN && *taken <= ROOM_AGAIN {
+            self.room.freed.notify_all();
+        }
+    }
+}
+
+impl Deref for OutputLine {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl PartialEq for OutputLine {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for OutputLine {}
+
 /// Hands out lines from a pipe until it is closed.
 fn listen<T, F>(
     pipe: impl Read + Send + 'static,
-    stream: Stream,
+    stream: OutputStream,
     room: &Arc<Room>,
     said: Sender<T>,
     wrap: F,
 ) where
     T: Send + 'static,
-    F: Fn(Said) -> T + Send + 'static,
+    F: Fn(ChildEvent) -> T + Send + 'static,
 {
     let room = Arc::clone(room);
     thread::spawn(move || {
@@ -232,8 +303,8 @@ fn listen<T, F>(
                     if line.ends_with(b"\r") {
                         line.pop();
                     }
-                    let line = Line::new(line, &room);
-                    if said.send(wrap(Said::Line(stream, line))).is_err() {
+                    let line = OutputLine::new(line, &room);
+                    if said.send(wrap(ChildEvent::Line(stream, line))).is_err() {
                         // Nobody listens any more. Read on, so that the program can end.
                         let _ = io::copy(&mut pipe, &mut io::sink());
                         return;
@@ -241,7 +312,7 @@ fn listen<T, F>(
                 }
             }
         }
-        let _ = said.send(wrap(Said::Closed(stream)));
+        let _ = said.send(wrap(ChildEvent::Closed(stream)));
     });
 }
 
@@ -257,7 +328,7 @@ pub fn feed(mut input: ChildStdin, texts: std::sync::mpsc::Receiver<Vec<u8>>) {
     });
 }
 
-/// A command line that could be pasted into a shell.
+/// Returns a command line that could be pasted into a shell.
 pub fn say(program: &Path, args: &[OsString]) -> String {
     let mut words = vec![PathBuf::from(program).into_os_string()];
     words.extend(args.iter().cloned());

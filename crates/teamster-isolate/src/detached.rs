@@ -1,11 +1,15 @@
-//! A program that outlives us: without a terminal, its output in a file.
+//! Programs that outlive us, and what this process does to itself: a session of its own, another program, a sudden end.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::spawn::{is_of_git, spawn, without_callers_git};
 
@@ -83,7 +87,7 @@ pub fn start_and_leave(program: &Path, args: &[OsString]) -> io::Result<String> 
     }
 }
 
-/// Starts a program that nobody waits for; its pid.
+/// Starts a program that nobody waits for, and returns its pid.
 pub fn leave(program: &Path, args: &[OsString]) -> io::Result<u32> {
     let mut command = Command::new(program);
     command
@@ -92,4 +96,21 @@ pub fn leave(program: &Path, args: &[OsString]) -> io::Result<u32> {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     Ok(spawn(&mut command)?.id())
+}
+
+/// Dies at once, like a process that the system kills for its memory: no clean-up, no core file. It returns only in a
+/// process that may not signal itself.
+pub fn die() -> ExitCode {
+    let _ = kill_process(getpid(), Signal::KILL);
+    ExitCode::FAILURE
+}
+
+/// Makes this process survive SIGINT and SIGTERM from now on. Programs that it starts do not.
+pub fn ignore_soft_signals() -> io::Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM] {
+        // Whoever sets a flag does nothing else; nobody reads it.
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    Ok(())
 }

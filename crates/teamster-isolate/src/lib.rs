@@ -1,15 +1,33 @@
 //! Everything that starts, watches and stops other programs.
 //!
-//! - [`ask`] asks a program a short question, such as its version, without ever waiting for it longer than we said.
-//!   The program gets no input, its answer is cut at a limit, and when its time is up it is ended together with the
-//!   group of processes it started.
-//! - [`child`] runs a program under watch, line by line.
-//! - [`detached`] starts a program that outlives us.
-//! - [`git`] is the repository and its worktrees, [`tmux`] our own terminal server.
-//! - [`tree`] finds and ends everything that one launch started.
-//! - [`Held`] is a handle on one process that cannot reach another.
+//! # What it owns
+//!
+//! No other crate starts a process or sends a signal; `clippy.toml` refuses `std::process::Command` elsewhere.
+//!
+//! - [`git`] is the repository: worktrees of workers, what they changed, the integration branch and the landing.
+//! - [`child`] runs an agent or a check under watch and hands out its output line by line.
+//! - [`detached`] starts programs that outlive us.
+//! - [`probe()`] asks a program a short question, such as its version, and never waits longer than the caller said.
+//! - [`process_tree`] finds and ends everything that one launch started, however it tried to get away.
+//! - [`terminate()`] ends one process that was recorded, and no other one that has its pid by now.
 //! - [`OrTrace`] notes errors that stop nothing.
-//! - [`end()`] ends a process that was recorded, and no other one that has its pid by now.
+//! - [`tmux`] is our own terminal server, which shows workers in panes.
+//!
+//! # How it works
+//!
+//! Every program starts through one function, which removes the caller's variables of git and keeps two threads from
+//! starting programs at once. A launch has a number; its processes are found again by their parents, by that number in
+//! their environment and by a group of the kernel's. A signal goes through a handle of the kernel's that stays with the
+//! process it was opened for, so it reaches that process or nobody.
+//!
+//! Whether a process is alive is not decided here but in [`teamster_fs::proc::Machine::life`], which every crate asks;
+//! whether a worker is dead, in [`teamster_types::health::assess`].
+//!
+//! # What it refuses
+//!
+//! It signals no process that a whole record (pid, start time, boot, pid namespace) does not prove to be ours, waits
+//! for no program without a limit, forces nothing in git, and throws no work away: what stands in the way of a worktree
+//! is moved to another name.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,21 +35,18 @@
 )]
 
 mod bounded;
-mod brief;
 pub mod child;
 pub mod detached;
-mod die;
-mod end;
 pub mod git;
-mod held;
+mod probe;
+mod process_handle;
+pub mod process_tree;
 mod spawn;
+mod terminate;
 pub mod tmux;
 mod trace;
-pub mod tree;
 
-pub use brief::{Answer, Silence, ask, find_program, is_program};
-pub use die::{die, ignore_polite_signals};
-pub use end::{Ended, GRACE, NotEnded, end};
-pub use held::Held;
+pub use probe::{ProbeError, ProbeOutput, find_program, is_program, probe};
 pub use rustix::process::Signal;
+pub use terminate::{GRACE, TerminateError, Termination, terminate};
 pub use trace::OrTrace;

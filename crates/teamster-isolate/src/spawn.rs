@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 
-use teamster_fs::cgroup::Group;
+use teamster_fs::cgroup::Cgroup;
 
 static STARTING: Mutex<()> = Mutex::new(());
 
@@ -49,7 +49,11 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
 
 /// Starts a program in a group. What a process starts is in its own group, so we go in before and out after: a program
 /// that is put in later may have started others by then.
-pub(crate) fn spawn_in(command: &mut Command, group: Option<&Group>, me: u32) -> io::Result<Child> {
+pub(crate) fn spawn_in(
+    command: &mut Command,
+    group: Option<&Cgroup>,
+    me: u32,
+) -> io::Result<Child> {
     without_callers_git(command);
     let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(group) = group.filter(|group| group.add(me)) else {

@@ -15,7 +15,7 @@ use rustix::process::{Pid, test_kill_process};
 use teamster_fs::{Dir, FsError, proc};
 use teamster_types::{TeamName, WorkerName};
 
-use crate::bounded::{self, Ended};
+use crate::bounded::{self, BoundedOutput};
 use crate::find_program;
 
 /// A server that does not answer in this time hangs.
@@ -71,7 +71,7 @@ pub enum TmuxError {
 }
 
 impl TmuxError {
-    /// What to do now.
+    /// Returns what to do now.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoProgram => "install tmux to watch workers, or start them without it",
@@ -129,7 +129,7 @@ impl Tmux {
         })
     }
 
-    /// Its socket.
+    /// Returns its socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -225,7 +225,7 @@ impl Tmux {
         self.ask(&words, command.folder).map(drop)
     }
 
-    /// The pane of a worker; `None` when it has none, or no server runs.
+    /// Returns the pane of a worker; `None` when it has none, or no server runs.
     pub fn pane_of(&self, team: &TeamName, worker: &WorkerName) -> Result<Option<Pane>, TmuxError> {
         let panes = self.panes()?;
         Ok(panes
@@ -233,7 +233,7 @@ impl Tmux {
             .find(|pane| pane.team == *team && pane.worker == *worker))
     }
 
-    /// Every pane of a worker on our server.
+    /// Returns every pane of a worker on our server.
     pub fn panes(&self) -> Result<Vec<Pane>, TmuxError> {
         let panes = self.listed()?;
         // A busy tmux can miss the end of a program, and looks at all its programs when the next one ends.
@@ -266,7 +266,7 @@ impl Tmux {
         Ok(())
     }
 
-    /// The words that show a pane to a person, to be executed in a terminal.
+    /// Returns the words that show a pane to a person, to be executed in a terminal.
     pub fn attach_command(&self, pane: &Pane) -> Vec<OsString> {
         let target = format!("={}:={}", pane.team, pane.worker);
         let mut words: Vec<OsString> = vec![self.program.clone().into(), "-S".into()];
@@ -275,14 +275,15 @@ impl Tmux {
         words
     }
 
-    /// The process of our server; `None` when none runs.
+    /// Returns the process of our server; `None` when none runs.
     pub fn server_pid(&self) -> Result<Option<u32>, TmuxError> {
         let words = ["display-message", "-p", "#{pid}"].map(OsString::from);
         let text = self.ask_if_running(&words)?;
         Ok(text.and_then(|text| text.trim().parse().ok()))
     }
 
-    /// Ends our server if no pane is left on it, not even one of a program that has ended; whether none runs now.
+    /// Ends our server if no pane is left on it, not even one of a program that has ended, and returns whether none
+    /// runs now.
     pub fn end_if_empty(&self) -> Result<bool, TmuxError> {
         let words = ["list-panes", "-a", "-F", "#{pane_id}"].map(OsString::from);
         let Some(text) = self.ask_if_running(&words)? else {
@@ -313,7 +314,7 @@ impl Tmux {
         }
     }
 
-    /// The answer of a running server; `None` when none runs.
+    /// Returns the answer of a running server; `None` when none runs.
     fn ask_if_running(&self, words: &[OsString]) -> Result<Option<String>, TmuxError> {
         if !self.socket.exists() {
             return Ok(None);
@@ -344,7 +345,7 @@ impl Tmux {
         }
     }
 
-    fn run(&self, words: &[OsString], folder: &Path) -> Result<Ended, TmuxError> {
+    fn run(&self, words: &[OsString], folder: &Path) -> Result<BoundedOutput, TmuxError> {
         let mut command = Command::new(&self.program);
         command
             .args(["-f", "/dev/null", "-S"])
@@ -368,7 +369,7 @@ impl Tmux {
     }
 }
 
-/// The folder of a socket: our own below a project, or one in the user's run folder.
+/// Returns the folder of a socket: our own below a project, or one in the user's run folder.
 fn open_folder(folder: &Path) -> Result<Dir, FsError> {
     let names: Vec<_> = folder.iter().rev().take(2).collect();
     if names == ["state", ".omc"]
@@ -389,7 +390,7 @@ fn failed(words: &[OsString], why: &str) -> TmuxError {
     }
 }
 
-/// A word as tmux must get it: one that ends with `;` would end the command.
+/// Returns a word as tmux must get it: one that ends with `;` would end the command.
 fn escaped(word: &OsStr) -> OsString {
     match word.as_bytes() {
         [start @ .., b';'] => {
@@ -401,7 +402,7 @@ fn escaped(word: &OsStr) -> OsString {
     }
 }
 
-/// One line of tmux's list; `None` for what is no worker's.
+/// Reads one line of tmux's list; `None` for what is no worker's.
 fn parse(line: &str) -> Option<Pane> {
     let mut fields = line.split(SEPARATOR);
     let mut pane = Pane {

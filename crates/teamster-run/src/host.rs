@@ -37,8 +37,8 @@ use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::GRACE;
 use teamster_isolate::git::{GitError, Repo};
+use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
-use teamster_isolate::tree::Tree;
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{Check, RunEnd, RunFinished, RunSpec, StageEntered};
 use teamster_journal::{EventKind, Finished};
@@ -436,7 +436,8 @@ impl<'a> Host<'a> {
     /// Ends a check or a leader that a killed host has left behind: it would write into what is ours now.
     fn end_what_was_under_way(&mut self) {
         if let Some(launch) = &self.run.state().under_way
-            && let Err(error) = Tree::of_launch(self.run.env().machine, launch, None).end(GRACE)
+            && let Err(error) =
+                ProcessTree::of_launch(self.run.env().machine, launch, None).end(GRACE)
         {
             self.run.say(&error.to_string());
         }

@@ -13,8 +13,8 @@ use teamster_agents::{
 };
 use teamster_fs::proc::Machine;
 use teamster_isolate::OrTrace as _;
-use teamster_isolate::child::Said;
-use teamster_isolate::tree::Tree;
+use teamster_isolate::child::ChildEvent;
+use teamster_isolate::process_tree::ProcessTree;
 use teamster_journal::payload::UsageReported;
 use teamster_journal::{EventKind, NewEvent};
 
@@ -157,7 +157,7 @@ fn without_asking(rule: Rule) -> Rule {
 struct Conversation<'a> {
     ask: &'a Ask<'a>,
     machine: &'a Machine,
-    events: &'a Receiver<Said>,
+    events: &'a Receiver<ChildEvent>,
     process: AgentProcess,
     attempt: AgentAttempt,
     hear: &'a mut dyn FnMut(&AgentEvent),
@@ -208,7 +208,7 @@ impl Conversation<'_> {
         }
     }
 
-    fn take(&mut self, said: Said) {
+    fn take(&mut self, said: ChildEvent) {
         for command in self.attempt.hear(said, Instant::now()) {
             self.apply(command);
         }
@@ -251,8 +251,8 @@ impl Conversation<'_> {
 
     /// Returns the processes of the agent. Whoever asks may have other children, so nobody is taken for the agent's by
     /// being below us.
-    fn tree(&self) -> Tree<'_> {
-        Tree::of_launch(self.machine, self.ask.launch, Some(self.process.id()))
+    fn tree(&self) -> ProcessTree<'_> {
+        ProcessTree::of_launch(self.machine, self.ask.launch, Some(self.process.id()))
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Instant;
 use teamster_agents::{
     AgentEnd, AgentEvent, AgentOutcome, Exit, LineEffects, OutputReader, PermissionReply, Stopped,
 };
-use teamster_isolate::child::{self, Line, Said, Stream};
+use teamster_isolate::child::{self, ChildEvent, OutputLine, OutputStream};
 
 use crate::limits::WorkerLimits;
 use crate::process::LastLines;
@@ -63,8 +63,8 @@ impl StopCause {
 pub(crate) enum AttemptCommand {
     /// Write a line of the agent to the task's log, with what it says to a person where that is known.
     Log {
-        stream: Stream,
-        line: Line,
+        stream: OutputStream,
+        line: OutputLine,
         shown: Option<String>,
     },
     /// Note that the agent gave a sign of life, with its session where it named one.
@@ -167,26 +167,31 @@ impl AgentAttempt {
     }
 
     /// Takes in what the process said.
-    pub(crate) fn hear(&mut self, said: Said, now: Instant) -> Vec<AttemptCommand> {
+    pub(crate) fn hear(&mut self, said: ChildEvent, now: Instant) -> Vec<AttemptCommand> {
         match said {
-            Said::Line(stream, line) => self.hear_line(stream, line, now),
-            Said::Closed(_) => {
+            ChildEvent::Line(stream, line) => self.hear_line(stream, line, now),
+            ChildEvent::Closed(_) => {
                 self.open_streams = self.open_streams.saturating_sub(1);
                 Vec::new()
             }
-            Said::Ended(ending) => {
+            ChildEvent::Ended(ending) => {
                 self.exit = Some(match ending {
-                    child::Ending::Code(code) => Exit::Code(code),
-                    child::Ending::Signal(signal) => Exit::Signal(signal),
-                    child::Ending::Unknown => Exit::Unknown,
+                    child::ChildExit::Code(code) => Exit::Code(code),
+                    child::ChildExit::Signal(signal) => Exit::Signal(signal),
+                    child::ChildExit::Unknown => Exit::Unknown,
                 });
                 Vec::new()
             }
         }
     }
 
-    fn hear_line(&mut self, stream: Stream, line: Line, now: Instant) -> Vec<AttemptCommand> {
-        let effects = matches!(stream, Stream::Output).then(|| self.reader.line(&line));
+    fn hear_line(
+        &mut self,
+        stream: OutputStream,
+        line: OutputLine,
+        now: Instant,
+    ) -> Vec<AttemptCommand> {
+        let effects = matches!(stream, OutputStream::Output).then(|| self.reader.line(&line));
         let shown = effects.as_ref().and_then(shown);
         self.last_lines.remember(stream, &line);
         let mut commands = vec![AttemptCommand::Log {
@@ -468,9 +473,9 @@ mod tests {
         let (mut attempt, start) = attempt(false);
         assert!(!attempt.has_ended() && !attempt.is_drained());
         for said in [
-            Said::Closed(Stream::Output),
-            Said::Closed(Stream::Error),
-            Said::Ended(child::Ending::Code(0)),
+            ChildEvent::Closed(OutputStream::Output),
+            ChildEvent::Closed(OutputStream::Error),
+            ChildEvent::Ended(child::ChildExit::Code(0)),
         ] {
             assert!(attempt.hear(said, start).is_empty());
         }

@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 use teamster_agents::{AgentEvent, PermissionDecision};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_isolate::child::Said;
-use teamster_isolate::tree::{self, Tree};
+use teamster_isolate::child::ChildEvent;
+use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::EventKind;
 use teamster_journal::payload::{WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped};
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
@@ -75,7 +75,7 @@ enum BridgeEvent {
     /// The team was deleted.
     TeamGone,
     /// The agent of the attempt with this number said something.
-    Agent(u64, Said),
+    Agent(u64, ChildEvent),
 }
 
 /// How a wait for an event ended.
@@ -156,7 +156,7 @@ impl Bridge {
     pub fn open(mut config: BridgeConfig) -> Result<Self, BridgeError> {
         // The lock is held: another process of this worker would have its worktree pulled away under its agent.
         let workplace = (config.workplace)(&mut config.output)?;
-        tree::adopt_orphans();
+        process_tree::adopt_orphans();
         let machine = Arc::new(Machine::read());
         let project = Dir::open_or_create_root(&config.project)?;
         let store = config.store;
@@ -620,7 +620,7 @@ impl Bridge {
     fn leave(mut self) -> Result<(), BridgeError> {
         self.lifecycle.show(WorkerStatus::Shutdown);
         let identity = self.reporter.identity().clone();
-        let tree = Tree::below_me(self.launcher.machine(), &identity.launch);
+        let tree = ProcessTree::below_me(self.launcher.machine(), &identity.launch);
         if let Err(error) = tree.end(self.launcher.limits().grace) {
             self.reporter.say(&error.to_string());
         }

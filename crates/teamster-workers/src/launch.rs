@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::detached::Detached;
+use teamster_isolate::process_tree::LAUNCH;
 use teamster_isolate::tmux::{PaneCommand, Tmux, TmuxError};
-use teamster_isolate::tree::LAUNCH;
 use teamster_store::{Read, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 

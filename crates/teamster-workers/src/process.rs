@@ -13,8 +13,8 @@ use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError, layout, remove_tree};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::Signal;
-use teamster_isolate::child::{self, Running, Said, Start, Stream};
-use teamster_isolate::tree::{StillThere, Tree};
+use teamster_isolate::child::{self, ChildEvent, ChildSpec, OutputStream, RunningChild};
+use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_types::process::ProcessId;
 use teamster_types::redact::LineRedactor;
 
@@ -39,7 +39,7 @@ pub(crate) struct LaunchSite<'a> {
 
 /// The process of an agent, and its input as long as more can be said to it.
 pub(crate) struct AgentProcess {
-    running: Running,
+    running: RunningChild,
     input: Option<Sender<Vec<u8>>>,
 }
 
@@ -54,7 +54,7 @@ impl AgentProcess {
     ) -> io::Result<Self>
     where
         T: Send + 'static,
-        F: Fn(Said) -> T + Clone + Send + 'static,
+        F: Fn(ChildEvent) -> T + Clone + Send + 'static,
     {
         let names: Vec<String> = std::env::vars_os()
             .filter_map(|(name, _)| name.into_string().ok())
@@ -68,7 +68,7 @@ impl AgentProcess {
         unset.extend(["TMUX".into(), "TMUX_PANE".into()]);
         let mut set = launch.set.clone();
         set.extend(site.exported.iter().cloned());
-        let start = Start {
+        let start = ChildSpec {
             program: &launch.program,
             args: &launch.args,
             folder: site.folder,
@@ -77,7 +77,7 @@ impl AgentProcess {
             number: site.launch_id,
             has_input: launch.input != AgentInput::Nothing,
         };
-        let mut running = Running::start(machine, &start, sender, wrap)?;
+        let mut running = RunningChild::start(machine, &start, sender, wrap)?;
         let input = running.take_input().map(|input| {
             let (texts, received) = channel();
             child::feed(input, received);
@@ -131,7 +131,10 @@ impl AgentProcess {
 }
 
 /// Ends what an agent left behind; returns how many processes that were, and those that could not be ended.
-pub(crate) fn end_leftovers(tree: &Tree<'_>, grace: Duration) -> (usize, Option<StillThere>) {
+pub(crate) fn end_leftovers(
+    tree: &ProcessTree<'_>,
+    grace: Duration,
+) -> (usize, Option<SurvivingProcesses>) {
     let leftover = tree.members().len();
     let still_there = if leftover > 0 {
         tree.end(grace.min(Duration::from_secs(1))).err()
@@ -203,15 +206,15 @@ pub(crate) struct LastLines {
 
 impl LastLines {
     /// Remembers a line in place of the oldest one.
-    pub(crate) fn remember(&mut self, stream: Stream, line: &[u8]) {
+    pub(crate) fn remember(&mut self, stream: OutputStream, line: &[u8]) {
         // A secret that was cut in two is no longer seen as one.
         let line = String::from_utf8_lossy(&line[..line.len().min(LOOKED_AT)]);
-        let redactor = &mut self.redactors[usize::from(stream == Stream::Error)];
+        let redactor = &mut self.redactors[usize::from(stream == OutputStream::Error)];
         let Some(line) = redactor.line(&line) else {
             return;
         };
         let line: String = line.chars().take(LAST_LINE).collect();
-        if stream == Stream::Error {
+        if stream == OutputStream::Error {
             self.errors.push_back(line.clone());
             if self.errors.len() > LAST_LINES {
                 self.errors.pop_front();
@@ -245,12 +248,12 @@ mod tests {
     #[test]
     fn last_lines_hold_no_part_of_a_key_and_no_half_of_a_token() {
         let mut last = LastLines::default();
-        last.remember(Stream::Error, b"-----BEGIN PRIVATE KEY-----");
+        last.remember(OutputStream::Error, b"-----BEGIN PRIVATE KEY-----");
         for _ in 0..2 * LAST_LINES {
-            last.remember(Stream::Error, "MIIEowIBAAKCAQEA".repeat(4).as_bytes());
+            last.remember(OutputStream::Error, "MIIEowIBAAKCAQEA".repeat(4).as_bytes());
         }
         let token = format!("{} ghp_{}", "x".repeat(LAST_LINE - 10), "a1B2".repeat(9));
-        last.remember(Stream::Error, token.as_bytes());
+        last.remember(OutputStream::Error, token.as_bytes());
         let errors = last.errors();
         assert!(
             !errors.contains("MIIE") && !errors.contains("ghp_"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_isolate::tree::{StillThere, Tree};
+use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::WorkerVerdict;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Kind, Store, StoreError};
@@ -30,7 +30,7 @@ pub struct Reclaimed {
     /// The number of processes that were still running and were ended.
     pub ended: usize,
     /// The processes that could not be ended.
-    pub left: Option<StillThere>,
+    pub left: Option<SurvivingProcesses>,
 }
 
 impl Reclaimed {
@@ -75,7 +75,7 @@ pub fn reclaim(
 ) -> Result<Reclaimed, StoreError> {
     let mut reclaimed = Reclaimed::default();
     if let Some(launch) = launch {
-        let tree = Tree::of_launch(machine, launch, None);
+        let tree = ProcessTree::of_launch(machine, launch, None);
         reclaimed.ended = tree.members().len();
         if reclaimed.ended > 0 {
             reclaimed.left = tree.end(GRACE).err();
@@ -145,7 +145,7 @@ pub fn reclaim_predecessor(
         .collect();
     let mut reclaimed = Reclaimed::default();
     for launch in &launches {
-        let tree = Tree::of_launch(machine, launch, None);
+        let tree = ProcessTree::of_launch(machine, launch, None);
         let count = tree.members().len();
         reclaimed.ended += count;
         if count > 0

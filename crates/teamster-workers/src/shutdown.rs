@@ -15,8 +15,8 @@ use serde_json::Value;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::OrTrace as _;
+use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
-use teamster_isolate::tree::Tree;
 use teamster_journal::payload::WorkerStopped;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
@@ -207,7 +207,7 @@ impl ShutdownCoordinator<'_> {
             let Some(number) = &known.launch else {
                 continue;
             };
-            let tree = Tree::of_launch(self.machine, number, known.root.as_ref());
+            let tree = ProcessTree::of_launch(self.machine, number, known.root.as_ref());
             tree.ask(teamster_isolate::Signal::INT);
             if let Err(still) = tree.end(GRACE) {
                 left.push(format!("{} is still there: {still}", known.worker));
@@ -263,7 +263,9 @@ impl ShutdownCoordinator<'_> {
 
     fn tree(&self, known: &KnownWorker) -> Vec<ProcessId> {
         match &known.launch {
-            Some(launch) => Tree::of_launch(self.machine, launch, known.root.as_ref()).members(),
+            Some(launch) => {
+                ProcessTree::of_launch(self.machine, launch, known.root.as_ref()).members()
+            }
             None => Vec::new(),
         }
     }
@@ -343,7 +345,7 @@ impl ShutdownCoordinator<'_> {
             return Ok(end(known, EndKind::Alive, note));
         };
         (self.tell)(&format!("{} is ended", known.worker));
-        let tree = Tree::of_launch(self.machine, number, known.root.as_ref());
+        let tree = ProcessTree::of_launch(self.machine, number, known.root.as_ref());
         tree.ask(teamster_isolate::Signal::INT);
         if let Err(still) = tree.end(GRACE) {
             return Ok(end(known, EndKind::Alive, &still.to_string()));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_isolate::tree::Tree;
+use teamster_isolate::process_tree::ProcessTree;
 use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
@@ -195,7 +195,7 @@ impl<'a> Supervisor<'a> {
         let worker = &record.spec.worker;
         if verdict == Verdict::Hung {
             // Not proven dead, so first it is made so; its tasks go back like those of any dead worker.
-            let tree = Tree::of_launch(self.machine, &record.launch, Some(&record.process));
+            let tree = ProcessTree::of_launch(self.machine, &record.launch, Some(&record.process));
             if let Err(still) = tree.end(Duration::from_secs(5)) {
                 return Ok(Some(SupervisorFinding::NotRestarted(
                     worker.clone(),

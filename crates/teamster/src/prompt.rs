@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use teamster_fs::terminal::{Question, Typed};
+use teamster_fs::terminal::{TerminalQuestion, Typed};
 
 use crate::shown::plain;
 
@@ -12,7 +12,7 @@ const DISCARDED: &str = "What you typed before this was shown was discarded.";
 /// A question that is on the screen, with a prompt below it once its answer can be typed.
 #[derive(Debug)]
 pub struct Prompt {
-    question: Question,
+    question: TerminalQuestion,
     help: &'static str,
     text: &'static str,
     is_shown: bool,
@@ -32,7 +32,7 @@ impl Prompt {
     /// above the prompt.
     pub fn new(help: &'static str, text: &'static str) -> Self {
         Self {
-            question: Question::shown(),
+            question: TerminalQuestion::shown(),
             help,
             text,
             is_shown: false,

@@ -1,14 +1,14 @@
 //! The agent that plays a script.
 //!
 //! Like any agent it works in its worktree and tells what it does on its standard output. It touches files through
-//! [`Beneath`], so a script cannot reach out of its worktree; commands are started by `teamster-isolate`.
+//! [`ProjectFiles`], so a script cannot reach out of its worktree; commands are started by `teamster-isolate`.
 
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use teamster_fs::Beneath;
+use teamster_fs::ProjectFiles;
 
 use super::script::{Script, ScriptPart, ScriptStep};
 use crate::event::Trouble;
@@ -250,7 +250,7 @@ impl Player<'_, '_> {
     /// Changes a file; gives its path, or why it could not be changed.
     fn touched(&self, step: &ScriptStep) -> Result<String, String> {
         let words = |error: teamster_fs::FsError| error.to_string();
-        let tree = Beneath::open(self.context.worktree)
+        let tree = ProjectFiles::open(self.context.worktree)
             .map_err(words)?
             .ok_or("its worktree is gone")?;
         let old = |path: &str| {
@@ -344,7 +344,7 @@ impl Player<'_, '_> {
 fn run(command: &str, within: Duration) -> Result<String, String> {
     // Both streams in one, as a person would see them.
     let script = format!("exec 2>&1\n{command}");
-    match teamster_isolate::ask(Path::new("/bin/sh"), ["-c", script.as_str()], within) {
+    match teamster_isolate::probe(Path::new("/bin/sh"), ["-c", script.as_str()], within) {
         Ok(answer) if answer.ok => Ok(answer.text),
         Ok(answer) => Err(answer.text),
         Err(silence) => Err(silence.to_string()),
@@ -474,7 +474,7 @@ pub(super) mod tests {
             std::env::temp_dir().join(format!("teamster-play-{}", teamster_fs::random_hex()));
         std::fs::create_dir(&worktree).unwrap();
         std::os::unix::fs::symlink("/", worktree.join("link")).unwrap();
-        let tree = Beneath::open(&worktree).unwrap().unwrap();
+        let tree = ProjectFiles::open(&worktree).unwrap().unwrap();
         let error = tree.write(Path::new("link/tmp/x"), b"").unwrap_err();
         assert!(error.is_unsafe(), "{error}");
         std::fs::remove_dir_all(&worktree).unwrap();

@@ -242,7 +242,7 @@ fn content(path: &Path) -> Result<Option<String>, String> {
             .map(Some)
             .map_err(|_| "it is not UTF-8 text".to_owned()),
         // Something else in the place of the folder: there is no settings file, and the store will say the rest.
-        Err(error) if matches!(error.problem, teamster_fs::Problem::NotA("folder")) => Ok(None),
+        Err(error) if matches!(error.problem, teamster_fs::FsProblem::NotA("folder")) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use teamster_fs::Dir;
-use teamster_isolate::git::{Found, Git, GitProblem, Repo};
+use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
 use teamster_journal::payload::{Approve, Base, Budget, Check, MAX_FIX, RunSpec};
 use teamster_run::cast::nobody_can;
 use teamster_run::host::{ExclusiveLock, ProjectLock};
@@ -161,7 +161,7 @@ impl RunRequest {
         })
     }
 
-    fn repository(&self, project: &Path) -> Result<Option<Found>> {
+    fn repository(&self, project: &Path) -> Result<Option<FoundRepo>> {
         if self.in_place {
             return Ok(None);
         }
@@ -182,7 +182,7 @@ impl RunRequest {
         })
     }
 
-    fn base(&self, found: &Found) -> Result<Base> {
+    fn base(&self, found: &FoundRepo) -> Result<Base> {
         let base = self.wanted_base(found)?;
         let is_ours = |branch: &String| branch == "omc-team" || branch.starts_with("omc-team/");
         if let Some(branch) = base.branch.as_ref().filter(|branch| is_ours(branch)) {
@@ -194,7 +194,7 @@ impl RunRequest {
         Ok(base)
     }
 
-    fn wanted_base(&self, found: &Found) -> Result<Base> {
+    fn wanted_base(&self, found: &FoundRepo) -> Result<Base> {
         let Some(name) = &self.base else {
             return Ok(Base {
                 commit: found.head.to_string(),

@@ -122,7 +122,7 @@ fn try_edit(
     }
 }
 
-fn read(file: &UserFile) -> Result<Option<(String, teamster_fs::Was)>, StoreError> {
+fn read(file: &UserFile) -> Result<Option<(String, teamster_fs::FileSnapshot)>, StoreError> {
     let Some(was) = file.read()? else {
         return Ok(None);
     };

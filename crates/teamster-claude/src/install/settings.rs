@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use teamster_fs::layout::PROJECT_CLAUDE;
-use teamster_fs::{Dir, FsError, Owner, UserFile, Was};
+use teamster_fs::{Dir, FileSnapshot, FsError, Owner, UserFile};
 use teamster_store::{Kind, StoreError};
 
 use super::merge::{self, Unfit};
@@ -189,14 +189,14 @@ fn locked(file: &UserFile) -> Result<teamster_fs::FolderLock<'_>> {
     })
 }
 
-fn read(file: Option<&UserFile>) -> Result<Option<Was>> {
+fn read(file: Option<&UserFile>) -> Result<Option<FileSnapshot>> {
     Ok(match file {
         Some(file) => file.read()?,
         None => None,
     })
 }
 
-fn text_of<'a>(path: &Path, was: Option<&'a Was>) -> Result<Option<&'a str>> {
+fn text_of<'a>(path: &Path, was: Option<&'a FileSnapshot>) -> Result<Option<&'a str>> {
     let text = was.map(|was| std::str::from_utf8(&was.bytes)).transpose();
     text.map_err(|_| {
         StoreError::refused(format!(
@@ -211,7 +211,7 @@ fn text_of<'a>(path: &Path, was: Option<&'a Was>) -> Result<Option<&'a str>> {
 fn may_write(
     path: &Path,
     file: Option<&UserFile>,
-    was: Option<&Was>,
+    was: Option<&FileSnapshot>,
     by_hand: impl Fn() -> String,
 ) -> Result<()> {
     let (Some(file), Some(was)) = (file, was) else {

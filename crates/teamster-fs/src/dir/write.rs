@@ -12,12 +12,13 @@ use crate::error::FsError;
 use crate::fail;
 
 impl Dir {
-    /// Creates a file that must not be there yet (`O_EXCL`, 0600) and writes it once; false when the name is taken.
+    /// Creates a file that must not be there yet (`O_EXCL`, 0600) and writes it once, and returns false when the name
+    /// is taken.
     pub fn create_new(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<bool, FsError> {
         self.create_new_with_mode(name, bytes, sync, Mode::RUSR | Mode::WUSR)
     }
 
-    /// The same with another mode, less what the caller's mask takes away.
+    /// Creates a file like [`Self::create_new`] with another mode, less what the caller's mask takes away.
     pub(crate) fn create_new_with_mode(
         &self,
         name: &str,
@@ -79,7 +80,7 @@ impl Dir {
             .map_err(|error| FsError::io("rename", &path, error))
     }
 
-    /// Renames only if the new name is free; false when it is taken.
+    /// Renames only if the new name is free, and returns false when it is taken.
     pub fn rename_new(&self, name: &str, into: &Dir, new: &str) -> Result<bool, FsError> {
         let path = self.checked("rename", name)?;
         into.checked("rename", new)?;
@@ -150,7 +151,30 @@ impl Dir {
     }
 }
 
-/// One `write` of everything. Less than everything is an error: on a local disk it means that the disk is full.
+/// Links and rights.
+impl Dir {
+    /// Makes a symbolic link to `target`, for something that is the user's own, and returns false when the name is
+    /// taken.
+    pub fn make_link(&self, name: &str, target: &Path) -> Result<bool, FsError> {
+        if self.stamp(name)?.is_some() {
+            return Ok(false);
+        }
+        match retry(|| rustix::fs::symlinkat(target, self.fd(), name)) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(FsError::io("link", &self.join(name), error)),
+        }
+    }
+
+    /// Takes every right to the folder from everybody but its owner.
+    pub fn make_private(&self) -> Result<(), FsError> {
+        retry(|| rustix::fs::fchmod(self.fd(), rustix::fs::Mode::RWXU))
+            .map_err(|error| FsError::io("make private", self.path(), error))
+    }
+}
+
+/// Writes everything with one `write`. Less than everything is an error: on a local disk it means that the disk is
+/// full.
 fn write_once(fd: &OwnedFd, bytes: &[u8], path: &Path) -> Result<(), FsError> {
     step("write", path)?;
     if let Some(part) = fail::torn(bytes.len()) {

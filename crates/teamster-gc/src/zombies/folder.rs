@@ -1,9 +1,9 @@
 //! The two folders of one team, opened, and when they were last changed.
 
-use teamster_fs::{Dir, FsError, Problem, layout};
+use teamster_fs::{Dir, FsError, FsProblem, layout};
 use teamster_types::team::{Kind, TeamConfig};
 
-use super::look::{Budget, Scene};
+use super::scanner::{TimeBudget, ZombieScanner};
 
 /// No registry is larger; one that is would cost a hook its time.
 const LARGEST_REGISTRY: u64 = 8 * 1024 * 1024;
@@ -14,7 +14,7 @@ const DEEPEST: usize = 6;
 
 /// What `config.json` says.
 #[derive(Debug)]
-pub(super) enum Registry {
+pub(super) enum TeamRegistry {
     /// There is none: Claude Code leaves such folders behind.
     Missing,
     /// It was read.
@@ -27,14 +27,16 @@ pub(super) enum Registry {
 #[derive(Debug)]
 pub(super) struct TeamFolder {
     pub(super) name: String,
+    /// The folder in `teams`.
     pub(super) dir: Dir,
+    /// The folder in `tasks`, if there is one.
     pub(super) tasks: Option<Dir>,
-    pub(super) registry: Registry,
+    pub(super) registry: TeamRegistry,
 }
 
 /// What stands under a name in `teams`.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum TeamFolderEntry {
     /// A folder of this user.
     Team(Box<TeamFolder>),
     /// Something that is not touched, and why.
@@ -45,73 +47,73 @@ pub(super) enum Found {
 
 /// The state of a team's files, to notice any change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct FolderFingerprint {
     /// The newest modification time, in nanoseconds.
     pub(super) newest: i64,
-    /// The same without the two folders themselves.
+    /// The newest modification time without the two folders themselves.
     inside: i64,
     entries: u64,
     bytes: u64,
 }
 
-impl Seen {
-    /// Whether nothing in the folders changed. Moving a folder may change its own time on some file systems.
-    pub(super) fn is_same_inside(&self, other: &Seen) -> bool {
+impl FolderFingerprint {
+    /// Returns whether nothing in the folders changed. Moving a folder may change its own time on some file systems.
+    pub(super) fn is_same_inside(&self, other: &FolderFingerprint) -> bool {
         (self.inside, self.entries, self.bytes) == (other.inside, other.entries, other.bytes)
     }
 }
 
-/// Why looking ended early.
+/// Why a scan ended early.
 #[derive(Debug)]
-pub(super) enum Cut {
+pub(super) enum ScanInterrupted {
     /// The time is up.
     OutOfTime,
     /// Something cannot be read.
     Failed(FsError),
 }
 
-impl From<FsError> for Cut {
+impl From<FsError> for ScanInterrupted {
     fn from(error: FsError) -> Self {
         Self::Failed(error)
     }
 }
 
 /// Opens what stands under `name`.
-pub(super) fn open(scene: &Scene<'_>, name: &str) -> Found {
-    match try_open(scene, name) {
+pub(super) fn open(scanner: &ZombieScanner<'_>, name: &str) -> TeamFolderEntry {
+    match try_open(scanner, name) {
         Ok(found) => found,
-        Err(error) => Found::Odd(match error.problem {
-            Problem::Link => format!(
+        Err(error) => TeamFolderEntry::Odd(match error.problem {
+            FsProblem::Link => format!(
                 "{} is a symbolic link and not followed",
                 error.path.display()
             ),
-            Problem::NotA(wanted) => format!("{} is not a {wanted}", error.path.display()),
+            FsProblem::NotA(wanted) => format!("{} is not a {wanted}", error.path.display()),
             _ => error.to_string(),
         }),
     }
 }
 
-fn try_open(scene: &Scene<'_>, name: &str) -> Result<Found, FsError> {
-    let Some(teams) = &scene.teams else {
-        return Ok(Found::Nothing);
+fn try_open(scanner: &ZombieScanner<'_>, name: &str) -> Result<TeamFolderEntry, FsError> {
+    let Some(teams) = &scanner.teams else {
+        return Ok(TeamFolderEntry::Nothing);
     };
     let Some(dir) = teams.child(name)? else {
-        return Ok(Found::Nothing);
+        return Ok(TeamFolderEntry::Nothing);
     };
-    let tasks = match &scene.tasks {
+    let tasks = match &scanner.tasks {
         Some(tasks) => tasks.child(name)?,
         None => None,
     };
     for folder in [Some(&dir), tasks.as_ref()].into_iter().flatten() {
         let owner = folder.owner()?;
-        if owner != scene.user {
-            return Ok(Found::Odd(format!(
+        if owner != scanner.user {
+            return Ok(TeamFolderEntry::Odd(format!(
                 "{} belongs to another user (uid {owner})",
                 folder.path().display()
             )));
         }
     }
-    Ok(Found::Team(Box::new(TeamFolder {
+    Ok(TeamFolderEntry::Team(Box::new(TeamFolder {
         name: name.to_owned(),
         registry: registry(&dir),
         dir,
@@ -119,46 +121,50 @@ fn try_open(scene: &Scene<'_>, name: &str) -> Result<Found, FsError> {
     })))
 }
 
-fn registry(dir: &Dir) -> Registry {
+fn registry(dir: &Dir) -> TeamRegistry {
     let mut problem = String::new();
     for _ in 0..READS {
         match dir.stamp(layout::CONFIG) {
             Ok(Some(stamp)) if stamp.size > LARGEST_REGISTRY => {
-                return Registry::Unreadable("it is larger than 8 MiB".to_owned());
+                return TeamRegistry::Unreadable("it is larger than 8 MiB".to_owned());
             }
             _ => {}
         }
         match dir.read(layout::CONFIG) {
-            Ok(None) => return Registry::Missing,
+            Ok(None) => return TeamRegistry::Missing,
             Ok(Some((bytes, _))) => match TeamConfig::parse(&bytes) {
-                Ok(config) => return Registry::Read(config),
+                Ok(config) => return TeamRegistry::Read(config),
                 Err(error) => problem = error,
             },
-            Err(error) => return Registry::Unreadable(error.problem.to_string()),
+            Err(error) => return TeamRegistry::Unreadable(error.problem.to_string()),
         }
         std::thread::yield_now();
     }
-    Registry::Unreadable(problem)
+    TeamRegistry::Unreadable(problem)
 }
 
 impl TeamFolder {
-    /// The registry, where it could be read.
+    /// Returns the registry, where it could be read.
     pub(super) fn config(&self) -> Option<&TeamConfig> {
         match &self.registry {
-            Registry::Read(config) => Some(config),
+            TeamRegistry::Read(config) => Some(config),
             _ => None,
         }
     }
 
-    /// Whether teamster made it.
+    /// Returns whether teamster made it.
     pub(super) fn is_ours(&self) -> bool {
         self.config()
             .is_some_and(|config| config.kind() == Kind::Teamster)
     }
 
-    /// The state of all its files. Something newer than `enough` is enough to know that the team is young.
-    pub(super) fn seen(&self, budget: &Budget, enough: Option<i64>) -> Result<Seen, Cut> {
-        let mut seen = Seen::default();
+    /// Returns the state of all its files. Something newer than `enough` is enough to know that the team is young.
+    pub(super) fn seen(
+        &self,
+        budget: &TimeBudget,
+        enough: Option<i64>,
+    ) -> Result<FolderFingerprint, ScanInterrupted> {
+        let mut seen = FolderFingerprint::default();
         for folder in [Some(&self.dir), self.tasks.as_ref()].into_iter().flatten() {
             if !walk(
                 folder,
@@ -174,21 +180,21 @@ impl TeamFolder {
     }
 }
 
-/// Adds everything in a folder to what was seen; false as soon as that is enough.
+/// Adds everything in a folder to what was seen, and returns false as soon as that is enough.
 fn walk(
     dir: &Dir,
     deep: usize,
-    budget: &Budget,
+    budget: &TimeBudget,
     enough: i64,
-    seen: &mut Seen,
-) -> Result<bool, Cut> {
+    seen: &mut FolderFingerprint,
+) -> Result<bool, ScanInterrupted> {
     seen.newest = seen.newest.max(dir.own_stamp()?.modified);
     for entry in dir.entries()? {
         if seen.newest > enough {
             return Ok(false);
         }
         if budget.is_spent() {
-            return Err(Cut::OutOfTime);
+            return Err(ScanInterrupted::OutOfTime);
         }
         let Some(stamp) = dir.stamp(&entry.name)? else {
             continue;

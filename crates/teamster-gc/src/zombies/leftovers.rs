@@ -10,17 +10,17 @@ use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
 
-use super::beats::{self, Beat};
 use super::folder::TeamFolder;
-use super::judge::{self, Run};
-use super::lock_files::{self, ABANDONED, State};
-use super::look::Scene;
-use super::{Action, Kind, REAP_AND_KILL, REAP_COMMAND, Zombie};
+use super::heartbeats::{self, HeartbeatVerdict};
+use super::lock_files::{self, ABANDONED, LockFileState};
+use super::scanner::ZombieScanner;
+use super::verdict::{self, RunProgress};
+use super::{REAP_AND_KILL, REAP_COMMAND, Zombie, ZombieAction, ZombieKind};
 use crate::shell;
 
 /// Where something lies, to be opened again when it is removed.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct FileLocation {
     root: PathBuf,
     folders: Vec<String>,
     name: String,
@@ -31,15 +31,18 @@ pub(super) struct Place {
 
 /// Something left over, and where.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct Leftover {
     pub(super) zombie: Zombie,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<FileLocation>,
     /// A process that is proven to be a worker of ours.
     pub(super) process: Option<ProcessId>,
 }
 
-/// Locks and temp files in a team's folders.
-pub(super) fn locks(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>, FsError> {
+/// Returns the locks and temp files in a team's folders.
+pub(super) fn locks(
+    scanner: &ZombieScanner<'_>,
+    team: &TeamFolder,
+) -> Result<Vec<Leftover>, FsError> {
     let mut found = Vec::new();
     let inboxes = team.dir.child(layout::NATIVE_INBOXES)?;
     let folders = [
@@ -52,28 +55,28 @@ pub(super) fn locks(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>, F
     ];
     for (dir, folders) in folders {
         let Some(dir) = dir else { continue };
-        let left = lock_files::in_folder(scene, dir)?;
+        let left = lock_files::in_folder(scanner, dir)?;
         for lock in left
             .into_iter()
-            .filter(|lock| lock.state == State::Abandoned)
+            .filter(|lock| lock.state == LockFileState::Abandoned)
         {
             let zombie = Zombie {
-                kind: Kind::Lock,
+                kind: ZombieKind::Lock,
                 name: lock.name.clone(),
                 team: team.name.clone(),
                 age: lock.age,
                 evidence: vec![lock.what],
-                action: Action::Reap,
+                action: ZombieAction::Reap,
                 command: REAP_COMMAND.to_owned(),
             };
-            let place = Place {
-                root: scene.look.layout.claude.clone(),
+            let place = FileLocation {
+                root: scanner.options.layout.claude.clone(),
                 folders: folders.iter().map(ToString::to_string).collect(),
                 name: lock.name,
                 stamp: lock.stamp,
                 team: team.name.clone(),
             };
-            found.push(Left {
+            found.push(Leftover {
                 zombie,
                 place: Some(place),
                 process: None,
@@ -83,32 +86,32 @@ pub(super) fn locks(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>, F
     Ok(found)
 }
 
-/// Folders that a killed `team create` left in `teams`.
-pub(super) fn unfinished_teams(scene: &Scene<'_>, names: &[String]) -> Vec<Left> {
-    let Some(teams) = &scene.teams else {
+/// Returns the folders that a killed `team create` left in `teams`.
+pub(super) fn unfinished_teams(scanner: &ZombieScanner<'_>, names: &[String]) -> Vec<Leftover> {
+    let Some(teams) = &scanner.teams else {
         return Vec::new();
     };
     let made = names.iter().filter(|name| name.starts_with(".new-"));
     made.filter_map(|name| {
         let pid = layout::temp_owner(name)?;
         let stamp = teams.stamp(name).ok()??;
-        let age = scene.age(stamp.modified);
+        let age = scanner.age(stamp.modified);
         let is_left = stamp.kind == FileKind::Folder
             && age >= ABANDONED
-            && lock_files::is_gone(scene, pid)
-            && teams.child(name).ok()??.owner().ok()? == scene.user;
-        is_left.then(|| Left {
+            && lock_files::is_gone(scanner, pid)
+            && teams.child(name).ok()??.owner().ok()? == scanner.user;
+        is_left.then(|| Leftover {
             zombie: Zombie {
-                kind: Kind::Lock,
+                kind: ZombieKind::Lock,
                 name: name.clone(),
                 team: String::new(),
                 age,
                 evidence: vec![format!("a team that pid {pid} did not finish making")],
-                action: Action::Reap,
+                action: ZombieAction::Reap,
                 command: REAP_COMMAND.to_owned(),
             },
-            place: Some(Place {
-                root: scene.look.layout.claude.clone(),
+            place: Some(FileLocation {
+                root: scanner.options.layout.claude.clone(),
                 folders: vec![layout::TEAMS.to_owned()],
                 name: name.clone(),
                 stamp,
@@ -122,10 +125,13 @@ pub(super) fn unfinished_teams(scene: &Scene<'_>, names: &[String]) -> Vec<Left>
 
 /// Heartbeats of workers that are gone, and workers that go on without their run. Where a run is alive they are its
 /// own business.
-pub(super) fn workers(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>, FsError> {
+pub(super) fn workers(
+    scanner: &ZombieScanner<'_>,
+    team: &TeamFolder,
+) -> Result<Vec<Leftover>, FsError> {
     let config = team.config();
     let host = config.and_then(TeamConfig::host);
-    if host.is_some_and(|host| scene.look.machine.life(&host) != Life::Gone) {
+    if host.is_some_and(|host| scanner.options.machine.life(&host) != Life::Gone) {
         return Ok(Vec::new());
     }
     let project = config.and_then(TeamConfig::project);
@@ -134,48 +140,54 @@ pub(super) fn workers(scene: &Scene<'_>, team: &TeamFolder) -> Result<Vec<Left>,
     };
     let mut found = Vec::new();
     let mut orphaned = None;
-    for (file, beat) in beats::of_team(Path::new(project), &name)? {
-        match beats::judge(scene, &beat) {
-            Beat::Dead => {
+    for (file, beat) in heartbeats::of_team(Path::new(project), &name)? {
+        match heartbeats::judge(scanner, &beat) {
+            HeartbeatVerdict::Dead => {
                 let task = held_task(team, &beat)?;
-                found.extend(dead_worker(scene, Path::new(project), &file, &beat, task)?);
+                found.extend(dead_worker(
+                    scanner,
+                    Path::new(project),
+                    &file,
+                    &beat,
+                    task,
+                )?);
             }
-            Beat::Alive if is_running(scene, &beat) => {
+            HeartbeatVerdict::Alive if is_running(scanner, &beat) => {
                 if orphaned.is_none() {
-                    orphaned = Some(without_run(scene, team)?);
+                    orphaned = Some(without_run(scanner, team)?);
                 }
                 if let Some(Some(why)) = &orphaned {
-                    found.push(orphan(scene, &beat, why));
+                    found.push(orphan(scanner, &beat, why));
                 }
             }
-            Beat::Alive | Beat::Unsure | Beat::Silent => {}
+            HeartbeatVerdict::Alive | HeartbeatVerdict::Unsure | HeartbeatVerdict::Silent => {}
         }
     }
     Ok(found)
 }
 
-/// Why the workers of a team have no run any more. A team that was made by hand never had one, and its workers are
-/// somebody's.
-fn without_run(scene: &Scene<'_>, team: &TeamFolder) -> Result<Option<String>, FsError> {
+/// Returns why the workers of a team have no run any more. A team that was made by hand never had one, and its workers
+/// are somebody's.
+fn without_run(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Result<Option<String>, FsError> {
     if Lock::is_held(&team.dir, layout::HOST_LOCK)? {
         return Ok(None);
     }
-    Ok(match judge::run_of(scene, team) {
-        Run::None => None,
-        Run::Started => Some("the host of its run is gone".to_owned()),
-        Run::Finished => Some("its run has finished".to_owned()),
-        Run::Deleted => Some("its team was removed".to_owned()),
+    Ok(match verdict::run_of(scanner, team) {
+        RunProgress::None => None,
+        RunProgress::Started => Some("the host of its run is gone".to_owned()),
+        RunProgress::Finished => Some("its run has finished".to_owned()),
+        RunProgress::Deleted => Some("its team was removed".to_owned()),
     })
 }
 
-fn is_running(scene: &Scene<'_>, beat: &Heartbeat) -> bool {
+fn is_running(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> bool {
     let process = beat.process();
-    process.is_some_and(|process| scene.look.machine.life(&process) == Life::Alive)
+    process.is_some_and(|process| scanner.options.machine.life(&process) == Life::Alive)
 }
 
 /// Heartbeats in this project whose team is gone.
-pub(super) fn workers_without_team(scene: &Scene<'_>) -> Result<Vec<Left>, FsError> {
-    let project = &scene.look.layout.project;
+pub(super) fn workers_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Leftover>, FsError> {
+    let project = &scanner.options.layout.project;
     let Some(mut dir) = Dir::open_root(project)? else {
         return Ok(Vec::new());
     };
@@ -190,47 +202,52 @@ pub(super) fn workers_without_team(scene: &Scene<'_>) -> Result<Vec<Left>, FsErr
         let Ok(team) = entry.name.parse::<TeamName>() else {
             continue;
         };
-        if scene.has_team(team.as_str()) || scene.may_be_elsewhere(&team) {
+        if scanner.has_team(team.as_str()) || scanner.may_be_elsewhere(&team) {
             continue;
         }
-        for (file, beat) in beats::of_team(project, &team)? {
-            match beats::judge(scene, &beat) {
-                Beat::Dead => found.extend(dead_worker(scene, project, &file, &beat, None)?),
-                Beat::Silent => {}
-                // A fresh one whose process is gone is as good as dead: nobody restarts a worker of no team.
-                Beat::Alive if is_gone(scene, &beat) => {
-                    found.extend(dead_worker(scene, project, &file, &beat, None)?);
+        for (file, beat) in heartbeats::of_team(project, &team)? {
+            match heartbeats::judge(scanner, &beat) {
+                HeartbeatVerdict::Dead => {
+                    found.extend(dead_worker(scanner, project, &file, &beat, None)?);
                 }
-                Beat::Alive | Beat::Unsure => found.push(orphan(scene, &beat, "its team is gone")),
+                HeartbeatVerdict::Silent => {}
+                // A fresh one whose process is gone is as good as dead: nobody restarts a worker of no team.
+                HeartbeatVerdict::Alive if is_gone(scanner, &beat) => {
+                    found.extend(dead_worker(scanner, project, &file, &beat, None)?);
+                }
+                HeartbeatVerdict::Alive | HeartbeatVerdict::Unsure => {
+                    found.push(orphan(scanner, &beat, "its team is gone"));
+                }
             }
         }
     }
     Ok(found)
 }
 
-fn is_gone(scene: &Scene<'_>, beat: &Heartbeat) -> bool {
+fn is_gone(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> bool {
     let process = beat.process();
-    process.is_some_and(|process| scene.look.machine.life(&process) == Life::Gone)
+    process.is_some_and(|process| scanner.options.machine.life(&process) == Life::Gone)
 }
 
-/// A worker that goes on although nobody waits for it. Only one with a whole record, which runs here, is proven ours.
-fn orphan(scene: &Scene<'_>, beat: &Heartbeat, why: &str) -> Left {
-    let age = scene.look.now.since(beat.last_poll_at);
+/// Describes a worker that goes on although nobody waits for it. Only one with a whole record, which runs here, is
+/// proven ours.
+fn orphan(scanner: &ZombieScanner<'_>, beat: &Heartbeat, why: &str) -> Leftover {
+    let age = scanner.options.now.since(beat.last_poll_at);
     let is_whole = |process: &ProcessId| {
-        let me = scene.look.machine.me();
+        let me = scanner.options.machine.me();
         let has_all = process.process_start_time != 0
             && (&process.boot_id, &process.pid_ns) == (&me.boot_id, &me.pid_ns)
             && !me.pid_ns.is_empty();
-        has_all && process.pid != me.pid && scene.look.machine.life(process) == Life::Alive
+        has_all && process.pid != me.pid && scanner.options.machine.life(process) == Life::Alive
     };
     let process = beat.process().filter(is_whole);
     let runs = match &process {
         Some(_) => "runs",
         None => "may run",
     };
-    Left {
+    Leftover {
         zombie: Zombie {
-            kind: Kind::Worker,
+            kind: ZombieKind::Worker,
             name: beat.worker_name.to_string(),
             team: beat.team_name.to_string(),
             age,
@@ -238,7 +255,7 @@ fn orphan(scene: &Scene<'_>, beat: &Heartbeat, why: &str) -> Left {
                 why.to_owned(),
                 format!("heartbeat {} old, pid {} {runs}", say_span(age), beat.pid),
             ],
-            action: Action::Keep,
+            action: ZombieAction::Keep,
             command: match &process {
                 Some(_) => REAP_AND_KILL.to_owned(),
                 None => format!("kill {}", beat.pid),
@@ -250,13 +267,13 @@ fn orphan(scene: &Scene<'_>, beat: &Heartbeat, why: &str) -> Left {
 }
 
 fn dead_worker(
-    scene: &Scene<'_>,
+    scanner: &ZombieScanner<'_>,
     project: &Path,
     file: &str,
     beat: &Heartbeat,
     task: Option<String>,
-) -> Result<Option<Left>, FsError> {
-    let place = Place {
+) -> Result<Option<Leftover>, FsError> {
+    let place = FileLocation {
         root: project.to_owned(),
         folders: layout::heartbeat_folders(&beat.team_name)
             .iter()
@@ -279,7 +296,7 @@ fn dead_worker(
     else {
         return Ok(None);
     };
-    let age = scene.look.now.since(beat.last_poll_at);
+    let age = scanner.options.now.since(beat.last_poll_at);
     let mut evidence = vec![format!(
         "heartbeat {} old, pid {} gone",
         say_span(age),
@@ -287,19 +304,19 @@ fn dead_worker(
     )];
     // As long as a task is in its name, the heartbeat is what proves its death to those who would take the task over.
     let (action, command) = match task {
-        None => (Action::Reap, REAP_COMMAND.to_owned()),
+        None => (ZombieAction::Reap, REAP_COMMAND.to_owned()),
         Some(id) => {
             evidence.push(format!("task {id} is still in its name"));
             let team = &beat.team_name;
             (
-                Action::Keep,
+                ZombieAction::Keep,
                 format!("teamster task release {id} --force --team {team}"),
             )
         }
     };
-    Ok(Some(Left {
+    Ok(Some(Leftover {
         zombie: Zombie {
-            kind: Kind::Worker,
+            kind: ZombieKind::Worker,
             name: beat.worker_name.to_string(),
             team: beat.team_name.to_string(),
             age,
@@ -307,12 +324,12 @@ fn dead_worker(
             action,
             command,
         },
-        place: (action == Action::Reap).then_some(Place { stamp, ..place }),
+        place: (action == ZombieAction::Reap).then_some(FileLocation { stamp, ..place }),
         process: None,
     }))
 }
 
-/// The task that a worker was working on.
+/// Returns the task that a worker was working on.
 fn held_task(team: &TeamFolder, beat: &Heartbeat) -> Result<Option<String>, FsError> {
     let Some(tasks) = &team.tasks else {
         return Ok(None);
@@ -333,7 +350,7 @@ fn held_task(team: &TeamFolder, beat: &Heartbeat) -> Result<Option<String>, FsEr
     Ok(None)
 }
 
-impl Place {
+impl FileLocation {
     fn open(&self) -> Result<Option<Dir>, FsError> {
         let Some(mut dir) = Dir::open_root(&self.root)? else {
             return Ok(None);
@@ -347,13 +364,13 @@ impl Place {
         Ok(Some(dir))
     }
 
-    /// Removes it if it is still what was judged; false when it is not, or somebody is at work in its team.
-    pub(super) fn remove(&self, scene: &Scene<'_>) -> Result<bool, FsError> {
+    /// Removes it if it is still what was judged, and returns false when it is not, or somebody is at work in its team.
+    pub(super) fn remove(&self, scanner: &ZombieScanner<'_>) -> Result<bool, FsError> {
         let Some(dir) = self.open()? else {
             return Ok(false);
         };
         // Whoever takes over a stale claim lock holds the team's lock; two must not judge the same one at once.
-        let tasks = match &scene.tasks {
+        let tasks = match &scanner.tasks {
             Some(tasks) if !self.team.is_empty() => tasks.child(&self.team)?,
             _ => None,
         };
@@ -362,7 +379,7 @@ impl Place {
                 match Lock::wait(
                     &tasks,
                     layout::TEAM_LOCK,
-                    scene.look.budget.patience(),
+                    scanner.options.budget.patience(),
                     false,
                 )? {
                     Waited::Held(lock) => Some(lock),
@@ -383,7 +400,7 @@ impl Place {
         }
     }
 
-    /// Where it is, for a person.
+    /// Returns the command by which a person removes it.
     pub(super) fn command(&self) -> String {
         let folder = self
             .folders

@@ -7,7 +7,7 @@ use teamster_fs::{Dir, FileKind, FsError, Stamp, layout};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, Time};
 
-use super::look::Scene;
+use super::scanner::ZombieScanner;
 
 /// Nobody holds a lock or writes a file for so long without a sign: Claude Code touches its lock folders every few
 /// seconds, a claim lock exists while a claim is made.
@@ -15,18 +15,18 @@ pub(super) const ABANDONED: Duration = Duration::from_secs(30);
 
 /// What was found under a name.
 #[derive(Debug)]
-pub(super) struct Leftover {
+pub(super) struct LockFile {
     pub(super) name: String,
     pub(super) stamp: Stamp,
     pub(super) age: Duration,
-    pub(super) state: State,
+    pub(super) state: LockFileState,
     /// What it is, in words.
     pub(super) what: String,
 }
 
 /// Whether its maker is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum LockFileState {
     /// Somebody uses it.
     InUse,
     /// Its maker cannot be judged from here.
@@ -35,8 +35,8 @@ pub(super) enum State {
     Abandoned,
 }
 
-/// Everything of this sort in a folder.
-pub(super) fn in_folder(scene: &Scene<'_>, dir: &Dir) -> Result<Vec<Leftover>, FsError> {
+/// Returns every lock and temp file in a folder.
+pub(super) fn in_folder(scanner: &ZombieScanner<'_>, dir: &Dir) -> Result<Vec<LockFile>, FsError> {
     let mut found = Vec::new();
     for entry in dir.entries()? {
         let name = entry.name;
@@ -50,15 +50,15 @@ pub(super) fn in_folder(scene: &Scene<'_>, dir: &Dir) -> Result<Vec<Leftover>, F
         let Some(stamp) = dir.stamp(&name)? else {
             continue;
         };
-        let age = scene.age(stamp.modified);
+        let age = scanner.age(stamp.modified);
         let judged = match (temp, stamp.kind) {
-            (Some(pid), FileKind::File) => Some(temp_file(scene, pid, age)),
+            (Some(pid), FileKind::File) => Some(temp_file(scanner, pid, age)),
             (None, FileKind::Folder) => Some(lock_folder(age)),
-            (None, FileKind::File) if is_claim_lock(&name) => claim_lock(scene, dir, &name, age)?,
+            (None, FileKind::File) if is_claim_lock(&name) => claim_lock(scanner, dir, &name, age)?,
             _ => None,
         };
         if let Some((state, what)) = judged {
-            found.push(Leftover {
+            found.push(LockFile {
                 name,
                 stamp,
                 age,
@@ -76,30 +76,30 @@ fn is_claim_lock(name: &str) -> bool {
     id.parse::<TaskId>().is_ok()
 }
 
-/// Whether the process `pid` of this machine is gone; all that a name can tell.
-pub(super) fn is_gone(scene: &Scene<'_>, pid: u32) -> bool {
+/// Returns whether the process `pid` of this machine is gone; all that a name can tell.
+pub(super) fn is_gone(scanner: &ZombieScanner<'_>, pid: u32) -> bool {
     let process = ProcessId {
         pid,
         process_start_time: 0,
-        ..scene.look.machine.me().clone()
+        ..scanner.options.machine.me().clone()
     };
-    scene.look.machine.life(&process) == Life::Gone
+    scanner.options.machine.life(&process) == Life::Gone
 }
 
-fn temp_file(scene: &Scene<'_>, pid: u32, age: Duration) -> (State, String) {
-    let state = if age >= ABANDONED && is_gone(scene, pid) {
-        State::Abandoned
+fn temp_file(scanner: &ZombieScanner<'_>, pid: u32, age: Duration) -> (LockFileState, String) {
+    let state = if age >= ABANDONED && is_gone(scanner, pid) {
+        LockFileState::Abandoned
     } else {
-        State::InUse
+        LockFileState::InUse
     };
     (state, format!("temp file, its writer (pid {pid}) is gone"))
 }
 
-fn lock_folder(age: Duration) -> (State, String) {
+fn lock_folder(age: Duration) -> (LockFileState, String) {
     let state = if age >= ABANDONED {
-        State::Abandoned
+        LockFileState::Abandoned
     } else {
-        State::InUse
+        LockFileState::InUse
     };
     (
         state,
@@ -108,37 +108,39 @@ fn lock_folder(age: Duration) -> (State, String) {
 }
 
 fn claim_lock(
-    scene: &Scene<'_>,
+    scanner: &ZombieScanner<'_>,
     dir: &Dir,
     name: &str,
     age: Duration,
-) -> Result<Option<(State, String)>, FsError> {
+) -> Result<Option<(LockFileState, String)>, FsError> {
     let Some((bytes, _)) = dir.read(name)? else {
         return Ok(None);
     };
     let content: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let Some(process) = process_of(&content) else {
         let state = if age >= ABANDONED {
-            State::Abandoned
+            LockFileState::Abandoned
         } else {
-            State::InUse
+            LockFileState::InUse
         };
         return Ok(Some((state, "claim lock that names no process".to_owned())));
     };
     // A lock that was made in seconds instead of milliseconds is as old as its file.
     let made = content.get("timestamp").and_then(Value::as_i64);
     let made = made.filter(|made| *made > 100_000_000_000);
-    let age = made.map_or(age, |made| scene.look.now.since(Time::from_millis(made)));
-    let state = match scene.look.machine.life(&process) {
-        Life::Gone if age >= ABANDONED => State::Abandoned,
-        Life::Unknown => State::Unsure,
-        _ => State::InUse,
+    let age = made.map_or(age, |made| {
+        scanner.options.now.since(Time::from_millis(made))
+    });
+    let state = match scanner.options.machine.life(&process) {
+        Life::Gone if age >= ABANDONED => LockFileState::Abandoned,
+        Life::Unknown => LockFileState::Unsure,
+        _ => LockFileState::InUse,
     };
     let what = format!("claim lock, its claimer (pid {}) is gone", process.pid);
     Ok(Some((state, what)))
 }
 
-/// A number, also one that was written as text.
+/// Reads a number, also one that was written as text.
 fn number(value: Option<&Value>) -> Option<u64> {
     match value? {
         Value::Number(number) => number.as_u64(),
@@ -147,7 +149,7 @@ fn number(value: Option<&Value>) -> Option<u64> {
     }
 }
 
-/// The claimer. Another program may write no more than its pid.
+/// Returns the claimer. Another program may write no more than its pid.
 fn process_of(content: &Value) -> Option<ProcessId> {
     let text = |key: &str| {
         let value = content.get(key).and_then(Value::as_str);

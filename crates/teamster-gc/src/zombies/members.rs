@@ -4,13 +4,13 @@ use serde_json::Value;
 use teamster_types::process::Life;
 use teamster_types::team::TeamConfig;
 
-use super::look::Scene;
-use super::panes::{Pane, Panes};
-use super::{Action, Kind, Zombie};
+use super::panes::{ListedPane, Panes};
+use super::scanner::ZombieScanner;
+use super::{Zombie, ZombieAction, ZombieKind};
 use crate::shell;
 
 /// A member as the registry lists it.
-struct Member<'a> {
+struct RegisteredMember<'a> {
     name: &'a str,
     pane: &'a str,
     backend: &'a str,
@@ -18,7 +18,7 @@ struct Member<'a> {
 
 /// What is known about all of them.
 #[derive(Debug, Default)]
-pub(super) struct Members {
+pub(super) struct TeamMembers {
     /// Who goes on, in words.
     pub(super) alive: Vec<String>,
     /// Who cannot be judged, in words.
@@ -30,21 +30,21 @@ pub(super) struct Members {
 }
 
 /// Looks at everyone but the lead.
-pub(super) fn look_at(scene: &Scene<'_>, team: &str, config: &TeamConfig) -> Members {
-    let mut all = Members::default();
+pub(super) fn look_at(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConfig) -> TeamMembers {
+    let mut all = TeamMembers::default();
     let lead_session = text(config, "leadSessionId");
-    for (pid, process) in scene.processes() {
+    for (pid, process) in scanner.processes() {
         let by_session = !lead_session.is_empty() && process.lead_session == lead_session;
         if process.team == team || by_session {
             let name = &process.name;
             all.alive.push(format!("pid {pid} runs as {name} of it"));
             let why = format!("pid {pid} runs");
-            all.add(Kind::Worker, name, team, why, format!("kill {pid}"));
+            all.add(ZombieKind::Worker, name, team, why, format!("kill {pid}"));
         }
     }
     for member in members(config) {
         match member.pane {
-            pane if pane.starts_with('%') => in_pane(scene, team, &member, &mut all),
+            pane if pane.starts_with('%') => in_pane(scanner, team, &member, &mut all),
             // It lives and dies with its lead.
             "in-process" => {}
             "" if member.backend == "in-process" => {}
@@ -58,11 +58,16 @@ pub(super) fn look_at(scene: &Scene<'_>, team: &str, config: &TeamConfig) -> Mem
     all
 }
 
-fn in_pane(scene: &Scene<'_>, team: &str, member: &Member<'_>, all: &mut Members) {
+fn in_pane(
+    scanner: &ZombieScanner<'_>,
+    team: &str,
+    member: &RegisteredMember<'_>,
+    all: &mut TeamMembers,
+) {
     let (name, pane) = (member.name, member.pane);
-    let in_session = scene.sessions().iter().find(|session| {
+    let in_session = scanner.sessions().iter().find(|session| {
         session.pane.as_deref() == Some(pane)
-            && scene.look.machine.life(&session.process) == Life::Alive
+            && scanner.options.machine.life(&session.process) == Life::Alive
     });
     if let Some(session) = in_session {
         let pid = session.process.pid;
@@ -70,7 +75,7 @@ fn in_pane(scene: &Scene<'_>, team: &str, member: &Member<'_>, all: &mut Members
             "a session of Claude Code (pid {pid}) runs in pane {pane} of {name}"
         ));
     }
-    let panes = match &scene.look.panes {
+    let panes = match &scanner.options.panes {
         Panes::Listed(panes) => panes,
         Panes::NotAsked => {
             all.unsure
@@ -83,7 +88,7 @@ fn in_pane(scene: &Scene<'_>, team: &str, member: &Member<'_>, all: &mut Members
             return;
         }
     };
-    let close = |pane: &Pane| {
+    let close = |pane: &ListedPane| {
         format!(
             "tmux -S {} kill-pane -t {}",
             shell::word(&pane.server.socket.to_string_lossy()),
@@ -93,11 +98,11 @@ fn in_pane(scene: &Scene<'_>, team: &str, member: &Member<'_>, all: &mut Members
     for listed in panes.iter().filter(|listed| listed.id == pane) {
         if listed.dead {
             let why = format!("pane {pane} is open, its program has ended");
-            all.add(Kind::Pane, name, team, why, close(listed));
+            all.add(ZombieKind::Pane, name, team, why, close(listed));
         } else {
             all.alive.push(format!("pane {pane} of {name} is open"));
             all.add(
-                Kind::Worker,
+                ZombieKind::Worker,
                 name,
                 team,
                 format!("pane {pane} is open"),
@@ -107,9 +112,9 @@ fn in_pane(scene: &Scene<'_>, team: &str, member: &Member<'_>, all: &mut Members
     }
 }
 
-impl Members {
+impl TeamMembers {
     /// One entry for each kind and name, whatever the number of signs.
-    fn add(&mut self, kind: Kind, name: &str, team: &str, why: String, command: String) {
+    fn add(&mut self, kind: ZombieKind, name: &str, team: &str, why: String, command: String) {
         let known = self
             .found
             .iter_mut()
@@ -124,13 +129,13 @@ impl Members {
             team: team.to_owned(),
             age: std::time::Duration::ZERO,
             evidence: vec![why],
-            action: Action::Keep,
+            action: ZombieAction::Keep,
             command,
         });
     }
 }
 
-fn members(config: &TeamConfig) -> Vec<Member<'_>> {
+fn members(config: &TeamConfig) -> Vec<RegisteredMember<'_>> {
     let lead = text(config, "leadAgentId");
     let list = config.as_object().get("members").and_then(Value::as_array);
     let of = |member, key| {
@@ -144,7 +149,7 @@ fn members(config: &TeamConfig) -> Vec<Member<'_>> {
             let is_lead = !lead.is_empty() && of(member, "agentId") == lead;
             !is_lead && of(member, "tmuxPaneId") != "leader"
         })
-        .map(|member| Member {
+        .map(|member| RegisteredMember {
             name: of(member, "name"),
             pane: of(member, "tmuxPaneId"),
             backend: of(member, "backendType"),
@@ -152,7 +157,7 @@ fn members(config: &TeamConfig) -> Vec<Member<'_>> {
         .collect()
 }
 
-/// A text of the registry.
+/// Returns a text of the registry.
 pub(super) fn text<'a>(config: &'a TeamConfig, key: &str) -> &'a str {
     let value = config.as_object().get(key).and_then(Value::as_str);
     value.unwrap_or_default()

@@ -7,9 +7,9 @@ use std::time::Duration;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::{Dir, FileKind, proc};
 
-use super::look::Scene;
-use super::reap::Done;
-use super::{Action, Kind, REAP_AND_KILL, Zombie};
+use super::reap::ReapResult;
+use super::scanner::ZombieScanner;
+use super::{REAP_AND_KILL, Zombie, ZombieAction, ZombieKind};
 
 /// A server that does not answer within this time hangs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub struct TmuxServer {
 
 /// A pane of tmux.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pane {
+pub struct ListedPane {
     /// Its server.
     pub server: TmuxServer,
     /// Its name there, such as `%1`.
@@ -59,7 +59,7 @@ pub enum Panes {
     /// A server did not answer, and this is why.
     Silent(String),
     /// Every server answered, and these are all panes.
-    Listed(Vec<Pane>),
+    Listed(Vec<ListedPane>),
 }
 
 impl Panes {
@@ -95,21 +95,21 @@ impl Panes {
 
 impl TmuxServer {
     /// Returns what the server answers to a command; one that has ended answers with nothing.
-    fn ask(&self, words: &[&str]) -> Result<String, teamster_isolate::Silence> {
+    fn ask(&self, words: &[&str]) -> Result<String, teamster_isolate::ProbeError> {
         let socket = [OsStr::new("-S"), self.socket.as_os_str()];
         let words = words.iter().map(OsStr::new);
         let answer =
-            teamster_isolate::ask(&self.program, socket.into_iter().chain(words), PATIENCE)?;
+            teamster_isolate::probe(&self.program, socket.into_iter().chain(words), PATIENCE)?;
         Ok(answer.text)
     }
 
     /// Reads the panes in an answer to `list-panes -a -F` with [`FORMAT`].
-    fn parse(&self, answer: &str) -> Vec<Pane> {
+    fn parse(&self, answer: &str) -> Vec<ListedPane> {
         answer
             .lines()
             .filter_map(|line| {
                 let (id, dead) = line.split_once(' ')?;
-                id.starts_with('%').then(|| Pane {
+                id.starts_with('%').then(|| ListedPane {
                     server: self.clone(),
                     id: id.to_owned(),
                     dead: dead.trim() == "1",
@@ -119,7 +119,7 @@ impl TmuxServer {
     }
 
     /// Closes a pane if it is still dead, and returns whether it is gone now.
-    fn close_if_dead(&self, id: &str) -> Result<bool, teamster_isolate::Silence> {
+    fn close_if_dead(&self, id: &str) -> Result<bool, teamster_isolate::ProbeError> {
         // The server itself looks once more: a pane whose program was started anew stays.
         let kill = format!("kill-pane -t {id}");
         self.ask(&["if-shell", "-F", "-t", id, "#{pane_dead}", &kill])?;
@@ -154,11 +154,11 @@ fn in_folder(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns every dead pane of the project's own server.
-pub(super) fn dead_of_ours(scene: &Scene<'_>) -> Vec<(Zombie, Pane)> {
-    let Panes::Listed(panes) = &scene.look.panes else {
+pub(super) fn dead_of_ours(scanner: &ZombieScanner<'_>) -> Vec<(Zombie, ListedPane)> {
+    let Panes::Listed(panes) = &scanner.options.panes else {
         return Vec::new();
     };
-    let project = scene.look.layout.project.clone();
+    let project = scanner.options.layout.project.clone();
     let state = layout::OUR_STATE.iter();
     let socket = state
         .fold(project, |path, name| path.join(name))
@@ -166,18 +166,18 @@ pub(super) fn dead_of_ours(scene: &Scene<'_>) -> Vec<(Zombie, Pane)> {
     let of_ours = panes
         .iter()
         .filter(|pane| pane.dead && pane.server.socket == socket);
-    if of_ours.clone().next().is_none() || !is_our_socket(scene) {
+    if of_ours.clone().next().is_none() || !is_our_socket(scanner) {
         return Vec::new();
     }
     of_ours
         .map(|pane| {
             let zombie = Zombie {
-                kind: Kind::Pane,
+                kind: ZombieKind::Pane,
                 name: pane.id.clone(),
                 team: String::new(),
                 age: Duration::ZERO,
                 evidence: vec!["its program has ended, in our own tmux server".to_owned()],
-                action: Action::Keep,
+                action: ZombieAction::Keep,
                 command: REAP_AND_KILL.to_owned(),
             };
             (zombie, pane.clone())
@@ -186,27 +186,27 @@ pub(super) fn dead_of_ours(scene: &Scene<'_>) -> Vec<(Zombie, Pane)> {
 }
 
 /// Closes a dead pane of our own server.
-pub(super) fn close(scene: &Scene<'_>, pane: &Pane, zombie: Zombie) -> Done {
+pub(super) fn close(scanner: &ZombieScanner<'_>, pane: &ListedPane, zombie: Zombie) -> ReapResult {
     // What was our socket a moment ago may be a link to another server now.
-    if !is_our_socket(scene) {
-        return Done::untouched(zombie);
+    if !is_our_socket(scanner) {
+        return ReapResult::untouched(zombie);
     }
     match pane.server.close_if_dead(&pane.id) {
-        Ok(reaped) => Done {
+        Ok(reaped) => ReapResult {
             reaped,
-            ..Done::untouched(zombie)
+            ..ReapResult::untouched(zombie)
         },
-        Err(silence) => Done {
+        Err(silence) => ReapResult {
             problem: Some(format!("tmux: {silence}")),
-            ..Done::untouched(zombie)
+            ..ReapResult::untouched(zombie)
         },
     }
 }
 
-/// Returns whether the socket of the project's server is one. A project may come with a link in this place, and then the
-/// panes behind it are somebody else's.
-fn is_our_socket(scene: &Scene<'_>) -> bool {
-    let Ok(Some(mut dir)) = Dir::open_root(&scene.look.layout.project) else {
+/// Returns whether the socket of the project's server is one. A project may come with a link in this place, and then
+/// the panes behind it are somebody else's.
+fn is_our_socket(scanner: &ZombieScanner<'_>) -> bool {
+    let Ok(Some(mut dir)) = Dir::open_root(&scanner.options.layout.project) else {
         return false;
     };
     for folder in layout::OUR_STATE {
@@ -217,7 +217,7 @@ fn is_our_socket(scene: &Scene<'_>) -> bool {
     }
     let stamp = dir.stamp(layout::TMUX_SOCKET);
     let is_socket = matches!(stamp, Ok(Some(stamp)) if stamp.kind == FileKind::Other);
-    is_socket && dir.owner().is_ok_and(|owner| owner == scene.user)
+    is_socket && dir.owner().is_ok_and(|owner| owner == scanner.user)
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use std::thread;
 use teamster_claude::native::PaneArguments;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_isolate::{Ended, GRACE, NotEnded};
+use teamster_isolate::{GRACE, TerminateError, Termination};
 use teamster_types::process::ProcessId;
 
 use super::Zombie;
-use super::reap::Done;
+use super::reap::ReapResult;
 
-/// Returns every process whose command line says which team it belongs to. Where there is no `/proc` nobody is found, and
-/// nobody is called gone for it.
+/// Returns every process whose command line says which team it belongs to. Where there is no `/proc` nobody is found,
+/// and nobody is called gone for it.
 pub(super) fn of_teams() -> Vec<(u32, PaneArguments)> {
     let Ok(Some(all)) = Dir::open_root(Path::new("/proc")) else {
         return Vec::new();
@@ -32,16 +32,16 @@ pub(super) fn of_teams() -> Vec<(u32, PaneArguments)> {
 pub(super) fn end_all(
     machine: &Machine,
     processes: &[ProcessId],
-) -> VecDeque<Result<Ended, String>> {
+) -> VecDeque<Result<Termination, String>> {
     thread::scope(|scope| {
         let ending: Vec<_> = processes
             .iter()
-            .map(|process| scope.spawn(|| teamster_isolate::end(machine, process, GRACE)))
+            .map(|process| scope.spawn(|| teamster_isolate::terminate(machine, process, GRACE)))
             .collect();
         ending
             .into_iter()
             .map(|ending| match ending.join() {
-                Ok(ended) => ended.map_err(|error: NotEnded| error.to_string()),
+                Ok(ended) => ended.map_err(|error: TerminateError| error.to_string()),
                 Err(_) => Err("ending it failed".to_owned()),
             })
             .collect()
@@ -50,25 +50,27 @@ pub(super) fn end_all(
 
 /// Returns what became of a process; `None` when it was gone before.
 pub(super) fn ended(
-    ending: Result<Ended, String>,
+    ending: Result<Termination, String>,
     process: &ProcessId,
     mut zombie: Zombie,
-) -> Option<Done> {
+) -> Option<ReapResult> {
     let how = match ending {
-        Ok(Ended::Before) => return None,
-        Ok(Ended::Asked) => "it ended when it was asked to".to_owned(),
-        Ok(Ended::Killed) => format!("it did not end within {} s and was killed", GRACE.as_secs()),
+        Ok(Termination::Before) => return None,
+        Ok(Termination::Asked) => "it ended when it was asked to".to_owned(),
+        Ok(Termination::Killed) => {
+            format!("it did not end within {} s and was killed", GRACE.as_secs())
+        }
         Err(problem) => {
-            return Some(Done {
+            return Some(ReapResult {
                 problem: Some(problem),
-                ..Done::untouched(zombie)
+                ..ReapResult::untouched(zombie)
             });
         }
     };
     zombie.evidence.push(how);
-    Some(Done {
+    Some(ReapResult {
         reaped: true,
         process: Some(process.pid),
-        ..Done::untouched(zombie)
+        ..ReapResult::untouched(zombie)
     })
 }

@@ -1,35 +1,31 @@
 //! Removing what is over: into the trash, and out of it for good after seven days.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use serde::Serialize;
 use teamster_fs::FsError;
-use teamster_fs::layout::{self, Layout};
-use teamster_fs::proc::Machine;
 use teamster_isolate::OrTrace as _;
 use teamster_store::{Result, keep_journal};
+use teamster_types::TeamName;
 use teamster_types::process::ProcessId;
 use teamster_types::team::TeamConfig;
-use teamster_types::{TeamName, Time};
 
-use super::folder::{self, Cut, Found, TeamFolder};
-use super::judge::{self, Judged};
-use super::leftovers::Place;
-use super::look::{Budget, Look, Scene};
-use super::members::text;
-use super::panes::{self, Panes};
+use super::folder::{ScanInterrupted, TeamFolder};
+use super::journal;
+use super::leftovers::FileLocation;
+use super::panes;
 use super::processes;
-use super::scan::{self, Item, Target};
-use super::told;
-use super::trash::{self, Moved, Trash};
-use super::{Action, Kind, TTL, Zombie};
+use super::scan::{self, FoundItem, RemovalTarget};
+use super::scanner::{ScanOptions, ZombieScanner};
+use super::trash::{self, MoveOutcome, Trash};
+use super::verdict::{self, TeamVerdict};
+use super::{Zombie, ZombieAction, ZombieKind};
 use crate::GcError;
 use crate::worktrees::ProjectGc;
 
 /// Something that was found, and what was done with it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Done {
+pub struct ReapResult {
     /// What it was.
     #[serde(flatten)]
     pub zombie: Zombie,
@@ -46,7 +42,7 @@ pub struct Done {
     pub problem: Option<String>,
 }
 
-impl Done {
+impl ReapResult {
     pub(super) fn untouched(zombie: Zombie) -> Self {
         Self {
             zombie,
@@ -60,9 +56,9 @@ impl Done {
 
 /// What `zombies reap` did.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Outcome {
+pub struct ReapReport {
     /// Everything that was found.
-    pub zombies: Vec<Done>,
+    pub zombies: Vec<ReapResult>,
     /// How many processes were ended.
     pub killed: usize,
     /// How many entries of the trash were older than seven days and are gone.
@@ -71,11 +67,11 @@ pub struct Outcome {
     pub problems: Vec<String>,
 }
 
-impl Outcome {
+impl ReapReport {
     /// Removes the worktrees of teams that are gone, too, if git says that they hold nothing.
     pub fn reap_worktrees(&mut self, gc: &ProjectGc<'_>, dry_run: bool) {
         let trees = self.zombies.iter_mut();
-        for done in trees.filter(|done| done.zombie.kind == Kind::Worktree && !done.reaped) {
+        for done in trees.filter(|done| done.zombie.kind == ZombieKind::Worktree && !done.reaped) {
             let (team, name) = (&done.zombie.team, &done.zombie.name);
             let removed = gc.repo().map_err(GcError::from);
             match removed.and_then(|repo| gc.remove_worktree(&repo, team, name, dry_run)) {
@@ -88,17 +84,6 @@ impl Outcome {
     }
 }
 
-/// What a hook did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Swept {
-    /// Teams that are in the trash now.
-    pub moved: Vec<String>,
-    /// How many entries of the trash are gone for good.
-    pub purged: usize,
-    /// Whether everything was looked at in time.
-    pub complete: bool,
-}
-
 /// How far `zombies reap` goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReapOptions {
@@ -109,43 +94,50 @@ pub struct ReapOptions {
 }
 
 /// Removes everything that `scan` would list with `reap`.
-pub fn reap(look: &Look<'_>, options: ReapOptions) -> Result<Outcome> {
-    let Some(scene) = Scene::open(look, None)? else {
-        return Ok(Outcome::default());
+pub fn reap(scan_options: &ScanOptions<'_>, options: ReapOptions) -> Result<ReapReport> {
+    let Some(scanner) = ZombieScanner::open(scan_options, None)? else {
+        return Ok(ReapReport::default());
     };
-    let mut items = scan::items(&scene)?;
+    let mut items = scan::items(&scanner)?;
     for item in &mut items {
-        let is_to_end = matches!(item.target, Target::Process(_) | Target::Pane(_));
+        let is_to_end = matches!(
+            item.target,
+            RemovalTarget::Process(_) | RemovalTarget::Pane(_)
+        );
         if is_to_end && options.kill {
-            item.zombie.action = Action::Reap;
+            item.zombie.action = ZombieAction::Reap;
         }
     }
     if options.dry_run {
-        let zombies = items.into_iter().map(|item| Done::untouched(item.zombie));
-        return Ok(Outcome {
+        let zombies = items
+            .into_iter()
+            .map(|item| ReapResult::untouched(item.zombie));
+        return Ok(ReapReport {
             zombies: zombies.collect(),
-            ..Outcome::default()
+            ..ReapReport::default()
         });
     }
-    let needs_trash = items.iter().any(|item| matches!(item.target, Target::Team));
-    let trash = Trash::open(&scene, needs_trash)?;
+    let needs_trash = items
+        .iter()
+        .any(|item| matches!(item.target, RemovalTarget::Team));
+    let trash = Trash::open(&scanner, needs_trash)?;
     if let Some(trash) = &trash {
         // A removal that was seen half done without the lock may have been another reaper's, in passing. What is half
         // done now was left by a dead one.
-        let left: Vec<String> = trash::half_moved(&scene)?
+        let left: Vec<String> = trash::half_moved(&scanner)?
             .into_iter()
             .map(|zombie| zombie.name)
             .collect();
         items.retain(|item| {
-            !matches!(item.target, Target::HalfMoved) || left.contains(&item.zombie.name)
+            !matches!(item.target, RemovalTarget::HalfMoved) || left.contains(&item.zombie.name)
         });
-        trash.finish(&scene)?;
+        trash.finish(&scanner)?;
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = ReapReport::default();
     let mut endings = VecDeque::new();
     if options.kill {
-        let all: Vec<ProcessId> = items.iter().filter_map(Item::process).collect();
-        endings = processes::end_all(look.machine, &all);
+        let all: Vec<ProcessId> = items.iter().filter_map(FoundItem::process).collect();
+        endings = processes::end_all(scan_options.machine, &all);
     }
     for item in items {
         let ending = item
@@ -153,17 +145,17 @@ pub fn reap(look: &Look<'_>, options: ReapOptions) -> Result<Outcome> {
             .and_then(|process| Some((process, endings.pop_front()?)));
         let done = match ending {
             Some((process, ending)) => processes::ended(ending, &process, item.zombie),
-            None => one(&scene, trash.as_ref(), options, item),
+            None => one(&scanner, trash.as_ref(), options, item),
         };
         if let Some(done) = &done {
-            tell(&scene, done);
+            tell(&scanner, done);
         }
         outcome.zombies.extend(done);
     }
-    let ended = |done: &&Done| done.reaped && done.process.is_some();
+    let ended = |done: &&ReapResult| done.reaped && done.process.is_some();
     outcome.killed = outcome.zombies.iter().filter(ended).count();
     if let Some(trash) = &trash {
-        match trash.purge(&scene) {
+        match trash.purge(&scanner) {
             Ok((purged, problems)) => (outcome.purged, outcome.problems) = (purged, problems),
             // What was done before must still be reported.
             Err(error) => outcome.problems.push(error.to_string()),
@@ -173,74 +165,87 @@ pub fn reap(look: &Look<'_>, options: ReapOptions) -> Result<Outcome> {
 }
 
 /// `None` when it is not there any more: somebody else was faster.
-fn one(scene: &Scene<'_>, trash: Option<&Trash>, options: ReapOptions, item: Item) -> Option<Done> {
-    let Item { zombie, target } = item;
+fn one(
+    scanner: &ZombieScanner<'_>,
+    trash: Option<&Trash>,
+    options: ReapOptions,
+    item: FoundItem,
+) -> Option<ReapResult> {
+    let FoundItem { zombie, target } = item;
     match (target, trash) {
-        (Target::Pane(pane), _) if options.kill => Some(panes::close(scene, &pane, zombie)),
-        (Target::Team, Some(trash)) => team(scene, trash, zombie),
-        (Target::HalfMoved, Some(_)) => {
-            let left = trash::half_moved(scene).unwrap_or_default();
+        (RemovalTarget::Pane(pane), _) if options.kill => {
+            Some(panes::close(scanner, &pane, zombie))
+        }
+        (RemovalTarget::Team, Some(trash)) => team(scanner, trash, zombie),
+        (RemovalTarget::HalfMoved, Some(_)) => {
+            let left = trash::half_moved(scanner).unwrap_or_default();
             let reaped = !left.iter().any(|other| other.name == zombie.name);
-            Some(Done {
+            Some(ReapResult {
                 reaped,
-                ..Done::untouched(zombie)
+                ..ReapResult::untouched(zombie)
             })
         }
-        (Target::File(place), _) => Some(file(scene, &place, zombie)),
-        _ => Some(Done::untouched(zombie)),
+        (RemovalTarget::File(place), _) => Some(file(scanner, &place, zombie)),
+        _ => Some(ReapResult::untouched(zombie)),
     }
 }
 
 /// Says in the team's journal what became of something in it. A whole team tells itself, on its way to the trash.
-fn tell(scene: &Scene<'_>, done: &Done) {
+fn tell(scanner: &ZombieScanner<'_>, done: &ReapResult) {
     match done {
-        Done { zombie, .. } if zombie.kind == Kind::Team => {}
-        Done {
+        ReapResult { zombie, .. } if zombie.kind == ZombieKind::Team => {}
+        ReapResult {
             zombie,
             reaped: true,
             ..
-        } => told::reaped(scene, zombie),
-        Done { zombie, .. } => told::found(scene, zombie),
+        } => journal::reaped(scanner, zombie),
+        ReapResult { zombie, .. } => journal::found(scanner, zombie),
     }
 }
 
 /// Judges once more, now that nobody else removes teams, and moves.
-fn team(scene: &Scene<'_>, trash: &Trash, zombie: Zombie) -> Option<Done> {
+fn team(scanner: &ZombieScanner<'_>, trash: &Trash, zombie: Zombie) -> Option<ReapResult> {
     let problem = |zombie: Zombie, problem: String| {
-        Some(Done {
+        Some(ReapResult {
             problem: Some(problem),
-            ..Done::untouched(Zombie {
-                action: Action::Keep,
+            ..ReapResult::untouched(Zombie {
+                action: ZombieAction::Keep,
                 ..zombie
             })
         })
     };
-    let judged = match judge::judge(scene, &zombie.name) {
+    let judged = match verdict::judge(scanner, &zombie.name) {
         Ok(Some(judged)) => judged,
         Ok(None) => return None,
-        Err(Cut::OutOfTime) => return Some(Done::untouched(zombie)),
-        Err(Cut::Failed(error)) => return problem(zombie, error.to_string()),
+        Err(ScanInterrupted::OutOfTime) => return Some(ReapResult::untouched(zombie)),
+        Err(ScanInterrupted::Failed(error)) => return problem(zombie, error.to_string()),
     };
-    match put(scene, trash, &judged) {
-        Ok(Some(Moved::Trashed(path))) => Some(Done {
+    match put(scanner, trash, &judged) {
+        Ok(Some(MoveOutcome::Trashed(path))) => Some(ReapResult {
             reaped: true,
             trash: Some(path.display().to_string()),
-            ..Done::untouched(judged.zombie)
+            ..ReapResult::untouched(judged.zombie)
         }),
-        Ok(Some(Moved::Changed)) => problem(zombie, "somebody is changing it right now".to_owned()),
-        Ok(None) => Some(Done::untouched(judged.zombie)),
+        Ok(Some(MoveOutcome::Changed)) => {
+            problem(zombie, "somebody is changing it right now".to_owned())
+        }
+        Ok(None) => Some(ReapResult::untouched(judged.zombie)),
         Err(error) => problem(zombie, error.to_string()),
     }
 }
 
 /// `None` when the verdict is not to remove it.
-fn put(scene: &Scene<'_>, trash: &Trash, judged: &Judged) -> Result<Option<Moved>, FsError> {
+pub(super) fn put(
+    scanner: &ZombieScanner<'_>,
+    trash: &Trash,
+    judged: &TeamVerdict,
+) -> Result<Option<MoveOutcome>, FsError> {
     match (&judged.folder, judged.zombie.action) {
-        (Some((folder, seen)), Action::Reap) => {
+        (Some((folder, seen)), ZombieAction::Reap) => {
             let evidence = &judged.zombie.evidence;
-            let moved = trash.put(scene, folder, *seen, evidence)?;
-            if matches!(moved, Moved::Trashed(_)) && folder.is_ours() {
-                told::reaped_team(scene, &folder.dir, &judged.zombie);
+            let moved = trash.put(scanner, folder, *seen, evidence)?;
+            if matches!(moved, MoveOutcome::Trashed(_)) && folder.is_ours() {
+                journal::reaped_team(scanner, &folder.dir, &judged.zombie);
                 keep_journal_of(folder);
             }
             Ok(Some(moved))
@@ -260,120 +265,18 @@ fn keep_journal_of(team: &TeamFolder) {
     }
 }
 
-fn file(scene: &Scene<'_>, place: &Place, zombie: Zombie) -> Done {
-    match place.remove(scene) {
-        Ok(reaped) => Done {
+fn file(scanner: &ZombieScanner<'_>, place: &FileLocation, zombie: Zombie) -> ReapResult {
+    match place.remove(scanner) {
+        Ok(reaped) => ReapResult {
             reaped,
-            ..Done::untouched(zombie)
+            ..ReapResult::untouched(zombie)
         },
-        Err(error) => Done {
+        Err(error) => ReapResult {
             problem: Some(error.to_string()),
-            ..Done::untouched(Zombie {
+            ..ReapResult::untouched(Zombie {
                 command: place.command(),
                 ..zombie
             })
         },
     }
-}
-
-/// Moves stale teams to the trash, within `time`. Starts no program and sends no signal, so a team with a pane is left
-/// for `zombies reap`. Does nothing while somebody else removes teams.
-pub fn sweep_at_session_start(
-    layout: &Layout,
-    machine: &Machine,
-    now: Time,
-    time: Duration,
-) -> Result<Swept> {
-    sweep(layout, machine, now, time, None)
-}
-
-/// Moves the team that the session leads to the trash, if every other member is proven stopped. For the end of a
-/// session that does not go on under another id (`clear`, `resume`).
-pub fn clean_up_at_session_end(
-    layout: &Layout,
-    machine: &Machine,
-    now: Time,
-    time: Duration,
-    session: &str,
-) -> Result<Swept> {
-    sweep(layout, machine, now, time, Some(session))
-}
-
-fn sweep(
-    layout: &Layout,
-    machine: &Machine,
-    now: Time,
-    time: Duration,
-    ended: Option<&str>,
-) -> Result<Swept> {
-    let look = Look {
-        layout,
-        machine,
-        now,
-        ttl: TTL,
-        panes: Panes::NotAsked,
-        budget: Budget::of(time),
-    };
-    let mut swept = Swept {
-        moved: Vec::new(),
-        purged: 0,
-        complete: true,
-    };
-    let Some(scene) = Scene::open(&look, ended)? else {
-        return Ok(swept);
-    };
-    let mut trash = Trash::open(&scene, false)?;
-    if let Some(trash) = &trash {
-        trash.finish(&scene)?;
-    }
-    for name in scene.team_names()? {
-        if look.budget.is_spent() {
-            swept.complete = false;
-            break;
-        }
-        if name.starts_with('.') || ended.is_some_and(|session| !is_led_by(&scene, &name, session))
-        {
-            continue;
-        }
-        let judged = match judge::judge(&scene, &name) {
-            Ok(Some(judged)) if judged.zombie.action == Action::Reap && is_quick(&judged) => judged,
-            Err(Cut::OutOfTime) => {
-                swept.complete = false;
-                break;
-            }
-            // One that cannot be read hides no other.
-            _ => continue,
-        };
-        if trash.is_none() {
-            trash = Trash::open(&scene, true)?;
-        }
-        let Some(trash) = &trash else { continue };
-        if let Ok(Some(Moved::Trashed(_))) = put(&scene, trash, &judged) {
-            swept.moved.push(name);
-        }
-    }
-    if let Some(trash) = trash.filter(|_| swept.complete) {
-        swept.purged = trash.purge(&scene)?.0;
-    }
-    Ok(swept)
-}
-
-/// Whether moving it takes no time: a long journal is copied by `zombies reap`, not by a hook.
-fn is_quick(judged: &Judged) -> bool {
-    const LARGEST_JOURNAL: u64 = 1024 * 1024;
-    let Some((team, _)) = &judged.folder else {
-        return false;
-    };
-    let size = |name: &str| matches!(team.dir.stamp(name), Ok(Some(stamp)) if stamp.size > LARGEST_JOURNAL);
-    !team.is_ours() || !(size(layout::JOURNAL) || size(&layout::journal_segment(1)))
-}
-
-fn is_led_by(scene: &Scene<'_>, name: &str, session: &str) -> bool {
-    let Found::Team(team) = folder::open(scene, name) else {
-        return false;
-    };
-    let lead = team
-        .config()
-        .map_or("", |config| text(config, "leadSessionId"));
-    !session.is_empty() && lead == session
 }

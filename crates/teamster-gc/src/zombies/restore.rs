@@ -6,14 +6,14 @@ use teamster_journal::payload::Nothing;
 use teamster_journal::{EventKind, EventType, NewEvent};
 use teamster_store::{Result, StoreError};
 
-use super::look::{Look, Scene};
-use super::told;
-use super::trash::{self, Entry, Note, Trash};
+use super::journal;
+use super::scanner::{ScanOptions, ZombieScanner};
+use super::trash::{self, Trash, TrashEntry, TrashNote};
 
 /// A team that is back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// The team.
+    /// The name of the team.
     pub team: String,
     /// The entry of the trash that it was.
     pub from: String,
@@ -22,25 +22,25 @@ pub struct Restored {
 }
 
 /// Brings the newest `team` in the trash back, as it was.
-pub fn restore(look: &Look<'_>, team: &str) -> Result<Restored> {
+pub fn restore(options: &ScanOptions<'_>, team: &str) -> Result<Restored> {
     let nothing = || {
         StoreError::not_found(format!("there is no team {team:?} in the trash"))
             .hint("removed teams are kept for 7 days; `teamster team list` shows those there are")
     };
-    let scene = Scene::open(look, None)?.ok_or_else(nothing)?;
-    let trash = Trash::open(&scene, false)?.ok_or_else(nothing)?;
-    trash.finish(&scene)?;
+    let scanner = ZombieScanner::open(options, None)?.ok_or_else(nothing)?;
+    let trash = Trash::open(&scanner, false)?.ok_or_else(nothing)?;
+    trash.finish(&scanner)?;
     let entry = newest(&trash.dir, team)?.ok_or_else(nothing)?;
     let has_tasks = entry.has(layout::TASKS)?;
-    if scene.has_team(team) {
+    if scanner.has_team(team) {
         return Err(taken(team, layout::TEAMS));
     }
-    let place = scene.root.child(layout::TASKS)?;
+    let place = scanner.root.child(layout::TASKS)?;
     if has_tasks && place.is_some_and(|tasks| !matches!(tasks.stamp(team), Ok(None))) {
         return Err(taken(team, layout::TASKS));
     }
-    prepare(&scene, &entry)?;
-    if !trash::take_out(&scene, &entry.dir, team)? {
+    prepare(&scanner, &entry)?;
+    if !trash::take_out(&scanner, &entry.dir, team)? {
         return Err(taken(team, layout::TEAMS));
     }
     trash.drop_entry(&entry.name, &entry.dir)?;
@@ -51,7 +51,7 @@ pub fn restore(look: &Look<'_>, team: &str) -> Result<Restored> {
     })
 }
 
-fn newest(trash: &Dir, team: &str) -> Result<Option<Entry>, FsError> {
+fn newest(trash: &Dir, team: &str) -> Result<Option<TrashEntry>, FsError> {
     let mut found = None;
     for entry in trash::entries(trash)? {
         if entry.team == team && entry.has(layout::TEAMS)? {
@@ -61,15 +61,18 @@ fn newest(trash: &Dir, team: &str) -> Result<Option<Entry>, FsError> {
     Ok(found)
 }
 
-/// Everything that must be true when the team is seen again: it is wanted, its journal does not end with its end, and
-/// if we are killed on the way it is found half out and put back in.
-fn prepare(scene: &Scene<'_>, entry: &Entry) -> Result<()> {
+/// Makes everything true that must be when the team is seen again: it is wanted, its journal does not end with its
+/// end, and if we are killed on the way it is found half out and put back in.
+fn prepare(scanner: &ZombieScanner<'_>, entry: &TrashEntry) -> Result<()> {
     let tasks = entry.dir.stamp(layout::TASKS)?.map(|stamp| stamp.inode);
     trash::write_note(
         &entry.dir,
-        &Note {
+        &TrashNote {
             team: entry.team.clone(),
-            at: entry.note.as_ref().map_or(scene.look.now, |note| note.at),
+            at: entry
+                .note
+                .as_ref()
+                .map_or(scanner.options.now, |note| note.at),
             tasks,
             evidence: entry
                 .note
@@ -80,10 +83,10 @@ fn prepare(scene: &Scene<'_>, entry: &Entry) -> Result<()> {
     if let Some(registry) = entry.dir.child(layout::TEAMS)? {
         // Whoever finds a journal that ends with the team's end would remove the team again.
         let event = NewEvent::new("user", EventKind::TeamRestored(Nothing {}));
-        told::append(&registry, scene.look.now, event, |last| {
+        journal::append(&registry, scanner.options.now, event, |last| {
             last.is(EventType::TeamDeleted)
         })?;
-        let now = scene.look.now.to_string();
+        let now = scanner.options.now.to_string();
         registry.replace(layout::RESTORED, now.as_bytes(), Sync::Fast)?;
     }
     Ok(())

@@ -1,18 +1,22 @@
-//! Everything that is over but still there. Nothing is changed.
+//! Finding everything that is left behind. Nothing is changed.
 
+use std::time::Duration;
+
+use teamster_fs::{Dir, FileKind, FsError, layout};
 use teamster_store::Result;
 use teamster_types::process::ProcessId;
 
-use super::folder::{self, Cut, Found};
-use super::judge::{self, Judged};
-use super::leftovers::{self, Left, Place};
-use super::look::{Look, Scene};
-use super::panes::{self, Pane};
-use super::{Action, Zombie, odd_names, trash, worktrees};
+use super::folder::{self, ScanInterrupted, TeamFolderEntry};
+use super::leftovers::{self, FileLocation, Leftover};
+use super::panes::{self, ListedPane};
+use super::scanner::{ScanOptions, ZombieScanner};
+use super::verdict::{self, TeamVerdict};
+use super::{Zombie, ZombieAction, ZombieKind, trash};
+use crate::shell;
 
 /// What `zombies reap` would have to do with an item.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum RemovalTarget {
     /// Nothing.
     None,
     /// Move this team to the trash.
@@ -20,120 +24,207 @@ pub(super) enum Target {
     /// Finish a removal that was begun.
     HalfMoved,
     /// Remove a file.
-    File(Place),
+    File(FileLocation),
     /// End this process of ours, if that is wanted.
     Process(ProcessId),
     /// Close this pane of ours, if that is wanted.
-    Pane(Pane),
+    Pane(ListedPane),
 }
 
 /// Something that was found, and how it is removed.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct FoundItem {
     pub(super) zombie: Zombie,
-    pub(super) target: Target,
+    pub(super) target: RemovalTarget,
 }
 
-impl Item {
-    /// The process that it is, where one may be ended.
+impl FoundItem {
+    /// Returns the process that it is, where one may be ended.
     pub(super) fn process(&self) -> Option<ProcessId> {
         match &self.target {
-            Target::Process(process) => Some(process.clone()),
+            RemovalTarget::Process(process) => Some(process.clone()),
             _ => None,
         }
     }
 }
 
-/// Finds everything that is over but still there.
-pub fn scan(look: &Look<'_>) -> Result<Vec<Zombie>> {
-    let Some(scene) = Scene::open(look, None)? else {
+/// Finds everything that is left behind.
+pub fn scan(options: &ScanOptions<'_>) -> Result<Vec<Zombie>> {
+    let Some(scanner) = ZombieScanner::open(options, None)? else {
         return Ok(Vec::new());
     };
-    Ok(items(&scene)?.into_iter().map(|item| item.zombie).collect())
+    Ok(items(&scanner)?
+        .into_iter()
+        .map(|item| item.zombie)
+        .collect())
 }
 
-pub(super) fn items(scene: &Scene<'_>) -> Result<Vec<Item>> {
+pub(super) fn items(scanner: &ZombieScanner<'_>) -> Result<Vec<FoundItem>> {
     let mut found = Vec::new();
-    let names = scene.team_names()?;
+    let names = scanner.team_names()?;
     for name in names.iter().filter(|name| !name.starts_with('.')) {
-        of_team(scene, name, &mut found);
+        of_team(scanner, name, &mut found);
     }
-    found.extend(odd_names::in_teams(scene)?.into_iter().map(|zombie| Item {
+    found.extend(odd_names(scanner)?.into_iter().map(|zombie| FoundItem {
         zombie,
-        target: Target::None,
+        target: RemovalTarget::None,
     }));
     found.extend(
-        leftovers::unfinished_teams(scene, &names)
+        leftovers::unfinished_teams(scanner, &names)
             .into_iter()
-            .map(Item::from),
+            .map(FoundItem::from),
     );
-    found.extend(trash::half_moved(scene)?.into_iter().map(|zombie| Item {
-        zombie,
-        target: Target::HalfMoved,
-    }));
+    found.extend(
+        trash::half_moved(scanner)?
+            .into_iter()
+            .map(|zombie| FoundItem {
+                zombie,
+                target: RemovalTarget::HalfMoved,
+            }),
+    );
     // The project may be any folder; what cannot be read there hides no team.
-    for left in leftovers::workers_without_team(scene).unwrap_or_default() {
+    for left in leftovers::workers_without_team(scanner).unwrap_or_default() {
         found.push(left.into());
     }
-    for (zombie, pane) in panes::dead_of_ours(scene) {
-        found.push(Item {
+    for (zombie, pane) in panes::dead_of_ours(scanner) {
+        found.push(FoundItem {
             zombie,
-            target: Target::Pane(pane),
+            target: RemovalTarget::Pane(pane),
         });
     }
-    for zombie in worktrees::without_team(scene).unwrap_or_default() {
-        found.push(Item {
+    for zombie in worktrees_without_team(scanner).unwrap_or_default() {
+        found.push(FoundItem {
             zombie,
-            target: Target::None,
+            target: RemovalTarget::None,
         });
     }
     Ok(found)
 }
 
-fn of_team(scene: &Scene<'_>, name: &str, found: &mut Vec<Item>) {
-    let judged = match judge::judge(scene, name) {
+/// Returns everything in `teams` whose name is not UTF-8: no program of ours or of Claude Code's made it, and none can
+/// use it. It is listed, and never touched.
+fn odd_names(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>> {
+    let Some(teams) = &scanner.teams else {
+        return Ok(Vec::new());
+    };
+    let found = teams.odd_names()?.into_iter().map(|name| {
+        let name = name.as_os_str();
+        let path = scanner.options.layout.claude.join(layout::TEAMS).join(name);
+        Zombie {
+            kind: ZombieKind::Team,
+            name: shell::readable(name),
+            team: shell::readable(name),
+            age: Duration::ZERO,
+            evidence: vec!["its name is not UTF-8, so no team can have it".to_owned()],
+            action: ZombieAction::Keep,
+            command: shell::remove(&[&path]),
+        }
+    });
+    Ok(found.collect())
+}
+
+/// Returns the worktrees in this project whose team is gone. Whether one is clean and merged only git can say.
+fn worktrees_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, FsError> {
+    let project = &scanner.options.layout.project;
+    let Some(mut dir) = Dir::open_root(project)? else {
+        return Ok(Vec::new());
+    };
+    for name in layout::WORKTREES {
+        match dir.child(name)? {
+            Some(child) => dir = child,
+            None => return Ok(Vec::new()),
+        }
+    }
+    let mut found = Vec::new();
+    for team in dir.entries()? {
+        let team = team.name;
+        let is_folder = dir
+            .stamp(&team)?
+            .is_some_and(|stamp| stamp.kind == FileKind::Folder);
+        let is_elsewhere = || {
+            let name = team.parse();
+            name.is_ok_and(|name| scanner.may_be_elsewhere(&name))
+        };
+        if !is_folder || scanner.has_team(&team) || is_elsewhere() {
+            continue;
+        }
+        let Some(workers) = dir.child(&team)? else {
+            continue;
+        };
+        for worker in workers.entries()? {
+            let Some(stamp) = workers.stamp(&worker.name)? else {
+                continue;
+            };
+            if stamp.kind != FileKind::Folder {
+                continue;
+            }
+            found.push(Zombie {
+                kind: ZombieKind::Worktree,
+                age: scanner.age(stamp.modified),
+                evidence: vec!["its team is gone".to_owned()],
+                action: ZombieAction::Keep,
+                command: format!(
+                    "git -C {} worktree remove {}",
+                    shell::word(&project.to_string_lossy()),
+                    shell::word(&workers.join(&worker.name).to_string_lossy())
+                ),
+                name: worker.name,
+                team: team.clone(),
+            });
+        }
+    }
+    found.sort_by(|a, b| (&a.team, &a.name).cmp(&(&b.team, &b.name)));
+    Ok(found)
+}
+
+fn of_team(scanner: &ZombieScanner<'_>, name: &str, found: &mut Vec<FoundItem>) {
+    let judged = match verdict::judge(scanner, name) {
         Ok(judged) => judged,
-        Err(Cut::OutOfTime) => return,
-        Err(Cut::Failed(error)) => {
-            found.push(Item {
-                zombie: judge::odd(scene, name, error.to_string()).zombie,
-                target: Target::None,
+        Err(ScanInterrupted::OutOfTime) => return,
+        Err(ScanInterrupted::Failed(error)) => {
+            found.push(FoundItem {
+                zombie: verdict::odd(scanner, name, error.to_string()).zombie,
+                target: RemovalTarget::None,
             });
             return;
         }
     };
     let mut goes = false;
-    if let Some(Judged {
+    if let Some(TeamVerdict {
         zombie, members, ..
     }) = judged
     {
-        goes = zombie.action == Action::Reap;
-        let target = if goes { Target::Team } else { Target::None };
-        found.push(Item { zombie, target });
-        found.extend(members.into_iter().map(|zombie| Item {
+        goes = zombie.action == ZombieAction::Reap;
+        let target = if goes {
+            RemovalTarget::Team
+        } else {
+            RemovalTarget::None
+        };
+        found.push(FoundItem { zombie, target });
+        found.extend(members.into_iter().map(|zombie| FoundItem {
             zombie,
-            target: Target::None,
+            target: RemovalTarget::None,
         }));
     }
     if goes {
         return;
     }
-    if let Found::Team(team) = folder::open(scene, name) {
+    if let TeamFolderEntry::Team(team) = folder::open(scanner, name) {
         let left = [
-            leftovers::locks(scene, &team),
-            leftovers::workers(scene, &team),
+            leftovers::locks(scanner, &team),
+            leftovers::workers(scanner, &team),
         ];
         // What cannot be read here was said above, or vanished a moment ago.
-        found.extend(left.into_iter().flatten().flatten().map(Item::from));
+        found.extend(left.into_iter().flatten().flatten().map(FoundItem::from));
     }
 }
 
-impl From<Left> for Item {
-    fn from(left: Left) -> Self {
+impl From<Leftover> for FoundItem {
+    fn from(left: Leftover) -> Self {
         let target = match (left.place, left.process) {
-            (Some(place), _) => Target::File(place),
-            (None, Some(process)) => Target::Process(process),
-            (None, None) => Target::None,
+            (Some(place), _) => RemovalTarget::File(place),
+            (None, Some(process)) => RemovalTarget::Process(process),
+            (None, None) => RemovalTarget::None,
         };
         Self {
             zombie: left.zombie,

@@ -23,9 +23,9 @@ use teamster_isolate::OrTrace as _;
 use teamster_store::{Result, StoreError};
 use teamster_types::Time;
 
-use super::folder::{Cut, Seen, TeamFolder};
-use super::look::Scene;
-use super::{Action, Kind, REAP_COMMAND, Zombie};
+use super::folder::{FolderFingerprint, ScanInterrupted, TeamFolder};
+use super::scanner::ZombieScanner;
+use super::{REAP_COMMAND, Zombie, ZombieAction, ZombieKind};
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,7 @@ const LONGEST_NAME: usize = 255;
 /// What an entry was.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Note {
+pub(super) struct TrashNote {
     pub(super) team: String,
     pub(super) at: Time,
     /// The inode of its task folder, if it had one.
@@ -49,11 +49,11 @@ pub(super) struct Note {
 }
 
 /// One removed team.
-pub(super) struct Entry {
+pub(super) struct TrashEntry {
     pub(super) name: String,
     pub(super) team: String,
     pub(super) dir: Dir,
-    pub(super) note: Option<Note>,
+    pub(super) note: Option<TrashNote>,
     /// Whether a note is there, readable or not: then the entry is ours to finish.
     noted: bool,
 }
@@ -66,7 +66,7 @@ pub(super) struct Trash {
 
 /// How moving a team ended.
 #[derive(Debug)]
-pub(super) enum Moved {
+pub(super) enum MoveOutcome {
     /// It is in the trash, here.
     Trashed(PathBuf),
     /// Somebody changed it at this moment, so it stays.
@@ -75,13 +75,13 @@ pub(super) enum Moved {
 
 impl Trash {
     /// Waits for the trash; `None` when there is none and none shall be made.
-    pub(super) fn open(scene: &Scene<'_>, make: bool) -> Result<Option<Self>> {
-        let dir = match scene.root.child(layout::TRASH)? {
+    pub(super) fn open(scanner: &ZombieScanner<'_>, make: bool) -> Result<Option<Self>> {
+        let dir = match scanner.root.child(layout::TRASH)? {
             Some(dir) => dir,
-            None if make => scene.root.child_or_create(layout::TRASH)?,
+            None if make => scanner.root.child_or_create(layout::TRASH)?,
             None => return Ok(None),
         };
-        let patience = scene.look.budget.patience();
+        let patience = scanner.options.budget.patience();
         match Lock::wait(&dir, layout::TRASH_LOCK, patience, false)? {
             Waited::Held(lock) => Ok(Some(Self { dir, _lock: lock })),
             Waited::TimedOut => Err(StoreError::busy(
@@ -94,21 +94,21 @@ impl Trash {
     /// Moves a team here, unless it is not in the state that it was judged in.
     pub(super) fn put(
         &self,
-        scene: &Scene<'_>,
+        scanner: &ZombieScanner<'_>,
         team: &TeamFolder,
-        seen: Seen,
+        seen: FolderFingerprint,
         evidence: &[String],
-    ) -> Result<Moved, FsError> {
-        let hold = hold(scene, team)?;
-        if matches!(hold, Hold::Busy) || seen_now(scene, team)? != Some(seen) {
-            return Ok(Moved::Changed);
+    ) -> Result<MoveOutcome, FsError> {
+        let hold = hold(scanner, team)?;
+        if matches!(hold, WriterLock::Busy) || seen_now(scanner, team)? != Some(seen) {
+            return Ok(MoveOutcome::Changed);
         }
-        let Some(teams) = &scene.teams else {
-            return Ok(Moved::Changed);
+        let Some(teams) = &scanner.teams else {
+            return Ok(MoveOutcome::Changed);
         };
-        let note = Note {
+        let note = TrashNote {
             team: team.name.clone(),
-            at: scene.look.now,
+            at: scanner.options.now,
             tasks: match &team.tasks {
                 Some(tasks) => Some(tasks.own_stamp()?.inode),
                 None => None,
@@ -121,53 +121,53 @@ impl Trash {
             self.drop_entry(&name, &dir)?;
             return Err(error);
         }
-        let moved = match &scene.tasks {
+        let moved = match &scanner.tasks {
             Some(tasks) if team.tasks.is_some() => {
                 tasks.rename_new(&team.name, &dir, layout::TASKS).map(drop)
             }
             _ => Ok(()),
         };
         // What was moved is still open here, so a change up to the last moment is seen.
-        let now = seen_now(scene, team)?;
+        let now = seen_now(scanner, team)?;
         let is_same = now.is_some_and(|now| now.is_same_inside(&seen));
-        if moved.is_ok() && is_same && is_the_one(scene, &dir, team)? {
-            return Ok(Moved::Trashed(self.dir.join(&name)));
+        if moved.is_ok() && is_same && is_the_one(scanner, &dir, team)? {
+            return Ok(MoveOutcome::Trashed(self.dir.join(&name)));
         }
-        let back = take_out(scene, &dir, &team.name)?;
+        let back = take_out(scanner, &dir, &team.name)?;
         moved?;
         if !back {
-            return Ok(Moved::Trashed(self.dir.join(&name)));
+            return Ok(MoveOutcome::Trashed(self.dir.join(&name)));
         }
         self.drop_entry(&name, &dir)?;
-        Ok(Moved::Changed)
+        Ok(MoveOutcome::Changed)
     }
 
     /// Finishes what killed processes began. An entry that cannot be finished hides no other.
-    pub(super) fn finish(&self, scene: &Scene<'_>) -> Result<(), FsError> {
+    pub(super) fn finish(&self, scanner: &ZombieScanner<'_>) -> Result<(), FsError> {
         for entry in entries(&self.dir)? {
-            if scene.look.budget.is_spent() {
+            if scanner.options.budget.is_spent() {
                 break;
             }
             if entry.noted {
-                self.finish_entry(scene, &entry)
+                self.finish_entry(scanner, &entry)
                     .or_trace("finish the removal of a team");
             }
         }
         Ok(())
     }
 
-    fn finish_entry(&self, scene: &Scene<'_>, entry: &Entry) -> Result<(), FsError> {
-        match entry.half(scene)? {
-            Half::Whole => Ok(()),
-            Half::Nothing => self.drop_entry(&entry.name, &entry.dir),
-            Half::TasksMissing => match &scene.tasks {
+    fn finish_entry(&self, scanner: &ZombieScanner<'_>, entry: &TrashEntry) -> Result<(), FsError> {
+        match entry.half(scanner)? {
+            MoveProgress::Whole => Ok(()),
+            MoveProgress::Nothing => self.drop_entry(&entry.name, &entry.dir),
+            MoveProgress::TasksMissing => match &scanner.tasks {
                 Some(tasks) => tasks
                     .rename_new(&entry.team, &entry.dir, layout::TASKS)
                     .map(drop),
                 None => Ok(()),
             },
-            Half::RegistryMissing => {
-                if take_out(scene, &entry.dir, &entry.team)? {
+            MoveProgress::RegistryMissing => {
+                if take_out(scanner, &entry.dir, &entry.team)? {
                     self.drop_entry(&entry.name, &entry.dir)?;
                 }
                 Ok(())
@@ -175,14 +175,17 @@ impl Trash {
         }
     }
 
-    /// Removes what has been here for seven days; how many that were, and what could not be removed.
-    pub(super) fn purge(&self, scene: &Scene<'_>) -> Result<(usize, Vec<String>), FsError> {
+    /// Removes what has been here for seven days, and returns how many that were, and what could not be removed.
+    pub(super) fn purge(
+        &self,
+        scanner: &ZombieScanner<'_>,
+    ) -> Result<(usize, Vec<String>), FsError> {
         for entry in entries(&self.dir)? {
-            let changed = scene.age(entry.dir.own_stamp()?.modified);
+            let changed = scanner.age(entry.dir.own_stamp()?.modified);
             let at = entry
                 .note
                 .as_ref()
-                .map(|note| scene.look.now.since(note.at));
+                .map(|note| scanner.options.now.since(note.at));
             if changed.min(at.unwrap_or(changed)) >= KEPT {
                 let going = format!("{GOING}{}", teamster_fs::random_hex());
                 self.dir.rename_new(&entry.name, &self.dir, &going)?;
@@ -193,7 +196,7 @@ impl Trash {
             if !entry.name.starts_with(GOING) {
                 continue;
             }
-            let go_on = || !scene.look.budget.is_spent();
+            let go_on = || !scanner.options.budget.is_spent();
             match remove_tree_while(&self.dir, &entry.name, &go_on) {
                 Ok(true) => gone += 1,
                 Ok(false) => break,
@@ -215,7 +218,7 @@ impl Trash {
         }
     }
 
-    fn new_entry(&self, note: &Note) -> Result<(String, Dir), FsError> {
+    fn new_entry(&self, note: &TrashNote) -> Result<(String, Dir), FsError> {
         let moment = note.at.to_string();
         let moment: String = moment.chars().filter(char::is_ascii_alphanumeric).collect();
         let mut name = format!("{moment}-{}", note.team);
@@ -238,7 +241,7 @@ impl Trash {
 }
 
 /// Whether our own writers are kept out while a team is moved.
-enum Hold {
+enum WriterLock {
     NotNeeded,
     Held(#[expect(dead_code, reason = "held until it is dropped")] Lock),
     Busy,
@@ -246,34 +249,34 @@ enum Hold {
 
 /// How far a move of an entry got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Half {
+enum MoveProgress {
     Nothing,
     TasksMissing,
     RegistryMissing,
     Whole,
 }
 
-impl Entry {
+impl TrashEntry {
     pub(super) fn has(&self, folder: &str) -> Result<bool, FsError> {
         Ok(self.dir.stamp(folder)?.is_some())
     }
 
-    fn half(&self, scene: &Scene<'_>) -> Result<Half, FsError> {
+    fn half(&self, scanner: &ZombieScanner<'_>) -> Result<MoveProgress, FsError> {
         Ok(match (self.has(layout::TEAMS)?, self.has(layout::TASKS)?) {
-            (false, false) => Half::Nothing,
-            (false, true) => Half::RegistryMissing,
-            (true, true) => Half::Whole,
+            (false, false) => MoveProgress::Nothing,
+            (false, true) => MoveProgress::RegistryMissing,
+            (true, true) => MoveProgress::Whole,
             (true, false) => {
-                let there = match &scene.tasks {
+                let there = match &scanner.tasks {
                     Some(tasks) => tasks.stamp(&self.team)?.map(|stamp| stamp.inode),
                     None => None,
                 };
                 let known = self.note.as_ref().and_then(|note| note.tasks);
                 // A team that was made meanwhile has taken the folder over; then it is not the old one's any more.
-                if known.is_some() && there == known && !scene.has_team(&self.team) {
-                    Half::TasksMissing
+                if known.is_some() && there == known && !scanner.has_team(&self.team) {
+                    MoveProgress::TasksMissing
                 } else {
-                    Half::Whole
+                    MoveProgress::Whole
                 }
             }
         })
@@ -281,22 +284,26 @@ impl Entry {
 }
 
 /// Removals that were begun and not finished.
-pub(super) fn half_moved(scene: &Scene<'_>) -> Result<Vec<Zombie>, FsError> {
-    let Some(dir) = scene.root.child(layout::TRASH)? else {
+pub(super) fn half_moved(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, FsError> {
+    let Some(dir) = scanner.root.child(layout::TRASH)? else {
         return Ok(Vec::new());
     };
     let mut found = Vec::new();
     for entry in entries(&dir)? {
-        let half = entry.half(scene).unwrap_or(Half::Whole);
-        let half = entry.noted && matches!(half, Half::TasksMissing | Half::RegistryMissing);
+        let half = entry.half(scanner).unwrap_or(MoveProgress::Whole);
+        let half = entry.noted
+            && matches!(
+                half,
+                MoveProgress::TasksMissing | MoveProgress::RegistryMissing
+            );
         if half {
             found.push(Zombie {
-                kind: Kind::Team,
+                kind: ZombieKind::Team,
                 name: entry.team.clone(),
-                age: scene.age(entry.dir.own_stamp()?.modified),
+                age: scanner.age(entry.dir.own_stamp()?.modified),
                 team: entry.team,
                 evidence: vec!["its removal was begun and not finished".to_owned()],
-                action: Action::Reap,
+                action: ZombieAction::Reap,
                 command: REAP_COMMAND.to_owned(),
             });
         }
@@ -304,8 +311,8 @@ pub(super) fn half_moved(scene: &Scene<'_>) -> Result<Vec<Zombie>, FsError> {
     Ok(found)
 }
 
-/// Everything in the trash, oldest first.
-pub(super) fn entries(trash: &Dir) -> Result<Vec<Entry>, FsError> {
+/// Returns everything in the trash, oldest first.
+pub(super) fn entries(trash: &Dir) -> Result<Vec<TrashEntry>, FsError> {
     let mut found = Vec::new();
     for entry in trash.entries()? {
         let name = entry.name;
@@ -317,13 +324,13 @@ pub(super) fn entries(trash: &Dir) -> Result<Vec<Entry>, FsError> {
             continue;
         };
         let bytes = dir.read(layout::TRASH_NOTE)?.map(|(bytes, _)| bytes);
-        let note: Option<Note> = bytes.as_ref().and_then(|b| serde_json::from_slice(b).ok());
+        let note: Option<TrashNote> = bytes.as_ref().and_then(|b| serde_json::from_slice(b).ok());
         let note = note.filter(|note| is_plain(&note.team));
         let team = note.as_ref().map(|note| note.team.clone());
         let Some(team) = team.or_else(|| team_of(&name)) else {
             continue;
         };
-        found.push(Entry {
+        found.push(TrashEntry {
             noted: bytes.is_some(),
             name,
             team,
@@ -335,12 +342,12 @@ pub(super) fn entries(trash: &Dir) -> Result<Vec<Entry>, FsError> {
     Ok(found)
 }
 
-/// Whether a name that stands in a file can be the name of one.
+/// Returns whether a name that stands in a file can be the name of one.
 fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']) && name.len() <= LONGEST_NAME
 }
 
-/// The time, then the number behind entries of the same time.
+/// Returns the order of an entry: the time, then the number behind entries of the same time.
 fn order(name: &str) -> (&str, u64, &str) {
     let (time, rest) = name.split_once('-').unwrap_or((name, ""));
     let number = rest
@@ -349,7 +356,7 @@ fn order(name: &str) -> (&str, u64, &str) {
     (time, number.unwrap_or(1), rest)
 }
 
-/// The team in the name of an entry that has no note.
+/// Returns the team in the name of an entry that has no note.
 fn team_of(entry: &str) -> Option<String> {
     let (_, rest) = entry.split_once('-')?;
     let team = match rest.rsplit_once('.') {
@@ -360,15 +367,20 @@ fn team_of(entry: &str) -> Option<String> {
 }
 
 /// Writes what an entry is, before anything is moved.
-pub(super) fn write_note(dir: &Dir, note: &Note) -> Result<(), FsError> {
+pub(super) fn write_note(dir: &Dir, note: &TrashNote) -> Result<(), FsError> {
     let bytes = serde_json::to_vec(note).unwrap_or_default();
     dir.replace(layout::TRASH_NOTE, &bytes, Sync::Fast)
 }
 
-/// Moves both folders of an entry to their places, the registry last; false when one is taken and they stay.
-pub(super) fn take_out(scene: &Scene<'_>, entry: &Dir, team: &str) -> Result<bool, FsError> {
-    let tasks = scene.root.child_or_create(layout::TASKS)?;
-    let teams = scene.root.child_or_create(layout::TEAMS)?;
+/// Moves both folders of an entry to their places, the registry last, and returns false when one is taken and they
+/// stay.
+pub(super) fn take_out(
+    scanner: &ZombieScanner<'_>,
+    entry: &Dir,
+    team: &str,
+) -> Result<bool, FsError> {
+    let tasks = scanner.root.child_or_create(layout::TASKS)?;
+    let teams = scanner.root.child_or_create(layout::TEAMS)?;
     let has_tasks = entry.stamp(layout::TASKS)?.is_some();
     if has_tasks && !entry.rename_new(layout::TASKS, &tasks, team)? {
         return Ok(false);
@@ -382,36 +394,43 @@ pub(super) fn take_out(scene: &Scene<'_>, entry: &Dir, team: &str) -> Result<boo
     Ok(true)
 }
 
-/// The lock that our own writers take. Where there is none, none of them was ever here, and making one would make the
-/// team look younger than it is.
-fn hold(scene: &Scene<'_>, team: &TeamFolder) -> Result<Hold, FsError> {
+/// Takes the lock that our own writers take. Where there is none, none of them was ever here, and making one would
+/// make the team look younger than it is.
+fn hold(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Result<WriterLock, FsError> {
     let Some(tasks) = &team.tasks else {
-        return Ok(Hold::NotNeeded);
+        return Ok(WriterLock::NotNeeded);
     };
     if tasks.stamp(layout::TEAM_LOCK)?.is_none() {
-        return Ok(Hold::NotNeeded);
+        return Ok(WriterLock::NotNeeded);
     }
-    let patience = scene.look.budget.patience();
+    let patience = scanner.options.budget.patience();
     Ok(
         match Lock::wait(tasks, layout::TEAM_LOCK, patience, false)? {
-            Waited::Held(lock) => Hold::Held(lock),
-            Waited::TimedOut => Hold::Busy,
+            Waited::Held(lock) => WriterLock::Held(lock),
+            Waited::TimedOut => WriterLock::Busy,
         },
     )
 }
 
-/// The state of a team's files now; `None` when the time is up.
-fn seen_now(scene: &Scene<'_>, team: &TeamFolder) -> Result<Option<Seen>, FsError> {
-    match team.seen(&scene.look.budget, None) {
+/// Returns the state of a team's files now; `None` when the time is up.
+fn seen_now(
+    scanner: &ZombieScanner<'_>,
+    team: &TeamFolder,
+) -> Result<Option<FolderFingerprint>, FsError> {
+    match team.seen(&scanner.options.budget, None) {
         Ok(seen) => Ok(Some(seen)),
-        Err(Cut::OutOfTime) => Ok(None),
-        Err(Cut::Failed(error)) => Err(error),
+        Err(ScanInterrupted::OutOfTime) => Ok(None),
+        Err(ScanInterrupted::Failed(error)) => Err(error),
     }
 }
 
-/// Whether what was moved is what was judged, and nothing was left behind.
-fn is_the_one(scene: &Scene<'_>, entry: &Dir, team: &TeamFolder) -> Result<bool, FsError> {
-    let left = match scene.root.child(layout::TASKS)? {
+/// Returns whether what was moved is what was judged, and nothing was left behind.
+fn is_the_one(
+    scanner: &ZombieScanner<'_>,
+    entry: &Dir,
+    team: &TeamFolder,
+) -> Result<bool, FsError> {
+    let left = match scanner.root.child(layout::TASKS)? {
         Some(tasks) => tasks.stamp(&team.name)?,
         None => None,
     };

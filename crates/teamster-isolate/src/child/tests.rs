@@ -7,11 +7,11 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn run(script: &str, has_input: bool) -> (Running, std::sync::mpsc::Receiver<Said>) {
+fn run(script: &str, has_input: bool) -> (RunningChild, std::sync::mpsc::Receiver<ChildEvent>) {
     let machine = Machine::read();
     let (say, said) = channel();
     let args = ["-c".into(), script.into()];
-    let start = Start {
+    let start = ChildSpec {
         program: Path::new("/bin/sh"),
         args: &args,
         folder: Path::new("/"),
@@ -20,23 +20,23 @@ fn run(script: &str, has_input: bool) -> (Running, std::sync::mpsc::Receiver<Sai
         number: "0123abcd",
         has_input,
     };
-    let running = Running::start(&machine, &start, &say, |said| said).unwrap();
+    let running = RunningChild::start(&machine, &start, &say, |said| said).unwrap();
     (running, said)
 }
 
 /// Everything that was said until the end and both streams' closing.
-fn all(said: &std::sync::mpsc::Receiver<Said>) -> (Vec<String>, Vec<String>, Ending) {
+fn all(said: &std::sync::mpsc::Receiver<ChildEvent>) -> (Vec<String>, Vec<String>, ChildExit) {
     let (mut output, mut errors, mut ending, mut open) = (Vec::new(), Vec::new(), None, 2);
     while ending.is_none() || open > 0 {
         match said.recv_timeout(LONG).unwrap() {
-            Said::Line(Stream::Output, line) => {
+            ChildEvent::Line(OutputStream::Output, line) => {
                 output.push(String::from_utf8(line.to_vec()).unwrap());
             }
-            Said::Line(Stream::Error, line) => {
+            ChildEvent::Line(OutputStream::Error, line) => {
                 errors.push(String::from_utf8(line.to_vec()).unwrap());
             }
-            Said::Closed(_) => open -= 1,
-            Said::Ended(how) => ending = Some(how),
+            ChildEvent::Closed(_) => open -= 1,
+            ChildEvent::Ended(how) => ending = Some(how),
         }
     }
     (output, errors, ending.unwrap())
@@ -51,7 +51,7 @@ fn what_a_program_says_comes_line_by_line_with_its_ending() {
     let (output, errors, ending) = all(&said);
     assert_eq!(output, ["/", "a b||0123abcd", "end"]);
     assert_eq!(errors, ["oops"]);
-    assert_eq!(ending, Ending::Code(3));
+    assert_eq!(ending, ChildExit::Code(3));
     assert!(
         running.command().starts_with("/bin/sh -c 'pwd; "),
         "{}",
@@ -62,7 +62,7 @@ fn what_a_program_says_comes_line_by_line_with_its_ending() {
 #[test]
 fn a_program_that_prints_faster_than_it_is_heard_waits() {
     let (_running, said) = run("yes 0123456789 | head -n 300000; echo over", false);
-    let mut heard: Vec<Said> = Vec::new();
+    let mut heard: Vec<ChildEvent> = Vec::new();
     // As long as nothing is dropped, no more than fits is on its way.
     while let Ok(next) = said.recv_timeout(Duration::from_secs(2)) {
         heard.push(next);
@@ -70,7 +70,7 @@ fn a_program_that_prints_faster_than_it_is_heard_waits() {
     let bytes: usize = heard
         .iter()
         .map(|said| match said {
-            Said::Line(_, line) => line.len(),
+            ChildEvent::Line(_, line) => line.len(),
             _ => 0,
         })
         .sum();
@@ -80,7 +80,7 @@ fn a_program_that_prints_faster_than_it_is_heard_waits() {
     let (output, _, ending) = all(&said);
     assert_eq!(output.len() + count, 300_001, "nothing is lost");
     assert_eq!(output.last().unwrap(), "over");
-    assert_eq!(ending, Ending::Code(0));
+    assert_eq!(ending, ChildExit::Code(0));
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn a_signal_is_told_as_one() {
     let (running, said) = run("echo up; exec sleep 600", false);
     assert_eq!(
         said.recv_timeout(LONG).unwrap(),
-        Said::Line(
-            Stream::Output,
-            Line::new(b"up".to_vec(), &Arc::new(Room::default()))
+        ChildEvent::Line(
+            OutputStream::Output,
+            OutputLine::new(b"up".to_vec(), &Arc::new(Room::default()))
         )
     );
     running.signal(Signal::TERM);
-    assert_eq!(all(&said).2, Ending::Signal(15));
+    assert_eq!(all(&said).2, ChildExit::Signal(15));
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn a_program_that_is_not_fed_gets_no_input_and_one_that_is_gets_all_of_it() {
 #[test]
 fn a_program_that_is_not_there_is_an_error() {
     let machine = Machine::read();
-    let (say, _said) = channel::<Said>();
-    let start = Start {
+    let (say, _said) = channel::<ChildEvent>();
+    let start = ChildSpec {
         program: Path::new("/nowhere/at/all"),
         args: &[],
         folder: Path::new("/"),
@@ -124,7 +124,7 @@ fn a_program_that_is_not_there_is_an_error() {
         number: "1",
         has_input: false,
     };
-    let error = Running::start(&machine, &start, &say, |said| said).unwrap_err();
+    let error = RunningChild::start(&machine, &start, &say, |said| said).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 
@@ -144,7 +144,7 @@ fn programs_that_are_started_at_the_same_time_are_each_in_a_group_of_their_own()
     let begin = |_: usize| {
         let number = teamster_fs::random_hex();
         let (say, _said) = channel();
-        let start = Start {
+        let start = ChildSpec {
             program: Path::new("/bin/sleep"),
             args: &["600".into()],
             folder: Path::new("/"),
@@ -153,10 +153,10 @@ fn programs_that_are_started_at_the_same_time_are_each_in_a_group_of_their_own()
             number: &number,
             has_input: false,
         };
-        let running = Running::start(&machine, &start, &say, |said| said).unwrap();
+        let running = RunningChild::start(&machine, &start, &say, |said| said).unwrap();
         (number, running)
     };
-    let started: Vec<(String, Running)> = thread::scope(|scope| {
+    let started: Vec<(String, RunningChild)> = thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| scope.spawn(|| (0..10).map(begin).collect::<Vec<_>>()))
             .collect();
@@ -165,7 +165,7 @@ fn programs_that_are_started_at_the_same_time_are_each_in_a_group_of_their_own()
     });
     let mut strangers = Vec::new();
     for (number, running) in &started {
-        let members = Group::find(&group_name(number)).map(|group| group.members());
+        let members = Cgroup::find(&group_name(number)).map(|group| group.members());
         let own = vec![running.id().pid];
         // Without the right to make groups there is nothing to be in.
         if running.is_in_group() && members.as_ref() != Some(&own) {
@@ -174,7 +174,7 @@ fn programs_that_are_started_at_the_same_time_are_each_in_a_group_of_their_own()
     }
     let in_groups = started.iter().filter(|(_, one)| one.is_in_group()).count();
     for (number, running) in &started {
-        crate::tree::Tree::of_launch(&machine, number, Some(running.id()))
+        crate::process_tree::ProcessTree::of_launch(&machine, number, Some(running.id()))
             .kill()
             .unwrap();
     }
@@ -195,7 +195,7 @@ fn what_is_started_meanwhile_is_in_nobody_elses_group() {
                 let args = ["-c".into(), "exit 0".into()];
                 for round in 0..25 {
                     let number = format!("{}-{thread}-{round}", teamster_fs::random_hex());
-                    let start = Start {
+                    let start = ChildSpec {
                         program: Path::new("/bin/sh"),
                         args: &args,
                         folder: Path::new("/"),
@@ -205,9 +205,10 @@ fn what_is_started_meanwhile_is_in_nobody_elses_group() {
                         has_input: false,
                     };
                     let (say, said) = channel();
-                    let _running = Running::start(&machine, &start, &say, |said| said).unwrap();
+                    let _running =
+                        RunningChild::start(&machine, &start, &say, |said| said).unwrap();
                     all(&said);
-                    crate::tree::Tree::of_launch(&machine, &number, None).forget();
+                    crate::process_tree::ProcessTree::of_launch(&machine, &number, None).forget();
                 }
             })
         })

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use super::command::Call;
+use super::command::GitCommand;
 use super::error::GitError;
 use super::names::{CommitId, head_ref, integration_branch};
 use super::worktree::Worktree;
@@ -26,7 +26,7 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// The word for it.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -49,17 +49,17 @@ impl ChangeKind {
 
 /// One file that was changed. Its name may hold any bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct WorktreeChange {
     /// Where it is, from the root of the worktree.
     pub path: PathBuf,
-    /// How.
+    /// How it changed.
     pub kind: ChangeKind,
 }
 
 impl Worktree {
-    /// Every file that differs from `base` or was touched by a commit since: committed, staged, unstaged and
+    /// Returns every file that differs from `base` or was touched by a commit since: committed, staged, unstaged and
     /// untracked. What came in from the integration branch is not the worker's.
-    pub fn changes(&self, base: &CommitId) -> Result<Vec<Change>, GitError> {
+    pub fn changes(&self, base: &CommitId) -> Result<Vec<WorktreeChange>, GitError> {
         let integration = self
             .repo
             .resolve(&head_ref(&integration_branch(&self.team)))?;
@@ -115,14 +115,14 @@ impl Worktree {
         }
         Ok(found
             .into_iter()
-            .map(|(path, kind)| Change {
+            .map(|(path, kind)| WorktreeChange {
                 path: OsStr::from_bytes(&path).into(),
                 kind,
             })
             .collect())
     }
 
-    /// What git by itself says is not committed: a letter and a path for each file.
+    /// Returns what git by itself says is not committed: a letter and a path for each file.
     pub(super) fn status(&self) -> Result<Vec<(u8, Vec<u8>)>, GitError> {
         Ok(status(self.call())?
             .into_iter()
@@ -145,8 +145,8 @@ pub(super) struct FileStatus {
     pub(super) path: Vec<u8>,
 }
 
-/// Every file that differs, in the worktree and by the index of `call`.
-pub(super) fn status(call: Call) -> Result<Vec<FileStatus>, GitError> {
+/// Returns every file that differs, in the worktree and by the index of `call`.
+pub(super) fn status(call: GitCommand) -> Result<Vec<FileStatus>, GitError> {
     let bytes = call
         .args(["status", "--porcelain=v1", "-z", "--no-renames"])
         .args(["--untracked-files=all", "--ignore-submodules=none"])

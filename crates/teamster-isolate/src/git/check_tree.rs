@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use teamster_fs::{Dir, Entry, FileKind, layout, remove_tree};
+use teamster_fs::{Dir, DirEntry, FileKind, layout, remove_tree};
 use teamster_types::TeamName;
 
 use super::error::GitError;
@@ -57,12 +57,12 @@ impl CheckTree {
         Ok(tree)
     }
 
-    /// The worktree.
+    /// Returns the worktree.
     pub fn worktree(&self) -> &Worktree {
         &self.worktree
     }
 
-    /// The folder in it that corresponds to the project, which may be a folder of the repository.
+    /// Returns the folder in it that corresponds to the project, which may be a folder of the repository.
     pub fn work_folder(&self) -> PathBuf {
         self.worktree.work_folder()
     }
@@ -130,13 +130,13 @@ pub(super) fn remove(repo: &Repo, team: &TeamName, name: &str) -> Result<(), Git
     Ok(())
 }
 
-/// Refuses to check anything while something stands in the folders above the tree that we have not put there: many tools
-/// take settings (`.cargo`, `node_modules`) from folders above, and those would decide the check.
+/// Refuses to check anything while something stands in the folders above the tree that we have not put there: many
+/// tools take settings (`.cargo`, `node_modules`) from folders above, and those would decide the check.
 fn refuse_neighbours(repo: &Repo, team: &Dir) -> Result<(), GitError> {
     let is_tool = |name: &str| name.starts_with('.') || name == "node_modules";
     let mut foreign: Vec<PathBuf> = Vec::new();
     let registered = registered::all(repo)?;
-    for Entry { name, .. } in team.entries()? {
+    for DirEntry { name, .. } in team.entries()? {
         let path = team.join(&name);
         let end = name.rsplit('.').next();
         let is_file_of_ours = name.starts_with('.') && matches!(end, Some("lock" | "index"));

@@ -12,12 +12,13 @@ use super::error::{GitError, GitProblem};
 use super::names::CommitId;
 use super::registered::UNREADABLE;
 use super::replacements::{stored_objects, stored_settings};
-use crate::bounded::{self, Ended};
+use crate::bounded::{self, BoundedOutput};
 use crate::find_program;
 
 /// What no setting of the user or of a repository may do through us. The first: run a program of its own, sign, tidy up
 /// in the background, or reach into submodules. The others: change what a diff or a list shows, or refuse a commit or a
-/// merge that is in order. Settings that say what is to be in files, such as `core.autocrlf` or filters, stay the user's.
+/// merge that is in order. Settings that say what is to be in files, such as `core.autocrlf` or filters, stay the
+/// user's.
 const SETTINGS: [&str; 25] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -86,16 +87,16 @@ impl Git {
         }
     }
 
-    /// The same with another value of a variable, such as `HOME`, where the user's own settings of git are.
+    /// Sets another value of a variable, such as `HOME`, where the user's own settings of git are.
     #[must_use]
     pub fn with_env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name, value.as_ref().to_owned()));
         self
     }
 
-    /// A call in a folder.
-    pub(crate) fn at(&self, folder: &Path) -> Call {
-        Call {
+    /// Begins a command in a folder.
+    pub(crate) fn at(&self, folder: &Path) -> GitCommand {
+        GitCommand {
             program: self.program.clone(),
             folder: folder.to_owned(),
             args: Vec::new(),
@@ -113,44 +114,44 @@ fn version(said: &str) -> Option<(u32, u32)> {
 
 /// One call, before it is made.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct GitCommand {
     program: PathBuf,
     folder: PathBuf,
     args: Vec<OsString>,
     env: Vec<(&'static str, OsString)>,
-    settings: Vec<Setting>,
+    settings: Vec<GitSetting>,
 }
 
 /// A setting of git's: its name and its value.
-pub(super) type Setting = (OsString, OsString);
+pub(super) type GitSetting = (OsString, OsString);
 
-impl Call {
-    /// With one more argument.
+impl GitCommand {
+    /// Adds an argument.
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self
     }
 
-    /// With more arguments.
+    /// Adds arguments.
     pub(crate) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args
             .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
-    /// With a variable.
+    /// Sets a variable.
     pub(crate) fn env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name, value.as_ref().to_owned()));
         self
     }
 
-    /// With settings, which count more than those of any file. Unlike with `-c`, a name may contain `=`.
-    pub(super) fn settings(mut self, settings: impl IntoIterator<Item = Setting>) -> Self {
+    /// Adds settings, which count more than those of any file. Unlike with `-c`, a name may contain `=`.
+    pub(super) fn settings(mut self, settings: impl IntoIterator<Item = GitSetting>) -> Self {
         self.settings.extend(settings);
         self
     }
 
-    /// Its output; any exit code but 0 is an error.
+    /// Returns its output; any exit code but 0 is an error.
     pub(crate) fn bytes(self) -> Result<Vec<u8>, GitError> {
         let ended = self.run()?;
         if ended.status.success() {
@@ -160,17 +161,17 @@ impl Call {
         }
     }
 
-    /// Done, or an error.
+    /// Runs it; any exit code but 0 is an error.
     pub(crate) fn done(self) -> Result<(), GitError> {
         self.bytes().map(drop)
     }
 
-    /// Its output without the end of its last line.
+    /// Returns its output without the end of its last line.
     pub(crate) fn text(self) -> Result<String, GitError> {
         Ok(String::from_utf8_lossy(&self.line()?).into_owned())
     }
 
-    /// Its output as a path, byte for byte.
+    /// Returns its output as a path, byte for byte.
     pub(crate) fn path(self) -> Result<PathBuf, GitError> {
         Ok(OsString::from_vec(self.line()?).into())
     }
@@ -183,14 +184,14 @@ impl Call {
         Ok(bytes)
     }
 
-    /// Its output as a commit.
+    /// Returns its output as a commit.
     pub(crate) fn commit(self) -> Result<CommitId, GitError> {
         let folder = self.folder.clone();
         let text = self.text()?;
         text.parse().map_err(|_| GitError::odd("a commit", &folder))
     }
 
-    /// Its output as a commit; `None` when it ends with exit code 1.
+    /// Returns its output as a commit; `None` when it ends with exit code 1.
     pub(crate) fn commit_if_any(self) -> Result<Option<CommitId>, GitError> {
         let ended = self.run()?;
         match ended.status.code() {
@@ -204,7 +205,7 @@ impl Call {
         }
     }
 
-    /// A question: exit code 0 is yes, 1 is no.
+    /// Runs a question and returns the answer: exit code 0 is yes, 1 is no.
     pub(crate) fn yes(self) -> Result<bool, GitError> {
         let ended = self.run()?;
         match ended.status.code() {
@@ -215,7 +216,7 @@ impl Call {
     }
 
     /// Runs it to its end, whatever that is. Another git that holds a lock is waited for.
-    pub(crate) fn run(&self) -> Result<Ended, GitError> {
+    pub(crate) fn run(&self) -> Result<BoundedOutput, GitError> {
         let start = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
@@ -236,8 +237,8 @@ impl Call {
         }
     }
 
-    /// The same without waiting for another git.
-    pub(crate) fn run_once(&self) -> Result<Ended, GitError> {
+    /// Runs it like [`Self::run`], without waiting for another git.
+    pub(crate) fn run_once(&self) -> Result<BoundedOutput, GitError> {
         let start = Instant::now();
         let ended = bounded::run(self.command(), PATIENCE, OUTPUT_LIMIT);
         tracing::debug!(
@@ -310,8 +311,8 @@ impl Call {
         command
     }
 
-    /// The error that a failed call is.
-    pub(crate) fn failed(&self, ended: &Ended) -> GitError {
+    /// Makes the error of a failed command.
+    pub(crate) fn failed(&self, ended: &BoundedOutput) -> GitError {
         let said = String::from_utf8_lossy(&ended.stderr);
         // git does not always say so itself: "unable to write file" is all that a checkout tells.
         let is_full = FULL_DISK.iter().any(|words| said.contains(words))
@@ -333,7 +334,7 @@ impl Call {
         )
     }
 
-    fn words(&self, ended: &Ended) -> String {
+    fn words(&self, ended: &BoundedOutput) -> String {
         let how = match ended.status.code() {
             Some(code) => format!("ended with exit code {code}"),
             None => "was killed".to_owned(),
@@ -374,7 +375,7 @@ const FULL_DISK: [&str; 3] = [
     "Disk quota exceeded",
 ];
 
-/// Whether git failed because another git holds a lock at this moment.
+/// Returns whether git failed because another git holds a lock at this moment.
 fn is_contention(stderr: &[u8]) -> bool {
     let said = String::from_utf8_lossy(stderr);
     let locked = said.contains(".lock': File exists")

@@ -1,9 +1,11 @@
 //! Committing what a worker has done, and keeping the commit of a finished task for ever.
 
+use std::path::Path;
+
 use teamster_fs::{Dir, proc};
 use teamster_types::{TaskId, TeamName};
 
-use super::command::Call;
+use super::command::{Git, GitCommand};
 use super::error::GitError;
 use super::names::{CommitId, attempt_ref, former_pin_ref, pin_ref};
 use super::repo::Repo;
@@ -42,8 +44,8 @@ impl Default for Author {
 }
 
 impl Worktree {
-    /// Commits everything in the worktree that git does not ignore; `None` when there is nothing. What cannot be taken is
-    /// named, and then nothing is committed. Nobody may be at work in it: a lock that a killed git left is removed.
+    /// Commits everything in the worktree that git does not ignore; `None` when there is nothing. What cannot be taken
+    /// is named, and then nothing is committed. Nobody may be at work in it: a lock that a killed git left is removed.
     pub fn commit_all(
         &self,
         message: &str,
@@ -87,7 +89,7 @@ impl Worktree {
         })
     }
 
-    /// The other commits of a merge that the agent has begun and not committed.
+    /// Returns the other commits of a merge that the agent has begun and not committed.
     fn merged_heads(&self) -> Result<Vec<CommitId>, GitError> {
         let found = self.admin_dir()?.read("MERGE_HEAD")?;
         let text = found.map_or_else(String::new, |(bytes, _)| {
@@ -102,8 +104,8 @@ impl Worktree {
         Ok(!unmerged.is_empty())
     }
 
-    /// A killed git leaves its lock, which nobody would ever take away. Where it can be seen that no process is at work
-    /// in the worktree, the lock is nobody's.
+    /// Removes the lock that a killed git left, which nobody else would ever take away. Where it can be seen that no
+    /// process is at work in the worktree, the lock is nobody's.
     pub(super) fn remove_stale_index_lock(&self) -> Result<(), GitError> {
         if let Some(dir) = Dir::open_root(self.admin())?
             && let Some(stamp) = dir.stamp(INDEX_LOCK)?
@@ -117,7 +119,8 @@ impl Worktree {
 }
 
 impl Repo {
-    /// Keeps the commit of a finished task. One that the task had before and that is not part of the new one is kept too.
+    /// Keeps the commit of a finished task. One that the task had before and that is not part of the new one is kept
+    /// too.
     pub fn pin(&self, team: &TeamName, task: &TaskId, commit: &CommitId) -> Result<(), GitError> {
         let name = pin_ref(team, task);
         let before = self.resolve(&name)?;
@@ -156,7 +159,7 @@ impl Repo {
         .done()
     }
 
-    /// Keeps what came of an attempt that did not end well; under which name.
+    /// Keeps what came of an attempt that did not end well, and returns under which name.
     pub fn pin_attempt(
         &self,
         team: &TeamName,
@@ -172,7 +175,7 @@ impl Repo {
         Ok(name)
     }
 
-    /// The commit that a task was pinned to.
+    /// Returns the commit that a task was pinned to.
     pub fn pinned(&self, team: &TeamName, task: &TaskId) -> Result<Option<CommitId>, GitError> {
         self.resolve(&pin_ref(team, task))
     }
@@ -203,12 +206,39 @@ impl Repo {
     }
 }
 
-/// The call with a name to commit under, where the user has told git none.
+impl Git {
+    /// Makes a folder a repository, and all that is in it its first commit, on `branch`.
+    pub fn begin(
+        &self,
+        folder: &Path,
+        branch: &str,
+        message: &str,
+        author: &Author,
+    ) -> Result<CommitId, GitError> {
+        // No template: it could bring hooks.
+        self.at(folder)
+            .args(["init", "--quiet", "--template="])
+            .arg(format!("--initial-branch={branch}"))
+            .done()?;
+        self.at(folder).args(["add", "--all", "--force"]).done()?;
+        self.at(folder)
+            .env("GIT_AUTHOR_NAME", &author.name)
+            .env("GIT_AUTHOR_EMAIL", &author.email)
+            .env("GIT_COMMITTER_NAME", &author.name)
+            .env("GIT_COMMITTER_EMAIL", &author.email)
+            .args(["commit", "--quiet", "--no-verify", "--no-gpg-sign"])
+            .arg(format!("--message={message}"))
+            .done()?;
+        self.at(folder).args(["rev-parse", "HEAD"]).commit()
+    }
+}
+
+/// Returns the call with a name to commit under, where the user has told git none.
 pub(super) fn with_identity(
-    call: Call,
+    call: GitCommand,
     worktree: &Worktree,
     fallback: Option<&Author>,
-) -> Result<Call, GitError> {
+) -> Result<GitCommand, GitError> {
     let has = |key: &str| worktree.call().args(["config", "--get"]).arg(key).yes();
     let author = fallback.cloned().unwrap_or_default();
     let mut call = call;

@@ -40,7 +40,7 @@ pub struct Count {
     pub removed: Option<u64>,
 }
 
-/// The branches of a team, by name.
+/// Returns the branches of a team, by name.
 pub fn tips(repo: &Repo, team: &TeamName) -> Result<Vec<Tip>, GitError> {
     let prefix = team_branch(team, "");
     let mut found = Vec::new();
@@ -58,8 +58,8 @@ pub fn tips(repo: &Repo, team: &TeamName) -> Result<Vec<Tip>, GitError> {
 }
 
 impl Repo {
-    /// What came of the attempts of a task that did not end well: the short name of each and its commit, the oldest
-    /// first.
+    /// Returns what came of the attempts of a task that did not end well: the short name of each and its commit, the
+    /// oldest first.
     pub fn attempts(
         &self,
         team: &TeamName,
@@ -79,7 +79,7 @@ impl Repo {
         Ok(text.lines().filter_map(attempt).collect())
     }
 
-    /// The last commit that two have in common; `None` when there is none.
+    /// Returns the last commit that two have in common; `None` when there is none.
     pub fn fork_point(
         &self,
         one: &CommitId,
@@ -91,7 +91,7 @@ impl Repo {
             .commit_if_any()
     }
 
-    /// The files that differ between two commits.
+    /// Returns the files that differ between two commits.
     pub fn counted(&self, base: &CommitId, commit: &CommitId) -> Result<Vec<Count>, GitError> {
         let bytes = self
             .call()
@@ -117,7 +117,7 @@ impl Repo {
             .collect())
     }
 
-    /// The difference between two commits as text, of all files or of one.
+    /// Returns the difference between two commits as text, of all files or of one.
     pub fn diff(
         &self,
         base: &CommitId,

@@ -37,7 +37,7 @@ pub enum GitProblem {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct GitError {
-    /// What sort.
+    /// What sort of failure it is.
     pub problem: GitProblem,
     /// What happened, to what.
     pub message: String,
@@ -66,7 +66,7 @@ impl GitError {
         Self::new(GitProblem::Failed, message, hint)
     }
 
-    /// The same where the folder in which it happened will not be there any more when somebody reads about it.
+    /// Replaces the hint where the folder in which it happened will be gone when somebody reads about it.
     pub(crate) fn in_removed_tree(mut self, repo: &Repo, commit: &CommitId) -> Self {
         if self.problem == GitProblem::Failed {
             self.hint = format!(
@@ -77,7 +77,7 @@ impl GitError {
         self
     }
 
-    /// git answered something that it never does.
+    /// Makes the error for an answer that git never gives.
     pub(crate) fn odd(what: &str, folder: &Path) -> Self {
         Self::failed(
             format!("git gave an answer about {what} that makes no sense"),

@@ -5,9 +5,9 @@
 //! began.
 //!
 //! A fresh index knows nothing of the files, so git has to read all of them. What it learned is kept in memory for the
-//! next look at the same worktree, where no agent can reach it. A look goes by change times, which programs cannot set; it
-//! is as good as git's own. A sparse checkout is looked at afresh each time: git decides only for a new entry whether it is
-//! left out.
+//! next look at the same worktree, where no agent can reach it. A look goes by change times, which programs cannot set;
+//! it is as good as git's own. A sparse checkout is looked at afresh each time: git decides only for a new entry
+//! whether it is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -15,10 +15,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use teamster_fs::{Beneath, Dir, Sync, layout, remove_tree};
+use teamster_fs::{Dir, ProjectFiles, Sync, layout, remove_tree};
 
 use super::changes::status;
-use super::command::{Call, Setting};
+use super::command::{GitCommand, GitSetting};
 use super::error::{GitError, GitProblem};
 use super::nested::NestedWork;
 use super::restore::CHUNK;
@@ -43,16 +43,16 @@ const UNCACHED: [&str; 7] = [
 const NAMED: usize = 10;
 /// A larger file is not compared with what git would check out; git's word that it differs is believed.
 const MOST_COMPARED: u64 = 64 * 1024 * 1024;
-/// The same when there are more files than this.
+/// No file is compared when there are more files than this.
 const MOST_FILES_COMPARED: usize = 5_000;
 /// A larger index is not kept in memory.
 const LARGEST_KEPT: u64 = 64 * 1024 * 1024;
 
 /// The index of the last worktree that this process has looked at.
-static LAST_LOOK: Mutex<Option<Look>> = Mutex::new(None);
+static LAST_INDEX: Mutex<Option<RememberedIndex>> = Mutex::new(None);
 
 /// An index as it was after a look at a worktree.
-struct Look {
+struct RememberedIndex {
     /// git's own folder of the worktree.
     admin: PathBuf,
     index: Vec<u8>,
@@ -65,7 +65,7 @@ pub(super) struct FreshIndex {
     worktree: Worktree,
     rules: Arc<TrackingRules>,
     /// The settings of those rules.
-    ruled: Vec<Setting>,
+    ruled: Vec<GitSetting>,
     options: Vec<String>,
     dir: Dir,
     name: String,
@@ -98,7 +98,7 @@ impl Worktree {
         result
     }
 
-    /// Every file that is not as in the commit: how git calls the change, and its path.
+    /// Returns every file that is not as in the commit: how git calls the change, and its path.
     pub(super) fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
         self.with_fresh_index(|fresh| {
             let mut changed = fresh.changed()?;
@@ -181,7 +181,7 @@ impl FreshIndex {
 
     /// Begins with what the last look at this worktree has learned, where that can be had.
     fn recall(&self) {
-        let last = LAST_LOOK.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = LAST_INDEX.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(look) = last.as_ref().filter(|look| look.admin == self.dir.path()) {
             let put = self.dir.create_new(&self.name, &look.index, Sync::Fast);
             let put = put.and_then(|_| self.dir.set_modified(&self.name, look.modified));
@@ -199,8 +199,8 @@ impl FreshIndex {
         let is_kept = !is_sparse && stamp.is_some_and(|stamp| stamp.size <= LARGEST_KEPT);
         let read = self.dir.read(&self.name);
         let read = read.ok().flatten().filter(|_| is_kept);
-        let mut last = LAST_LOOK.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = read.map(|(index, stamp)| Look {
+        let mut last = LAST_INDEX.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = read.map(|(index, stamp)| RememberedIndex {
             admin: self.dir.path().to_owned(),
             index,
             modified: stamp.modified,
@@ -249,8 +249,8 @@ impl FreshIndex {
                 .run()?;
         }
         let (Some(there), Some(written)) = (
-            Beneath::open(&self.worktree.path)?,
-            Beneath::open(folder.path())?,
+            ProjectFiles::open(&self.worktree.path)?,
+            ProjectFiles::open(folder.path())?,
         ) else {
             return Ok(BTreeSet::new());
         };
@@ -267,17 +267,17 @@ impl FreshIndex {
             .map(|end| format!("{}{end}", self.name))
     }
 
-    /// The folder for what git would check out.
+    /// Returns the folder for what git would check out.
     fn checked_out(&self) -> String {
         format!("{}.checked-out", self.name)
     }
 
-    /// The worktree that it describes.
+    /// Returns the worktree that it describes.
     pub(super) fn worktree(&self) -> &Worktree {
         &self.worktree
     }
 
-    /// Another index, for a repository in the worktree; it is not there yet.
+    /// Returns another index, for a repository in the worktree; it is not there yet.
     pub(super) fn nested_index(&self) -> Result<PathBuf, GitError> {
         let [.., name, _] = self.files();
         self.dir.remove(&name)?;
@@ -288,28 +288,29 @@ impl FreshIndex {
         self.dir.join(&format!("{}{end}", self.name))
     }
 
-    /// A call that uses this index.
-    pub(super) fn call(&self) -> Call {
+    /// Returns a call that uses this index.
+    pub(super) fn call(&self) -> GitCommand {
         let call = self.worktree.call().env("GIT_INDEX_FILE", self.path(""));
         with_options(call, &self.options).settings(self.ruled.iter().cloned())
     }
 
-    /// A call in a repository in the worktree, with an index of its own and without settings that an agent has made.
-    pub(super) fn call_in(&self, folder: &Path, index: &Path) -> Result<Call, GitError> {
+    /// Returns a call in a repository in the worktree, with an index of its own and without settings that an agent has
+    /// made.
+    pub(super) fn call_in(&self, folder: &Path, index: &Path) -> Result<GitCommand, GitError> {
         let call = self.worktree.repo.call_in(folder);
         let ruled = self.rules.settings(call.clone())?;
         Ok(with_options(call.env("GIT_INDEX_FILE", index), &[]).settings(ruled))
     }
 
-    /// The patterns of ignored files, as a file.
+    /// Returns the patterns of ignored files, as a file.
     fn ignored(&self) -> Result<PathBuf, GitError> {
         let [_, _, name, ..] = self.files();
         self.dir.replace(&name, self.rules.ignored(), Sync::Fast)?;
         Ok(self.dir.join(&name))
     }
 
-    /// Files that `call` lists as new by the rules that were recorded.
-    pub(super) fn hidden(&self, call: Call) -> Result<Vec<u8>, GitError> {
+    /// Returns the files that `call` lists as new by the rules that were recorded.
+    pub(super) fn hidden(&self, call: GitCommand) -> Result<Vec<u8>, GitError> {
         call.args(["ls-files", "--others", "-z"])
             .args(["--exclude-per-directory=.gitignore", "--exclude-from"])
             .arg(self.ignored()?)
@@ -349,8 +350,8 @@ impl FreshIndex {
         self.call().arg("write-tree").text()
     }
 
-    /// A call for paths, each of which ends with a zero byte but the last.
-    fn call_for(&self, paths: &[u8], command: &[&str]) -> Result<Call, GitError> {
+    /// Returns a call for paths, each of which ends with a zero byte but the last.
+    fn call_for(&self, paths: &[u8], command: &[&str]) -> Result<GitCommand, GitError> {
         let [_, _, _, name, ..] = self.files();
         self.dir.replace(&name, paths, Sync::Fast)?;
         Ok(self
@@ -404,15 +405,15 @@ impl FreshIndex {
     }
 }
 
-/// The call with these settings, and those that let no cache answer for a file.
-fn with_options(call: Call, options: &[String]) -> Call {
+/// Returns the call with these settings, and those that let no cache answer for a file.
+fn with_options(call: GitCommand, options: &[String]) -> GitCommand {
     let options = options.iter().map(String::as_str);
     let options = UNCACHED.into_iter().chain(options);
     call.args(options.flat_map(|option| ["-c", option]))
 }
 
-/// Adds what can be added; what could not be is found by looking at what is left.
-fn add(call: Call) -> Result<(), GitError> {
+/// Adds what can be added, and returns what could not be is found by looking at what is left.
+fn add(call: GitCommand) -> Result<(), GitError> {
     let call = call.args(["--sparse", "--ignore-errors"]);
     let ended = call.run()?;
     match ended.status.code() {

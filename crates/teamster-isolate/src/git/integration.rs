@@ -6,7 +6,7 @@
 //! brought to a branch before the worktree is set right. Nobody's work is thrown away, and nothing is forced.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,15 @@ use teamster_fs::layout::{self, INTEGRATION};
 use teamster_fs::{Dir, FileKind, proc};
 use teamster_types::TeamName;
 
-use super::aside;
 use super::commit::INDEX_LOCK;
+use super::displaced;
 use super::error::{GitError, GitProblem};
-use super::names::{CommitId, head_ref, integration_branch};
+use super::merge::MergePrediction;
+use super::names::{CommitId, head_ref, integration_branch, moved_ref, rejected_ref};
 use super::registered;
 use super::repo::Repo;
 use super::worktree::{
-    Removal, Safe, Worktree, hold, team_folder, unkept_commits, unmerged_words, vanished,
+    KeepRule, Removal, Worktree, hold, team_folder, unkept_commits, unmerged_words, vanished,
 };
 use crate::OrTrace as _;
 
@@ -76,7 +77,7 @@ impl Integration {
         })
     }
 
-    /// The worktree that a run has made, as it is; `None` when there is none.
+    /// Returns the worktree that a run has made, as it is; `None` when there is none.
     pub fn open(repo: &Repo, team: &TeamName) -> Result<Option<Self>, GitError> {
         let worktree = Worktree::named(repo, team, INTEGRATION)?;
         Ok(worktree.map(|worktree| Self {
@@ -86,17 +87,17 @@ impl Integration {
         }))
     }
 
-    /// Its folder.
+    /// Returns its folder.
     pub fn path(&self) -> &Path {
         self.worktree.path()
     }
 
-    /// Its branch.
+    /// Returns its branch.
     pub fn branch(&self) -> String {
         integration_branch(&self.team)
     }
 
-    /// The end of its branch.
+    /// Returns the end of its branch.
     pub fn head(&self) -> Result<CommitId, GitError> {
         self.repo
             .resolve(&head_ref(&self.branch()))?
@@ -108,7 +109,7 @@ impl Integration {
             })
     }
 
-    /// Whether everything in its folder is committed.
+    /// Returns whether everything in its folder is committed.
     pub fn is_clean(&self) -> Result<bool, GitError> {
         self.worktree.is_clean()
     }
@@ -126,7 +127,7 @@ impl Integration {
         self.worktree.remove_if_safe()
     }
 
-    /// The same as [`Self::recover`] for whoever holds the lock.
+    /// Recovers like [`Self::recover`], for a caller that holds the lock.
     pub(super) fn settle(&self) -> Result<Option<String>, GitError> {
         self.is_still_there()?;
         self.worktree
@@ -197,7 +198,7 @@ impl Integration {
         refuse_others(&self.repo, &self.team, self.path())
     }
 
-    /// A git whose teamster was killed goes on, and must not be judged half-way.
+    /// Waits for a git whose teamster was killed: it goes on, and must not be judged half-way.
     fn wait_for_others(&self) -> Result<(), GitError> {
         let start = Instant::now();
         loop {
@@ -231,7 +232,7 @@ impl Integration {
         if self.worktree.unsaved()?.is_some() {
             salvaged = Some(self.worktree.salvage()?);
         } else if let (None, Some(head)) = (&entry.branch, &entry.head) {
-            let safe = Safe::merged("");
+            let safe = KeepRule::merged("");
             if unkept_commits(&self.repo, &self.team, std::slice::from_ref(head), safe)? > 0 {
                 salvaged = Some(self.worktree.new_branch(head)?);
             }
@@ -248,8 +249,8 @@ impl Integration {
         Ok(salvaged)
     }
 
-    /// Whether what is there is a merge that the worktree has not followed all the way: the index is that of the branch
-    /// or of the commit before it, and so is every file, if it is there.
+    /// Returns whether what is there is a merge that the worktree has not followed all the way: the index is that of
+    /// the branch or of the commit before it, and so is every file, if it is there.
     fn is_on_the_way(&self) -> Result<bool, GitError> {
         let head = self.head()?;
         let Some(before) = self.repo.resolve(&format!("{head}^1"))? else {
@@ -267,7 +268,7 @@ impl Integration {
         Ok(after.is_disjoint(&earlier))
     }
 
-    /// The files in the worktree that are not those of `commit`; one that is missing is no work of anybody's.
+    /// Returns the files in the worktree that are not those of `commit`; one that is missing is no work of anybody's.
     fn differing(&self, commit: &CommitId) -> Result<BTreeSet<Vec<u8>>, GitError> {
         self.worktree.with_spare_index(|index| {
             self.worktree
@@ -293,6 +294,131 @@ impl Integration {
                 .collect())
         })
     }
+
+    /// Returns the folder in it that corresponds to the project, which may be a folder of the repository.
+    pub fn work_folder(&self) -> PathBuf {
+        self.worktree.work_folder()
+    }
+
+    /// Refuses to go on where our worktree is not what it was: whoever put a link or another folder in its place would
+    /// have us set right what is not ours.
+    pub(super) fn is_still_there(&self) -> Result<(), GitError> {
+        match Worktree::named(&self.repo, &self.team, INTEGRATION)? {
+            Some(now) if now.path() == self.path() && now.admin() == self.worktree.admin() => {
+                Ok(())
+            }
+            _ => Err(vanished(self.path())),
+        }
+    }
+
+    /// Returns its worktree.
+    pub fn worktree(&self) -> &Worktree {
+        &self.worktree
+    }
+
+    /// Returns whether `head` is exactly what merging `second` into `first` comes to.
+    pub fn is_merge_of(
+        &self,
+        head: &CommitId,
+        first: &CommitId,
+        second: &CommitId,
+    ) -> Result<bool, GitError> {
+        let said = self
+            .repo
+            .call()
+            .args([
+                "rev-parse",
+                &format!("{head}^@"),
+                &format!("{head}^{{tree}}"),
+            ])
+            .text()?;
+        let said: Vec<&str> = said.lines().collect();
+        let [one, other, tree] = said.as_slice() else {
+            return Ok(false);
+        };
+        if (*one, *other) != (first.as_str(), second.as_str()) {
+            return Ok(false);
+        }
+        let merged = self.predict_on(first, second)?;
+        Ok(matches!(merged, MergePrediction::Clean { tree: expected } if expected == *tree))
+    }
+
+    /// Puts the branch back to `to`, where the host had left it, if somebody else has moved it. What it was moved to is
+    /// kept under a name of ours, which is returned.
+    pub fn put_back(&self, to: &CommitId) -> Result<Option<String>, GitError> {
+        let dir = team_folder(&self.repo, &self.team)?;
+        let _held = hold(&dir, INTEGRATION)?;
+        self.settle()?;
+        let head = self.head()?;
+        if head == *to {
+            return Ok(None);
+        }
+        let mut number = 1_u32;
+        let name = loop {
+            let name = moved_ref(&self.team, number);
+            match self.repo.resolve(&name)? {
+                Some(there) if there != head => number += 1,
+                _ => break name,
+            }
+        };
+        self.repo
+            .call()
+            .args(["update-ref", "-m", "teamster: moved by somebody else"])
+            .args([name.as_str(), head.as_str()])
+            .done()?;
+        self.repo
+            .call()
+            .args(["update-ref", "-m", "teamster: put back"])
+            .arg(head_ref(&self.branch()))
+            .args([to.as_str(), head.as_str()])
+            .done()?;
+        self.worktree
+            .call()
+            .args(["reset", "--quiet", "--hard", "HEAD", "--"])
+            .done()?;
+        Ok(Some(name))
+    }
+
+    /// Takes the integration branch back: its worktree and its name go, its commits are kept under a name of ours, so
+    /// that a rejection loses nothing. That name; `None` when there is no such branch. What was begun is finished.
+    pub fn roll_back(repo: &Repo, team: &TeamName) -> Result<Option<String>, GitError> {
+        let dir = team_folder(repo, team)?;
+        let _held = hold(&dir, INTEGRATION)?;
+        let branch = head_ref(&integration_branch(team));
+        let Some(head) = repo.resolve(&branch)? else {
+            return Ok(repo.rejected(team)?.map(|(name, _)| name));
+        };
+        let name = rejected_ref(team);
+        if let Some(earlier) = repo.resolve(&name)?
+            && !repo.is_ancestor(&earlier, &head)?
+        {
+            // An earlier run of this name was rejected, too; its work keeps a name.
+            let mut number = 1_u32;
+            while repo.resolve(&format!("{name}.was-{number}"))?.is_some() {
+                number += 1;
+            }
+            repo.call()
+                .args(["update-ref", &format!("{name}.was-{number}")])
+                .arg(earlier.as_str())
+                .done()?;
+        }
+        repo.call()
+            .args(["update-ref", "-m", "teamster: rejected"])
+            .args([name.as_str(), head.as_str()])
+            .done()?;
+        if let Some(integration) = Self::open(repo, team)? {
+            // Everything in it is then in the commit that was just named, or ignored by git, or salvaged.
+            integration.settle()?;
+            repo.call()
+                .args(["worktree", "remove", "--force", "--"])
+                .arg(integration.path())
+                .done()?;
+        }
+        repo.call()
+            .args(["update-ref", "-d", &branch, head.as_str()])
+            .done()?;
+        Ok(Some(name))
+    }
 }
 
 /// Refuses when a work tree other than `own` has the integration branch checked out.
@@ -316,18 +442,18 @@ fn refuse_others(repo: &Repo, team: &TeamName, own: &Path) -> Result<(), GitErro
 /// Makes sure that what stands in the place of the worktree is the worktree, or nothing.
 fn clear_place(repo: &Repo, team: &TeamName, dir: &Dir) -> Result<Option<String>, GitError> {
     let path = dir.join(INTEGRATION);
-    let entry = aside::finished(repo, &path)?;
+    let entry = displaced::finished(repo, &path)?;
     let stamp = dir.stamp(INTEGRATION)?;
     match (entry, stamp.map(|stamp| stamp.kind)) {
-        (_, Some(kind)) if kind != FileKind::Folder => return Err(aside::foreign(&path)),
-        (None, Some(_)) => aside::clear_beginning(repo, dir, INTEGRATION, &path)?,
+        (_, Some(kind)) if kind != FileKind::Folder => return Err(displaced::foreign(&path)),
+        (None, Some(_)) => displaced::clear_beginning(repo, dir, INTEGRATION, &path)?,
         (Some(entry), None) => {
             if let Some(reason) = &entry.locked
                 && !entry.is_being_made()
             {
-                return Err(aside::locked(&path, reason));
+                return Err(displaced::locked(&path, reason));
             }
-            aside::unlock(repo, &entry)?;
+            displaced::unlock(repo, &entry)?;
             let mut kept = None;
             if let (None, Some(head)) = (&entry.branch, &entry.head) {
                 kept = keep_commit(repo, team, head)?;
@@ -339,10 +465,10 @@ fn clear_place(repo: &Repo, team: &TeamName, dir: &Dir) -> Result<Option<String>
             return Ok(kept);
         }
         (Some(entry), Some(_)) if entry.head.is_none() || entry.is_being_made() => {
-            aside::unlock(repo, &entry)?;
+            displaced::unlock(repo, &entry)?;
             let empty = entry.head.is_none();
-            if empty || aside::has_only_missing(repo, team, INTEGRATION)? {
-                aside::remove_half_made(repo, dir, INTEGRATION, &path, empty)?;
+            if empty || displaced::has_only_missing(repo, team, INTEGRATION)? {
+                displaced::remove_half_made(repo, dir, INTEGRATION, &path, empty)?;
             }
         }
         (None, None) | (Some(_), Some(_)) => {}
@@ -350,13 +476,18 @@ fn clear_place(repo: &Repo, team: &TeamName, dir: &Dir) -> Result<Option<String>
     Ok(None)
 }
 
-/// A branch for a commit that was checked out in a worktree whose folder is gone, if nothing else keeps it.
+/// Makes a branch for a commit that was checked out in a worktree whose folder is gone, if nothing else keeps it.
 fn keep_commit(
     repo: &Repo,
     team: &TeamName,
     commit: &CommitId,
 ) -> Result<Option<String>, GitError> {
-    let count = unkept_commits(repo, team, std::slice::from_ref(commit), Safe::merged(""))?;
+    let count = unkept_commits(
+        repo,
+        team,
+        std::slice::from_ref(commit),
+        KeepRule::merged(""),
+    )?;
     if count == 0 {
         return Ok(None);
     }
@@ -382,7 +513,7 @@ fn ensure_branch(repo: &Repo, team: &TeamName, base: &CommitId) -> Result<(), Gi
     if repo.is_ancestor(base, &tip)? || repo.is_ancestor(&tip, base)? {
         return Ok(());
     }
-    let safe = Safe {
+    let safe = KeepRule {
         base: Some(base),
         pins: false,
         is_integration: true,

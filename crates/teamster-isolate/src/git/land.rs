@@ -13,7 +13,7 @@ use super::error::GitError;
 use super::integration::Integration;
 use super::names::{CommitId, HEADS, head_ref};
 use super::registered;
-use super::restore::Before;
+use super::restore::LandingSnapshot;
 use crate::child::say;
 
 /// What git names a branch in that it will come back to.
@@ -116,7 +116,7 @@ impl Integration {
                 .commit_if_any()
         };
         let was = orig_head()?;
-        let before = Before::note(self, folder, tip, commit)?;
+        let before = LandingSnapshot::note(self, folder, tip, commit)?;
         // Settings of the user's must not turn this into something else: stash what is not committed, make another
         // commit than the one that was verified, or write over a file because git was told to ignore it.
         let merge = at()
@@ -158,7 +158,7 @@ impl Integration {
         }
     }
 
-    /// Where nobody has the branch checked out.
+    /// Lands where nobody has the branch checked out.
     fn forward_elsewhere(
         &self,
         branch: &str,
@@ -192,7 +192,7 @@ impl Integration {
         }
     }
 
-    /// A work tree in which something unfinished will set the branch when it ends: a rebase or a bisection.
+    /// Returns a work tree in which something unfinished will set the branch when it ends: a rebase or a bisection.
     fn returning_to(&self, branch: &str) -> Result<Option<(PathBuf, &'static str)>, GitError> {
         let full = format!("{HEADS}{branch}");
         for entry in registered::all(&self.repo)? {
@@ -228,7 +228,7 @@ impl Integration {
     }
 }
 
-/// What a person runs to land it by hand.
+/// Returns what a person runs to land it by hand.
 fn command(folder: &Path, commit: &CommitId) -> String {
     let args: [OsString; 5] = [
         "-C".into(),

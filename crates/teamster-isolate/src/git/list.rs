@@ -9,13 +9,15 @@ use teamster_types::{TeamName, WorkerName};
 use super::check_tree;
 use super::error::GitError;
 use super::names::{BRANCHES, CommitId, head_ref, team_branch};
-use super::registered::{self, Registered};
+use super::registered::{self, RegisteredWorktree};
 use super::repo::Repo;
-use super::worktree::{Removal, Safe, Worktree, hold, team_folder, unkept_commits, unmerged_words};
+use super::worktree::{
+    KeepRule, Removal, Worktree, hold, team_folder, unkept_commits, unmerged_words,
+};
 
 /// What a worktree is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listing {
+pub enum WorktreeKind {
     /// A worker's own.
     Worker(WorkerName),
     /// One that was moved aside.
@@ -32,32 +34,32 @@ pub enum Listing {
 
 /// What is in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum WorktreeState {
     /// All of it is committed.
     Clean,
     /// Something is not.
     Dirty {
-        /// What.
+        /// What is not committed.
         why: String,
     },
     /// There is no folder any more, or there never was one: only a branch is left.
     Gone,
     /// It cannot be judged.
     Unknown {
-        /// Why.
+        /// Why it cannot be judged.
         why: String,
     },
 }
 
 /// One worktree, or a branch that was left of one.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListedWorktree {
     /// Its team.
     pub team: TeamName,
     /// Its name in the team's folder.
     pub name: String,
     /// What it is.
-    pub listing: Listing,
+    pub kind: WorktreeKind,
     /// Where its folder is, or was.
     pub path: PathBuf,
     /// Its branch, where there is one.
@@ -65,24 +67,26 @@ pub struct Listed {
     /// What is checked out, or the end of the branch.
     pub head: Option<CommitId>,
     /// What is in the folder.
-    pub state: State,
+    pub state: WorktreeState,
     /// How many commits are neither in the integration branch nor in one of the user's.
     pub unmerged: u64,
     /// How many of these are no finished task's either.
     pub unpinned: u64,
 }
 
-impl Listed {
-    /// Why it is not to be removed; `None` when it is clean and merged.
+impl ListedWorktree {
+    /// Returns why it is not to be removed; `None` when it is clean and merged.
     pub fn holds(&self) -> Option<String> {
         match &self.state {
-            _ if self.listing == Listing::Foreign => {
+            _ if self.kind == WorktreeKind::Foreign => {
                 Some("it is not a worktree of ours".to_owned())
             }
-            _ if self.listing == Listing::Checks => None,
-            State::Dirty { why } | State::Unknown { why } => Some(why.clone()),
-            State::Clean | State::Gone if self.unmerged > 0 => Some(unmerged_words(self.unmerged)),
-            State::Clean | State::Gone => None,
+            _ if self.kind == WorktreeKind::Checks => None,
+            WorktreeState::Dirty { why } | WorktreeState::Unknown { why } => Some(why.clone()),
+            WorktreeState::Clean | WorktreeState::Gone if self.unmerged > 0 => {
+                Some(unmerged_words(self.unmerged))
+            }
+            WorktreeState::Clean | WorktreeState::Gone => None,
         }
     }
 
@@ -91,11 +95,11 @@ impl Listed {
         if let Some(why) = self.holds() {
             return Ok(Removal::Kept { why });
         }
-        if self.listing == Listing::Checks {
+        if self.kind == WorktreeKind::Checks {
             check_tree::remove(repo, &self.team, &self.name)?;
             return Ok(Removal::Removed);
         }
-        if self.state == State::Clean
+        if self.state == WorktreeState::Clean
             && let Some(worktree) = Worktree::named(repo, &self.team, &self.name)?
         {
             return worktree.remove_if_safe();
@@ -103,7 +107,7 @@ impl Listed {
         self.remove_rest(repo)
     }
 
-    /// What is left when the folder is gone: git's own record and the branch.
+    /// Removes what is left when the folder is gone: git's own record and the branch.
     fn remove_rest(&self, repo: &Repo) -> Result<Removal, GitError> {
         let dir = team_folder(repo, &self.team)?;
         let _held = hold(&dir, &self.name)?;
@@ -136,7 +140,7 @@ impl Listed {
             repo,
             &self.team,
             std::slice::from_ref(&tip),
-            Safe::merged(&self.name),
+            KeepRule::merged(&self.name),
         )?;
         if count > 0 {
             let why = unmerged_words(count);
@@ -149,7 +153,7 @@ impl Listed {
     }
 }
 
-/// Every team that has a worktree or a branch here.
+/// Returns every team that has a worktree or a branch here.
 pub fn teams(repo: &Repo) -> Result<Vec<TeamName>, GitError> {
     let mut found = BTreeSet::new();
     if let Some(dir) = beneath(repo, &layout::WORKTREES)? {
@@ -164,10 +168,10 @@ pub fn teams(repo: &Repo) -> Result<Vec<TeamName>, GitError> {
     Ok(found.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Every worktree of a team, and every branch that was left of one, by name.
-pub fn list(repo: &Repo, team: &TeamName) -> Result<Vec<Listed>, GitError> {
+/// Returns every worktree of a team, and every branch that was left of one, by name.
+pub fn list(repo: &Repo, team: &TeamName) -> Result<Vec<ListedWorktree>, GitError> {
     let folder = layout::team_worktrees(repo.project(), team);
-    let entries: Vec<Registered> = registered::all(repo)?
+    let entries: Vec<RegisteredWorktree> = registered::all(repo)?
         .into_iter()
         .filter(|entry| entry.path.parent() == Some(&folder))
         .collect();
@@ -195,16 +199,16 @@ fn look(
     team: &TeamName,
     name: String,
     path: PathBuf,
-    entry: Option<&Registered>,
-) -> Result<Listed, GitError> {
+    entry: Option<&RegisteredWorktree>,
+) -> Result<ListedWorktree, GitError> {
     let branch = team_branch(team, &name);
     let tip = repo.resolve(&head_ref(&branch))?;
-    let (listing, state) = match Worktree::named(repo, team, &name) {
-        Ok(Some(worktree)) if entry.is_some() => (listing_of(&name), state_of(&worktree, entry)),
-        Ok(None) => (listing_of(&name), State::Gone),
+    let (kind, state) = match Worktree::named(repo, team, &name) {
+        Ok(Some(worktree)) if entry.is_some() => (kind_of(&name), state_of(&worktree, entry)),
+        Ok(None) => (kind_of(&name), WorktreeState::Gone),
         Ok(Some(_)) | Err(_) => (
-            Listing::Foreign,
-            State::Unknown {
+            WorktreeKind::Foreign,
+            WorktreeState::Unknown {
                 why: "it is not a worktree of this repository".to_owned(),
             },
         ),
@@ -213,17 +217,17 @@ fn look(
     let tips: Vec<CommitId> = head.iter().chain(&tip).cloned().collect();
     let (mut unmerged, mut unpinned) = (0, 0);
     if !tips.is_empty() {
-        let merged = Safe::merged(&name);
+        let merged = KeepRule::merged(&name);
         unmerged = unkept_commits(repo, team, &tips, merged)?;
-        let pins = Safe {
+        let pins = KeepRule {
             pins: true,
             ..merged
         };
         unpinned = unkept_commits(repo, team, &tips, pins)?;
     }
-    Ok(Listed {
+    Ok(ListedWorktree {
         team: team.clone(),
-        listing,
+        kind,
         path,
         branch: match entry {
             Some(entry) => entry.branch.clone(),
@@ -237,35 +241,35 @@ fn look(
     })
 }
 
-fn state_of(worktree: &Worktree, entry: Option<&Registered>) -> State {
+fn state_of(worktree: &Worktree, entry: Option<&RegisteredWorktree>) -> WorktreeState {
     if let Some(reason) = entry.and_then(|entry| entry.locked.as_ref()) {
-        return State::Unknown {
+        return WorktreeState::Unknown {
             why: format!("it is locked: {reason:?}"),
         };
     }
     match worktree.unsaved() {
-        Ok(None) => State::Clean,
-        Ok(Some(why)) => State::Dirty { why },
-        Err(error) => State::Unknown {
+        Ok(None) => WorktreeState::Clean,
+        Ok(Some(why)) => WorktreeState::Dirty { why },
+        Err(error) => WorktreeState::Unknown {
             why: error.to_string(),
         },
     }
 }
 
-fn listing_of(name: &str) -> Listing {
+fn kind_of(name: &str) -> WorktreeKind {
     if name == layout::INTEGRATION {
-        return Listing::Integration;
+        return WorktreeKind::Integration;
     }
     if layout::is_check_tree(name) {
-        return Listing::Checks;
+        return WorktreeKind::Checks;
     }
     if let Ok(worker) = name.parse() {
-        return Listing::Worker(worker);
+        return WorktreeKind::Worker(worker);
     }
     match layout::worker_of_kept(name) {
-        Some(worker) => Listing::Kept(worker),
-        None if name.contains(".salvaged-") => Listing::Salvaged,
-        None => Listing::Foreign,
+        Some(worker) => WorktreeKind::Kept(worker),
+        None if name.contains(".salvaged-") => WorktreeKind::Salvaged,
+        None => WorktreeKind::Foreign,
     }
 }
 
@@ -285,7 +289,7 @@ fn folders(repo: &Repo, team: &TeamName) -> Result<Vec<String>, GitError> {
     Ok(found)
 }
 
-/// A folder beneath the project; `None` when it is missing.
+/// Returns a folder beneath the project; `None` when it is missing.
 fn beneath(repo: &Repo, names: &[&str]) -> Result<Option<Dir>, GitError> {
     let mut dir = Dir::open_root(repo.project())?;
     for name in names {
@@ -297,7 +301,7 @@ fn beneath(repo: &Repo, names: &[&str]) -> Result<Option<Dir>, GitError> {
     Ok(dir)
 }
 
-/// The branches whose names begin with `prefix`, which ends with a slash.
+/// Returns the branches whose names begin with `prefix`, which ends with a slash.
 pub(super) fn branches(repo: &Repo, prefix: &str) -> Result<Vec<String>, GitError> {
     let text = repo
         .call()

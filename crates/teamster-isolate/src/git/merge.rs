@@ -18,7 +18,7 @@ use super::worktree::{hold, team_folder};
 
 /// What a merge would come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Predicted {
+pub enum MergePrediction {
     /// All of it is there already.
     Already,
     /// It fits; the tree that comes of it.
@@ -37,7 +37,7 @@ pub enum Predicted {
 
 /// What became of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Merged {
+pub enum MergeOutcome {
     /// All of it was there already, and nothing was done.
     Already,
     /// It was merged by this commit, which is the new end of the integration branch.
@@ -52,8 +52,8 @@ pub enum Merged {
 }
 
 impl Integration {
-    /// What merging `commit` into the integration branch would come to. Changes nothing.
-    pub fn predict(&self, commit: &CommitId) -> Result<Predicted, GitError> {
+    /// Returns what merging `commit` into the integration branch would come to. Changes nothing.
+    pub fn predict(&self, commit: &CommitId) -> Result<MergePrediction, GitError> {
         self.predict_on(&self.head()?, commit)
     }
 
@@ -65,7 +65,7 @@ impl Integration {
         commit: &CommitId,
         task: &TaskId,
         worker: &WorkerName,
-    ) -> Result<Merged, GitError> {
+    ) -> Result<MergeOutcome, GitError> {
         let team = &self.team;
         self.join(
             onto,
@@ -77,9 +77,13 @@ impl Integration {
         )
     }
 
-    /// Merges what the user's branch has got since into the integration branch, which must end at `onto`, so that it can
-    /// land there again.
-    pub fn bring_up_to_date(&self, onto: &CommitId, branch: &str) -> Result<Merged, GitError> {
+    /// Merges what the user's branch has got since into the integration branch, which must end at `onto`, so that it
+    /// can land there again.
+    pub fn bring_up_to_date(
+        &self,
+        onto: &CommitId,
+        branch: &str,
+    ) -> Result<MergeOutcome, GitError> {
         let tip = self.user_branch(branch)?.ok_or_else(|| {
             GitError::failed(
                 format!("there is no branch {branch} any more"),
@@ -93,7 +97,7 @@ impl Integration {
         )
     }
 
-    /// The end of a branch of the user's; `None` when there is no such branch.
+    /// Returns the end of a branch of the user's; `None` when there is no such branch.
     pub(super) fn user_branch(&self, branch: &str) -> Result<Option<CommitId>, GitError> {
         let name = head_ref(branch);
         let is_name = self
@@ -111,26 +115,26 @@ impl Integration {
         self.repo.resolve(&name)
     }
 
-    /// The branch is moved by one update that names its old end, so a merge has happened or it has not, whatever becomes
-    /// of the worktree afterwards: a full disk or a filter that fails keeps the worktree from following, and
-    /// [`Integration::recover`] brings it there later.
+    /// Returns the branch is moved by one update that names its old end, so a merge has happened or it has not,
+    /// whatever becomes of the worktree afterwards: a full disk or a filter that fails keeps the worktree from
+    /// following, and [`Integration::recover`] brings it there later.
     fn join(
         &self,
         onto: &CommitId,
         commit: &CommitId,
         message: &[String],
-    ) -> Result<Merged, GitError> {
+    ) -> Result<MergeOutcome, GitError> {
         let dir = team_folder(&self.repo, &self.team)?;
         let _held = hold(&dir, INTEGRATION)?;
         self.is_still_there()?;
         if self.head()? != *onto {
-            return Ok(Merged::Moved);
+            return Ok(MergeOutcome::Moved);
         }
         let tree = match self.predict_on(onto, commit)? {
-            Predicted::Already => return Ok(Merged::Already),
-            Predicted::Clean { tree } => tree,
-            Predicted::Conflict { files } => return Ok(Merged::Conflict { files }),
-            Predicted::Unrelated => return Ok(Merged::Conflict { files: Vec::new() }),
+            MergePrediction::Already => return Ok(MergeOutcome::Already),
+            MergePrediction::Clean { tree } => tree,
+            MergePrediction::Conflict { files } => return Ok(MergeOutcome::Conflict { files }),
+            MergePrediction::Unrelated => return Ok(MergeOutcome::Conflict { files: Vec::new() }),
         };
         let mut call = with_identity(self.worktree.call(), &self.worktree, None)?
             .args(["commit-tree", "--no-gpg-sign"])
@@ -140,20 +144,24 @@ impl Integration {
         }
         let made = call.arg(tree).commit()?;
         match self.advance(onto, &made, &message[0]) {
-            Ok(()) => Ok(Merged::Made(made)),
+            Ok(()) => Ok(MergeOutcome::Made(made)),
             Err(error) => match self.head()? {
                 // The update was made, and only the answer to it was lost.
-                head if head == made => Ok(Merged::Made(made)),
-                head if head != *onto => Ok(Merged::Moved),
+                head if head == made => Ok(MergeOutcome::Made(made)),
+                head if head != *onto => Ok(MergeOutcome::Moved),
                 _ => Err(error),
             },
         }
     }
 
-    /// What merging `commit` into `head` would come to. Changes nothing.
-    pub fn predict_on(&self, head: &CommitId, commit: &CommitId) -> Result<Predicted, GitError> {
+    /// Returns what merging `commit` into `head` would come to. Changes nothing.
+    pub fn predict_on(
+        &self,
+        head: &CommitId,
+        commit: &CommitId,
+    ) -> Result<MergePrediction, GitError> {
         if self.repo.is_ancestor(commit, head)? {
-            return Ok(Predicted::Already);
+            return Ok(MergePrediction::Already);
         }
         let call = self
             .worktree
@@ -168,14 +176,14 @@ impl Integration {
             .filter(|field| !field.is_empty());
         let tree = fields.next().map(String::from_utf8_lossy);
         match (ended.status.code(), tree) {
-            (Some(0), Some(tree)) => Ok(Predicted::Clean {
+            (Some(0), Some(tree)) => Ok(MergePrediction::Clean {
                 tree: tree.into_owned(),
             }),
-            (Some(1), Some(_)) => Ok(Predicted::Conflict {
+            (Some(1), Some(_)) => Ok(MergePrediction::Conflict {
                 files: fields.map(|path| OsStr::from_bytes(path).into()).collect(),
             }),
             _ if String::from_utf8_lossy(&ended.stderr).contains("unrelated histories") => {
-                Ok(Predicted::Unrelated)
+                Ok(MergePrediction::Unrelated)
             }
             _ => Err(call.failed(&ended)),
         }

@@ -6,21 +6,19 @@
 //! is moved aside or left alone, never deleted. Filters such as git-lfs do run, because without them a commit would be
 //! wrong.
 
-mod aside;
-mod begin;
 mod changes;
 mod check_tree;
 mod command;
 mod commit;
 mod diff;
+mod displaced;
 mod error;
-mod files;
 mod fresh_index;
+mod inspect;
 mod integration;
 mod kept_refs;
 mod land;
 mod list;
-mod look;
 mod merge;
 mod names;
 mod nested;
@@ -34,7 +32,7 @@ mod setup;
 mod tracking;
 mod worktree;
 
-pub use changes::{Change, ChangeKind};
+pub use changes::{ChangeKind, WorktreeChange};
 pub use check_tree::CheckTree;
 pub use command::Git;
 pub use commit::Author;
@@ -43,12 +41,12 @@ pub use error::{GitError, GitProblem};
 pub use integration::{Integration, Ready};
 pub use kept_refs::KeptRef;
 pub use land::{Landed, NotRestored};
-pub use list::{Listed, Listing, State, list, teams};
-pub use merge::{Merged, Predicted};
+pub use list::{ListedWorktree, WorktreeKind, WorktreeState, list, teams};
+pub use merge::{MergeOutcome, MergePrediction};
 pub use names::{CommitId, branch_of, integration_branch, pin_ref};
 pub use nested::UNFETCHABLE;
 pub use refs::Refs;
 pub use replacements::stored_objects;
-pub use repo::{Found, Repo};
-pub use setup::{Setup, Step};
-pub use worktree::{Kept, Moved, Prepared, Removal, Worktree};
+pub use repo::{FoundRepo, Repo};
+pub use setup::{SetupReport, SetupStep};
+pub use worktree::{BranchUpdate, DisplacedWork, Prepared, Removal, Worktree};

@@ -11,12 +11,12 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 pub struct CommitId(String);
 
 impl CommitId {
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The first digits, for people.
+    /// Returns the first digits, for people.
     pub fn short(&self) -> &str {
         &self.0[..12]
     }
@@ -55,67 +55,67 @@ pub(crate) const HEADS: &str = "refs/heads/";
 /// What the full names of our references that keep commits begin with.
 pub(crate) const PINS: &str = "refs/teamster/";
 
-/// The branch of a worker.
+/// Returns the branch of a worker.
 pub fn branch_of(team: &TeamName, worker: &WorkerName) -> String {
     team_branch(team, worker.as_str())
 }
 
-/// The branch into which a team's finished tasks are merged.
+/// Returns the branch into which a team's finished tasks are merged.
 pub fn integration_branch(team: &TeamName) -> String {
     team_branch(team, INTEGRATION)
 }
 
-/// The branch of a team for a worktree of this name.
+/// Returns the branch of a team for a worktree of this name.
 pub(crate) fn team_branch(team: &TeamName, name: &str) -> String {
     format!("{BRANCHES}{team}/{name}")
 }
 
-/// The full name of a branch.
+/// Returns the full name of a branch.
 pub(crate) fn head_ref(branch: &str) -> String {
     format!("{HEADS}{branch}")
 }
 
-/// The branch that keeps what a worktree held at one moment; the first has number 1.
+/// Returns the branch that keeps what a worktree held at one moment; the first has number 1.
 pub(crate) fn salvage_branch(team: &TeamName, name: &str, number: u32) -> String {
     team_branch(team, &format!("{name}.salvaged-{number}"))
 }
 
-/// The reference that keeps the commit of a finished task.
+/// Returns the reference that keeps the commit of a finished task.
 pub fn pin_ref(team: &TeamName, task: &TaskId) -> String {
     format!("{PINS}{team}/task-{task}")
 }
 
-/// The reference that keeps what somebody has moved the integration branch to.
+/// Returns the reference that keeps what somebody has moved the integration branch to.
 pub(crate) fn moved_ref(team: &TeamName, number: u32) -> String {
     format!("{PINS}{team}/moved-{number}")
 }
 
-/// The reference that keeps the work of a run that a person did not want.
+/// Returns the reference that keeps the work of a run that a person did not want.
 pub(crate) fn rejected_ref(team: &TeamName) -> String {
     format!("{PINS}{team}/rejected")
 }
 
-/// Where the commit that a task was pinned to before goes.
+/// Returns where the commit that a task was pinned to before goes.
 pub(crate) fn former_pin_ref(team: &TeamName, task: &TaskId, number: u32) -> String {
     format!("{PINS}{team}/task-{task}.was-{number}")
 }
 
-/// The reference that keeps what came of an attempt that did not end well.
+/// Returns the reference that keeps what came of an attempt that did not end well.
 pub(crate) fn attempt_ref(team: &TeamName, task: &TaskId, number: u64) -> String {
     format!("{PINS}{team}/task-{task}.attempt-{number}")
 }
 
-/// What the references of all attempts of a task that did not end well look like, as git's pattern.
+/// Returns what the references of all attempts of a task that did not end well look like, as git's pattern.
 pub(crate) fn attempts_of(team: &TeamName, task: &TaskId) -> String {
     format!("{PINS}{team}/task-{task}.attempt-*")
 }
 
-/// What the names of all pins of a team begin with.
+/// Returns what the names of all pins of a team begin with.
 pub(crate) fn pins(team: &TeamName) -> String {
     format!("{PINS}{team}/")
 }
 
-/// All pins of a team, as git's pattern.
+/// Returns all pins of a team, as git's pattern.
 pub(crate) fn pins_of(team: &TeamName) -> String {
     format!("{}*", pins(team))
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use teamster_fs::Dir;
 
 use super::changes::status;
-use super::command::Call;
+use super::command::GitCommand;
 use super::error::{GitError, GitProblem};
 use super::fresh_index::FreshIndex;
 use super::names::CommitId;
@@ -43,7 +43,7 @@ impl fmt::Display for NestedWork {
 }
 
 impl FreshIndex {
-    /// Every repository in the worktree that holds something, by its path.
+    /// Returns every repository in the worktree that holds something, by its path.
     pub(super) fn nested_work(&self) -> Result<Vec<(String, NestedWork)>, GitError> {
         let mut found = Vec::new();
         for path in gitlinks(self.call())? {
@@ -59,7 +59,7 @@ impl FreshIndex {
         Ok(found)
     }
 
-    /// Whether a file in another repository is not as in its commit, whatever its index says.
+    /// Returns whether a file in another repository is not as in its commit, whatever its index says.
     fn differs_in(&self, folder: &Path) -> Result<bool, GitError> {
         let index = self.nested_index()?;
         let call = self.call_in(folder, &index)?;
@@ -70,8 +70,8 @@ impl FreshIndex {
     }
 }
 
-/// The paths of the repositories that an index has.
-fn gitlinks(call: Call) -> Result<Vec<Vec<u8>>, GitError> {
+/// Returns the paths of the repositories that an index has.
+fn gitlinks(call: GitCommand) -> Result<Vec<Vec<u8>>, GitError> {
     let listed = call.args(["ls-files", "--stage", "-z"]).bytes()?;
     Ok(listed
         .split(|byte| *byte == 0)
@@ -94,7 +94,7 @@ fn holds_files(folder: &Path) -> Result<bool, GitError> {
     Ok(!dir.entries()?.is_empty() || !dir.odd_names()?.is_empty())
 }
 
-fn has_own_commits(call: Call) -> Result<bool, GitError> {
+fn has_own_commits(call: GitCommand) -> Result<bool, GitError> {
     let count = call
         .args(["rev-list", "--count", "HEAD", "--branches"])
         .args(["--not", "--remotes"])
@@ -103,8 +103,8 @@ fn has_own_commits(call: Call) -> Result<bool, GitError> {
 }
 
 impl Repo {
-    /// A call in the repository whose work tree is `folder`; `None` when there is none.
-    fn nested(&self, folder: &Path) -> Result<Option<Call>, GitError> {
+    /// Returns a call in the repository whose work tree is `folder`; `None` when there is none.
+    fn nested(&self, folder: &Path) -> Result<Option<GitCommand>, GitError> {
         if folder.is_symlink() || !folder.join(DOT_GIT).exists() {
             return Ok(None);
         }

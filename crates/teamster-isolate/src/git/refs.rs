@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::GitError;
-use super::look::names;
+use super::inspect::names;
 use super::names::{BRANCHES, CommitId, HEADS};
 use super::repo::Repo;
 
@@ -14,7 +14,7 @@ const CHUNK: usize = 500;
 pub type Refs = BTreeMap<String, String>;
 
 impl Repo {
-    /// The references of the user's as they are now. What a fetch brings (`refs/remotes`) is not among them.
+    /// Returns the references of the user's as they are now. What a fetch brings (`refs/remotes`) is not among them.
     pub fn refs(&self) -> Result<Refs, GitError> {
         let text = self
             .call()
@@ -42,7 +42,8 @@ impl Repo {
         Ok(refs)
     }
 
-    /// Those of `commits` that are not `head` and no ancestor of it. One that is not in the repository is among them.
+    /// Returns those of `commits` that are not `head` and no ancestor of it. One that is not in the repository is among
+    /// them.
     pub fn not_in(&self, commits: &[CommitId], head: &CommitId) -> Result<Vec<CommitId>, GitError> {
         let mut outside = Vec::new();
         for chunk in commits.chunks(CHUNK) {
@@ -72,7 +73,7 @@ impl Repo {
         Ok(outside)
     }
 
-    /// Those of `files` that have conflict markers in `commit` and had none in `before`.
+    /// Returns those of `files` that have conflict markers in `commit` and had none in `before`.
     pub fn with_conflict_markers(
         &self,
         before: &CommitId,
@@ -109,9 +110,9 @@ impl Repo {
         Ok(found)
     }
 
-    /// What bringing `other` into `base` would change, and `commit`, which was to do that, has left as it is in `base`:
-    /// first the files that fit without a conflict, then those that do not. `None` for the latter when at least one of
-    /// them was changed, because how a conflict is resolved is for whoever resolves it.
+    /// Returns what bringing `other` into `base` would change, and `commit`, which was to do that, has left as it is in
+    /// `base`: first the files that fit without a conflict, then those that do not. `None` for the latter when at least
+    /// one of them was changed, because how a conflict is resolved is for whoever resolves it.
     pub fn left_out(
         &self,
         base: &CommitId,
@@ -146,7 +147,7 @@ impl Repo {
         Ok((clean, is_none_done.then_some(conflicting)))
     }
 
-    /// The branches of the user's that have a commit, by their short names.
+    /// Returns the branches of the user's that have a commit, by their short names.
     pub fn branches_with(&self, commit: &CommitId) -> Result<Vec<String>, GitError> {
         let text = self
             .call()

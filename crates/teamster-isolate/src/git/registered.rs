@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// A worktree as git lists it.
 #[derive(Clone, Debug)]
-pub(super) struct Registered {
+pub(super) struct RegisteredWorktree {
     /// Where it is, or was.
     pub(super) path: PathBuf,
     /// What is checked out; `None` when that was never settled.
@@ -32,18 +32,18 @@ pub(super) struct Registered {
     pub(super) locked: Option<String>,
 }
 
-impl Registered {
-    /// Whether the git that made it has not finished.
+impl RegisteredWorktree {
+    /// Returns whether the git that made it has not finished.
     pub(super) fn is_being_made(&self) -> bool {
         self.locked.as_deref() == Some(BEING_MADE)
     }
 }
 
-/// All of them; the user's own are among them.
+/// Returns all worktrees that git knows of; the user's own are among them.
 ///
 /// A git that is killed at a bad moment while it makes a worktree leaves a record that no git can read past. One that
 /// lives is in that state for a moment only.
-pub(super) fn all(repo: &Repo) -> Result<Vec<Registered>, GitError> {
+pub(super) fn all(repo: &Repo) -> Result<Vec<RegisteredWorktree>, GitError> {
     let start = Instant::now();
     loop {
         let call = repo.call().args(["worktree", "list", "--porcelain", "-z"]);
@@ -69,9 +69,9 @@ pub(super) fn all(repo: &Repo) -> Result<Vec<Registered>, GitError> {
     }
 }
 
-/// git lists the main work tree by its git folder where the two lie apart (`git init --separate-git-dir`, a submodule).
-/// When the project is in the main work tree its real place is known.
-fn correct_main(repo: &Repo, main: &mut Registered) -> Result<(), GitError> {
+/// Corrects the path of the main work tree: git lists it by its git folder where the two lie apart (`git init
+/// --separate-git-dir`, a submodule). When the project is in the main work tree its real place is known.
+fn correct_main(repo: &Repo, main: &mut RegisteredWorktree) -> Result<(), GitError> {
     if main.path == repo.common() {
         let own = repo.call().args(["rev-parse", "--absolute-git-dir"]);
         if own.path()? == repo.common() {
@@ -81,8 +81,8 @@ fn correct_main(repo: &Repo, main: &mut Registered) -> Result<(), GitError> {
     Ok(())
 }
 
-/// Removes the records of worktrees that were only begun: they say so themselves, and nothing is in them yet. False when
-/// there is none.
+/// Removes the records of worktrees that were only begun: they say so themselves, and nothing is in them yet. False
+/// when there is none.
 fn clear_beginnings(repo: &Repo) -> Result<bool, GitError> {
     let Some(dir) = Dir::open_root(&repo.common().join("worktrees"))? else {
         return Ok(false);
@@ -118,16 +118,16 @@ pub(super) fn add(repo: &Repo, path: &Path, branch: &str) -> Result<(), GitError
         .done()
 }
 
-/// The one at `path`.
-pub(super) fn at(repo: &Repo, path: &Path) -> Result<Option<Registered>, GitError> {
+/// Returns the worktree at `path`.
+pub(super) fn at(repo: &Repo, path: &Path) -> Result<Option<RegisteredWorktree>, GitError> {
     Ok(all(repo)?.into_iter().find(|entry| entry.path == path))
 }
 
-fn parse(bytes: &[u8]) -> Vec<Registered> {
-    let mut found: Vec<Registered> = Vec::new();
+fn parse(bytes: &[u8]) -> Vec<RegisteredWorktree> {
+    let mut found: Vec<RegisteredWorktree> = Vec::new();
     for line in bytes.split(|byte| *byte == 0) {
         if let Some(path) = line.strip_prefix(b"worktree ") {
-            found.push(Registered {
+            found.push(RegisteredWorktree {
                 path: OsStr::from_bytes(path).into(),
                 head: None,
                 branch: None,

@@ -1,13 +1,13 @@
 //! Rules of a repository by which git shows other objects, or another history, than those that are stored.
 //!
-//! A clone gets what is stored and none of these rules. So no call of ours follows them, and neither do the commands that
-//! prove the work: what is shown, what is checked and what lands are the same objects.
+//! A clone gets what is stored and none of these rules. So no call of ours follows them, and neither do the commands
+//! that prove the work: what is shown, what is checked and what lands are the same objects.
 
 use std::ffi::OsString;
 
 use teamster_fs::Dir;
 
-use super::command::Setting;
+use super::command::GitSetting;
 use super::error::GitError;
 use super::repo::Repo;
 
@@ -31,7 +31,7 @@ pub fn stored_objects() -> impl Iterator<Item = (OsString, OsString)> {
 }
 
 /// Returns the settings among these variables, for a call that has more of them.
-pub(super) fn stored_settings() -> impl Iterator<Item = Setting> {
+pub(super) fn stored_settings() -> impl Iterator<Item = GitSetting> {
     std::iter::once((COMMIT_GRAPH.0.into(), COMMIT_GRAPH.1.into()))
 }
 

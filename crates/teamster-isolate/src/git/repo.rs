@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use teamster_fs::{Dir, UserFile};
 
-use super::command::{Call, Git};
+use super::command::{Git, GitCommand};
 use super::error::{GitError, GitProblem};
 use super::names::{CommitId, HEADS, head_ref};
 use super::tracking::TrackingRules;
@@ -33,7 +33,7 @@ pub struct Repo {
 
 /// A repository as it was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundRepo {
     /// The repository.
     pub repo: Repo,
     /// What is checked out.
@@ -56,7 +56,7 @@ impl Git {
 
 impl Repo {
     /// Finds the repository of `project`, or says why there is none to work with.
-    pub fn find(git: &Git, project: &Path) -> Result<Found, GitError> {
+    pub fn find(git: &Git, project: &Path) -> Result<FoundRepo, GitError> {
         let project = project.canonicalize().map_err(|error| {
             GitError::new(
                 GitProblem::NotRepository,
@@ -112,7 +112,7 @@ impl Repo {
                 "workers start from a commit: `git commit --allow-empty -m \"Begin\"` makes the first",
             )
         })?;
-        Ok(Found {
+        Ok(FoundRepo {
             head,
             branch: repo.branch()?,
             inside: inside.to_owned(),
@@ -120,22 +120,22 @@ impl Repo {
         })
     }
 
-    /// The project.
+    /// Returns the project.
     pub fn project(&self) -> &Path {
         &self.project
     }
 
-    /// The root of the user's work tree.
+    /// Returns the root of the user's work tree.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder that all work trees of the repository share.
+    /// Returns the folder that all work trees of the repository share.
     pub fn common(&self) -> &Path {
         &self.common
     }
 
-    /// The commit that a name stands for; `None` when there is none.
+    /// Returns the commit that a name stands for; `None` when there is none.
     pub fn resolve(&self, name: &str) -> Result<Option<CommitId>, GitError> {
         let name = format!("{name}^{{commit}}");
         self.call()
@@ -155,7 +155,7 @@ impl Repo {
         }
     }
 
-    /// The branch that the user has checked out.
+    /// Returns the branch that the user has checked out.
     pub fn branch(&self) -> Result<Option<String>, GitError> {
         // Its full name: the short one is another where a tag has the same name.
         let call = self.call().args(["symbolic-ref", "--quiet", "HEAD"]);
@@ -171,7 +171,7 @@ impl Repo {
         }
     }
 
-    /// Whether every commit of `commit` is one of `other`'s too.
+    /// Returns whether every commit of `commit` is one of `other`'s too.
     pub fn is_ancestor(&self, commit: &CommitId, other: &CommitId) -> Result<bool, GitError> {
         self.call()
             .args(["merge-base", "--is-ancestor"])
@@ -191,7 +191,7 @@ impl Repo {
         Ok(missing)
     }
 
-    /// Whether git leaves a path alone, in a folder of a work tree.
+    /// Returns whether git leaves a path alone, in a folder of a work tree.
     pub(crate) fn ignores(&self, folder: &Path, path: &str) -> Result<bool, GitError> {
         self.git
             .at(folder)
@@ -200,7 +200,7 @@ impl Repo {
             .yes()
     }
 
-    /// Whether git has something at or below a path of a worktree's folder.
+    /// Returns whether git has something at or below a path of a worktree's folder.
     pub(crate) fn tracks(&self, folder: &Path, path: &str) -> Result<bool, GitError> {
         self.git
             .at(folder)
@@ -241,18 +241,18 @@ impl Repo {
         Err(busy())
     }
 
-    /// A call in the user's work tree.
-    pub(crate) fn call(&self) -> Call {
+    /// Returns a call in the user's work tree.
+    pub(crate) fn call(&self) -> GitCommand {
         self.git.at(&self.root)
     }
 
-    /// A call in another folder.
-    pub(crate) fn call_in(&self, folder: &Path) -> Call {
+    /// Returns a call in another folder.
+    pub(crate) fn call_in(&self, folder: &Path) -> GitCommand {
         self.git.at(folder)
     }
 }
 
-/// The text with a heading and `lines` at its end, in its own line ends.
+/// Returns the text with a heading and `lines` at its end, in its own line ends.
 fn with_lines(old: &[u8], lines: &[&str]) -> Vec<u8> {
     let crlf = old.windows(2).any(|two| two == b"\r\n");
     let newline: &[u8] = if crlf { b"\r\n" } else { b"\n" };
@@ -267,7 +267,11 @@ fn with_lines(old: &[u8], lines: &[&str]) -> Vec<u8> {
     new
 }
 
-fn no_repository(call: &Call, ended: &crate::bounded::Ended, project: &Path) -> GitError {
+fn no_repository(
+    call: &GitCommand,
+    ended: &crate::bounded::BoundedOutput,
+    project: &Path,
+) -> GitError {
     let said = String::from_utf8_lossy(&ended.stderr);
     if said.contains("not a git repository") {
         GitError::new(

@@ -1,16 +1,16 @@
 //! Putting a work tree of the user's back after a landing that git began and could not finish.
 //!
-//! git checks that nothing is in its way before it writes the first file, but a full disk or a filter that fails stops it
-//! half-way: the branch and the index are as they were, some files are not. Which files were as the branch has them is
-//! noted before; only those are put back, and only where what is there now is known to come from git. What cannot be put
-//! back is named.
+//! git checks that nothing is in its way before it writes the first file, but a full disk or a filter that fails stops
+//! it half-way: the branch and the index are as they were, some files are not. Which files were as the branch has them
+//! is noted before; only those are put back, and only where what is there now is known to come from git. What cannot be
+//! put back is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use teamster_fs::{Beneath, Dir, layout};
+use teamster_fs::{Dir, ProjectFiles, layout};
 
 use super::error::GitError;
 use super::integration::Integration;
@@ -73,12 +73,13 @@ impl Drop for SpareIndex {
 
 /// What landing a commit changes in a work tree, as it was before.
 #[derive(Debug)]
-pub(super) struct Before<'a> {
+pub(super) struct LandingSnapshot<'a> {
     integration: &'a Integration,
     folder: &'a Path,
     tip: &'a CommitId,
     commit: &'a CommitId,
-    /// What the branch has, and what it is to have. They are made before, because a full disk has no room for them later.
+    /// What the branch has, and what it is to have. They are made before, because a full disk has no room for them
+    /// later.
     old: SpareIndex,
     new: SpareIndex,
     /// Every file that differs between the two commits and was as the branch has it. git would touch no other.
@@ -87,7 +88,7 @@ pub(super) struct Before<'a> {
     new_folders: BTreeSet<PathBuf>,
 }
 
-impl<'a> Before<'a> {
+impl<'a> LandingSnapshot<'a> {
     /// Notes the files of `folder`, where `tip` is checked out, that landing `commit` will change.
     pub(super) fn note(
         integration: &'a Integration,
@@ -115,7 +116,7 @@ impl<'a> Before<'a> {
                 (None, new) => new == Some(&Compared::Missing),
             })
             .collect();
-        if let Some(beneath) = Beneath::open(folder)? {
+        if let Some(beneath) = ProjectFiles::open(folder)? {
             let paths = before.untouched.iter();
             let parents =
                 paths.flat_map(|path| Path::new(OsStr::from_bytes(path)).ancestors().skip(1));
@@ -159,7 +160,7 @@ impl<'a> Before<'a> {
                 .args(["clean", "--quiet", "-f", "-d", "-x", "--"]);
             let _ = with_paths(clean, chunk).run()?;
         }
-        if let Some(beneath) = Beneath::open(self.folder)? {
+        if let Some(beneath) = ProjectFiles::open(self.folder)? {
             // The innermost first. One that somebody has put something into stays.
             for folder in self.new_folders.iter().rev() {
                 beneath
@@ -202,7 +203,7 @@ impl<'a> Before<'a> {
             .collect())
     }
 
-    /// The command that puts a file back, for a person.
+    /// Returns the command that puts a file back, for a person.
     pub(super) fn command(&self, files: &[PathBuf]) -> String {
         let mut args: Vec<OsString> = vec![
             "-C".into(),
@@ -217,14 +218,14 @@ impl<'a> Before<'a> {
         say(Path::new("git"), &args)
     }
 
-    fn call(&self) -> super::command::Call {
+    fn call(&self) -> super::command::GitCommand {
         self.integration
             .repo
             .call_in(self.folder)
             .arg("--literal-pathspecs")
     }
 
-    /// The files that differ between the two commits, seen from the root of the work tree.
+    /// Returns the files that differ between the two commits, seen from the root of the work tree.
     fn changed(&self) -> Result<BTreeSet<Vec<u8>>, GitError> {
         let listed = self
             .call()
@@ -238,7 +239,7 @@ impl<'a> Before<'a> {
             .collect())
     }
 
-    /// How these files of the work tree compare with a commit; those that it does not have are left out.
+    /// Returns how these files of the work tree compare with a commit; those that it does not have are left out.
     fn compare(
         &self,
         index: &SpareIndex,
@@ -273,7 +274,7 @@ impl<'a> Before<'a> {
         Ok(found)
     }
 
-    /// Whether a file holds the beginning of what git was about to write there.
+    /// Returns whether a file holds the beginning of what git was about to write there.
     fn is_half_written(&self, path: &[u8]) -> Result<bool, GitError> {
         let mut name = OsString::from(format!("{}:", self.commit));
         name.push(OsStr::from_bytes(path));
@@ -282,7 +283,7 @@ impl<'a> Before<'a> {
             .args(["cat-file", "--filters"])
             .arg(name)
             .run()?;
-        let there = Beneath::open(self.folder)
+        let there = ProjectFiles::open(self.folder)
             .and_then(|folder| match folder {
                 Some(folder) => folder.read(Path::new(OsStr::from_bytes(path))),
                 None => Ok(None),
@@ -296,6 +297,6 @@ impl<'a> Before<'a> {
     }
 }
 
-fn with_paths(call: super::command::Call, paths: &[&Vec<u8>]) -> super::command::Call {
+fn with_paths(call: super::command::GitCommand, paths: &[&Vec<u8>]) -> super::command::GitCommand {
     call.args(paths.iter().map(|path| OsStr::from_bytes(path)))
 }

@@ -16,8 +16,8 @@ use crate::OrTrace as _;
 const MOST_SALVAGED: u32 = 10_000;
 
 impl Worktree {
-    /// Commits the index and the work tree, untracked files and all, on a new branch; its name. What git ignores is not
-    /// in it.
+    /// Commits the index and the work tree, untracked files and all, on a new branch, and returns its name. What git
+    /// ignores is not in it.
     pub fn salvage(&self) -> Result<String, GitError> {
         let mut tip = self.head()?;
         if let Some(staged) = self.staged_tree(&tip)? {
@@ -34,7 +34,7 @@ impl Worktree {
         new_branch(&self.repo, &self.team, &self.name, tip)
     }
 
-    /// The tree of the index, where it differs from `head`; an index with conflicts is no tree.
+    /// Returns the tree of the index, where it differs from `head`; an index with conflicts is no tree.
     fn staged_tree(&self, head: &CommitId) -> Result<Option<String>, GitError> {
         let Some(admin) = Dir::open_root(self.admin())? else {
             return Ok(None);
@@ -84,7 +84,7 @@ impl Worktree {
     }
 }
 
-/// A new branch at `tip`, for what was found in the worktree `name`.
+/// Makes a new branch at `tip`, for what was found in the worktree `name`.
 pub(super) fn new_branch(
     repo: &Repo,
     team: &TeamName,

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use teamster_fs::{CopyLimits, Dir, FileKind, FsError, Problem, copy_folder, remove_tree};
+use teamster_fs::{CopyLimits, Dir, FileKind, FsError, FsProblem, copy_folder, remove_tree};
 use teamster_types::denied;
 
 use super::error::GitError;
@@ -26,7 +26,7 @@ const UNFINISHED: &str = ".teamster-copy";
 
 /// What one command did.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct SetupStep {
     /// The command, as the configuration has it.
     pub command: String,
     /// How it ended.
@@ -39,16 +39,16 @@ pub struct Step {
 
 /// What was done to make a worktree usable.
 #[derive(Clone, Debug, Default)]
-pub struct Setup {
+pub struct SetupReport {
     /// Folders that were copied or linked.
     pub linked: Vec<PathBuf>,
     /// Commands, in their order, up to the first that failed.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SetupStep>,
 }
 
-impl Setup {
-    /// The command that failed, if one did: the worktree is then not usable.
-    pub fn failed(&self) -> Option<&Step> {
+impl SetupReport {
+    /// Returns the command that failed, if one did: the worktree is then not usable.
+    pub fn failed(&self) -> Option<&SetupStep> {
         self.steps
             .iter()
             .find(|step| step.timed_out || !step.status.success())
@@ -56,8 +56,8 @@ impl Setup {
 }
 
 impl Worktree {
-    /// Copies the folders `links` of the project, or links to them if `writable`, then runs `commands` by `sh -c`, all within
-    /// `patience` and without the variables `withheld`.
+    /// Copies the folders `links` of the project, or links to them if `writable`, then runs `commands` by `sh -c`, all
+    /// within `patience` and without the variables `withheld`.
     pub fn set_up(
         &self,
         links: &[String],
@@ -66,9 +66,9 @@ impl Worktree {
         patience: Duration,
         withheld: &[&str],
         stopped: &dyn Fn() -> bool,
-    ) -> Result<Setup, GitError> {
+    ) -> Result<SetupReport, GitError> {
         let deadline = Instant::now() + patience;
-        let mut setup = Setup::default();
+        let mut setup = SetupReport::default();
         for link in links {
             if self.link(link, writable, deadline)? {
                 setup.linked.push(link.into());
@@ -96,7 +96,7 @@ impl Worktree {
         deadline: Instant,
         withheld: &[&str],
         stopped: &dyn Fn() -> bool,
-    ) -> Result<Step, GitError> {
+    ) -> Result<SetupStep, GitError> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", text]).current_dir(self.work_folder());
         for name in withheld {
@@ -116,7 +116,7 @@ impl Worktree {
         })?;
         let mut output = String::from_utf8_lossy(&ended.stdout).into_owned();
         output.push_str(&String::from_utf8_lossy(&ended.stderr));
-        Ok(Step {
+        Ok(SetupStep {
             command: text.to_owned(),
             status: ended.status,
             timed_out: ended.timed_out,
@@ -124,7 +124,8 @@ impl Worktree {
         })
     }
 
-    /// Puts a copy of a folder of the project, or a link to it, into the worktree; false when it is there already.
+    /// Puts a copy of a folder of the project, or a link to it, into the worktree, and returns false when it is there
+    /// already.
     fn link(&self, link: &str, writable: bool, deadline: Instant) -> Result<bool, GitError> {
         let refused = |why: &str| {
             GitError::refused(
@@ -187,7 +188,7 @@ impl Worktree {
         } else {
             self.copy(&real, &dir, last, deadline)
                 .map_err(|error| match error.problem {
-                    Problem::TooMuch => GitError::refused(
+                    FsProblem::TooMuch => GitError::refused(
                         format!("`{link}` is too large to be copied into every worktree"),
                         "make it with `worktree.setup`; or `worktree.link_writable = true` links it, and agents can then change it",
                     ),
@@ -223,8 +224,8 @@ impl Worktree {
         dir.rename(UNFINISHED, dir, name)
     }
 
-    /// Where a link of the copy leads. One into the main tree would be a way back to the user's files, so it leads to the
-    /// same place of the worktree; one that leaves the main tree leads where it did.
+    /// Returns where a link of the copy leads. One into the main tree would be a way back to the user's files, so it
+    /// leads to the same place of the worktree; one that leaves the main tree leads where it did.
     fn relink(&self, folder: &Path, target: PathBuf) -> PathBuf {
         let root = self.repo.root();
         if stays_below(root, folder, &target) {
@@ -242,7 +243,7 @@ impl Worktree {
     }
 }
 
-/// The path with each `..` carried out by name, for one that leads to nothing.
+/// Returns the path with each `..` carried out by name, for one that leads to nothing.
 fn without_steps_up(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut plain, part| {
         match part {
@@ -253,7 +254,7 @@ fn without_steps_up(path: &Path) -> PathBuf {
     })
 }
 
-/// Whether a link in `folder` to `target` stays below `root`, step by step.
+/// Returns whether a link in `folder` to `target` stays below `root`, step by step.
 fn stays_below(root: &Path, folder: &Path, target: &Path) -> bool {
     let Ok(inside) = folder.strip_prefix(root) else {
         return false;
@@ -273,7 +274,7 @@ fn stays_below(root: &Path, folder: &Path, target: &Path) -> bool {
     })
 }
 
-/// The pattern by which git ignores a linked folder.
+/// Returns the pattern by which git ignores a linked folder.
 fn excluded(worktree: &Worktree, names: &[&str]) -> String {
     format!("/{}", inside(worktree, names))
 }
@@ -290,7 +291,7 @@ fn inside(worktree: &Worktree, names: &[&str]) -> String {
     parts.join("/")
 }
 
-/// The names on the way, if all of them are plain.
+/// Returns the names on the way, if all of them are plain.
 fn plain_names(link: &str) -> Option<Vec<&str>> {
     let names: Option<Vec<&str>> = Path::new(link)
         .components()

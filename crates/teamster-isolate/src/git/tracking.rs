@@ -1,7 +1,7 @@
 //! The rules by which the files of a worktree count as changed.
 //!
-//! An agent can change them while it works: a line in `info/exclude`, a filter, an attribute, a merge driver. So they are
-//! recorded once when a run begins, before any agent does, and its commits, merges and checks go by those.
+//! An agent can change them while it works: a line in `info/exclude`, a filter, an attribute, a merge driver. So they
+//! are recorded once when a run begins, before any agent does, and its commits, merges and checks go by those.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 
 use teamster_fs::{Dir, Sync, UserFile};
 
-use super::command::{Call, Setting};
+use super::command::{GitCommand, GitSetting};
 use super::error::GitError;
 use super::repo::Repo;
 use super::worktree::{Worktree, vanished};
@@ -78,7 +78,7 @@ impl TrackingRules {
         Ok(rules)
     }
 
-    /// What the files of attributes hold that counted when the rules were recorded.
+    /// Returns what the files of attributes hold that counted when the rules were recorded.
     fn attributes_now(&self, repo: &Repo) -> Vec<u8> {
         let path = self.settings.get(OsStr::new(ATTRIBUTES_FILE));
         let path = path.map(PathBuf::from).or_else(|| default_file(ATTRIBUTES));
@@ -88,8 +88,8 @@ impl TrackingRules {
         now
     }
 
-    /// The settings for calls like `call` by which these rules hold, and none that was added since.
-    pub(super) fn settings(&self, call: Call) -> Result<Vec<Setting>, GitError> {
+    /// Returns the settings for calls like `call` by which these rules hold, and none that was added since.
+    pub(super) fn settings(&self, call: GitCommand) -> Result<Vec<GitSetting>, GitError> {
         let listed = call.args(["config", "--list", "-z"]).bytes()?;
         let mut ruled = Vec::new();
         for name in settings(&listed).into_keys() {
@@ -103,7 +103,7 @@ impl TrackingRules {
         Ok(ruled)
     }
 
-    /// The value by which a setting that was added does what git does without it.
+    /// Returns the value by which a setting that was added does what git does without it.
     fn without(&self, name: &OsStr) -> Result<OsString, GitError> {
         let bytes = name.as_bytes();
         if bytes == ATTRIBUTES_FILE.as_bytes() {
@@ -131,7 +131,7 @@ impl TrackingRules {
         Ok(if is_driver { "false" } else { "" }.into())
     }
 
-    /// What decides about contents and is not as it was, one text for each.
+    /// Returns what decides about contents and is not as it was, one text for each.
     fn changed(&self, repo: &Repo) -> Result<Vec<String>, GitError> {
         let now = Self::now(repo)?;
         let names: BTreeSet<&OsString> = self.settings.keys().chain(now.settings.keys()).collect();
@@ -151,7 +151,7 @@ impl TrackingRules {
         &self.ignored
     }
 
-    /// Whether somebody has changed `info/attributes` since. No option of git's makes up for that.
+    /// Returns whether somebody has changed `info/attributes` since. No option of git's makes up for that.
     pub(super) fn attributes_changed(&self, repo: &Repo) -> bool {
         self.attributes_now(repo) != self.attributes
     }
@@ -170,7 +170,7 @@ impl TrackingRules {
         ))
     }
 
-    /// The same rules and more patterns of ignored files.
+    /// Returns these rules with more patterns of ignored files.
     fn and_ignored(&self, patterns: &[String]) -> Self {
         let mut rules = self.clone();
         for pattern in patterns {
@@ -209,14 +209,14 @@ impl TrackingRules {
     }
 }
 
-/// The contents of a file of the user's. One that is missing or cannot be read has no lines, as git sees it.
+/// Returns the contents of a file of the user's. One that is missing or cannot be read has no lines, as git sees it.
 fn contents(path: &Path) -> Vec<u8> {
     let found = UserFile::find(path).ok().flatten();
     let was = found.and_then(|file| file.read().ok().flatten());
     was.map(|was| was.bytes).unwrap_or_default()
 }
 
-/// The file that a setting names.
+/// Returns the file that a setting names.
 fn configured(repo: &Repo, setting: &str) -> Result<Option<PathBuf>, GitError> {
     let get = ["config", "--type=path", "--get", setting];
     let found = repo.call().args(get).run()?.stdout;
@@ -224,7 +224,7 @@ fn configured(repo: &Repo, setting: &str) -> Result<Option<PathBuf>, GitError> {
     Ok(path.map(|path| repo.root().join(path)))
 }
 
-/// Where git looks for rules of the user's when no setting names a file.
+/// Returns where git looks for rules of the user's when no setting names a file.
 fn default_file(name: &str) -> Option<PathBuf> {
     let folder = match std::env::var_os("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty()) {
         Some(folder) => PathBuf::from(folder),
@@ -233,7 +233,7 @@ fn default_file(name: &str) -> Option<PathBuf> {
     Some(folder.join("git").join(name))
 }
 
-/// The settings that convert or merge contents, of what `git config --list -z` printed.
+/// Returns the settings that convert or merge contents, of what `git config --list -z` printed.
 fn settings(listed: &[u8]) -> BTreeMap<OsString, OsString> {
     let entries = listed.split(|byte| *byte == 0);
     entries
@@ -267,7 +267,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Goes by the rules that were recorded when the run of a team began; false when none were.
+    /// Goes by the rules that were recorded when the run of a team began, and returns false when none were.
     pub fn use_recorded_rules(&self, team: &Dir) -> Result<bool, GitError> {
         let Some(rules) = TrackingRules::load(team)? else {
             return Ok(false);
@@ -276,8 +276,8 @@ impl Repo {
         Ok(true)
     }
 
-    /// A call in the user's work tree by the rules that held when the run of a team began, if there is one.
-    pub(super) fn ruled_call(&self) -> Result<Call, GitError> {
+    /// Returns a call in the user's work tree by the rules that held when the run of a team began, if there is one.
+    pub(super) fn ruled_call(&self) -> Result<GitCommand, GitError> {
         let Some(rules) = self.rules.get() else {
             return Ok(self.call());
         };
@@ -285,7 +285,8 @@ impl Repo {
         Ok(self.call().settings(rules.settings(self.call())?))
     }
 
-    /// Returns what decides about contents (filters, attributes, merge drivers) and is not as it was when the run began.
+    /// Returns what decides about contents (filters, attributes, merge drivers) and is not as it was when the run
+    /// began.
     pub fn changed_rules(&self) -> Result<Vec<String>, GitError> {
         match self.rules.get() {
             Some(rules) => rules.changed(self),
@@ -303,8 +304,8 @@ impl Worktree {
         })
     }
 
-    /// Records the rules again, where they were recorded before: commands of ours may have changed them where there is no
-    /// run, and the folders that were linked are ignored by these patterns.
+    /// Records the rules again, where they were recorded before: commands of ours may have changed them where there is
+    /// no run, and the folders that were linked are ignored by these patterns.
     pub(super) fn record_rules_again(&self, patterns: &[String]) -> Result<(), GitError> {
         if self.rules_in_memory().is_none() {
             return Ok(());
@@ -314,8 +315,8 @@ impl Worktree {
         self.use_rules(Arc::new(rules))
     }
 
-    /// A call in it by the rules that were recorded, for what writes files or merges.
-    pub(super) fn ruled_call(&self) -> Result<Call, GitError> {
+    /// Returns a call in it by the rules that were recorded, for what writes files or merges.
+    pub(super) fn ruled_call(&self) -> Result<GitCommand, GitError> {
         let rules = self.rules()?;
         rules.refuse_changed_attributes(&self.repo)?;
         Ok(self.call().settings(rules.settings(self.call())?))
@@ -337,7 +338,7 @@ impl Worktree {
         rules.clone()
     }
 
-    /// The rules in memory, which no agent can change; else those that were recorded; else those that hold now.
+    /// Returns the rules in memory, which no agent can change; else those that were recorded; else those that hold now.
     pub(super) fn rules(&self) -> Result<Arc<TrackingRules>, GitError> {
         let known = self
             .rules_in_memory()

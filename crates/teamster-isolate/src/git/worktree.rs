@@ -8,8 +8,8 @@ use std::time::Duration;
 use teamster_fs::{Dir, FileKind, Lock, Waited, layout};
 use teamster_types::{TeamName, WorkerName};
 
-use super::aside;
-use super::command::Call;
+use super::command::GitCommand;
+use super::displaced;
 use super::error::{GitError, GitProblem};
 use super::fresh_index::FreshIndex;
 use super::names::{CommitId, head_ref, integration_branch, pins_of, rejected_ref, team_branch};
@@ -49,12 +49,12 @@ pub struct Prepared {
     /// The worktree.
     pub worktree: Worktree,
     /// What stood in its place and was moved aside, because it holds work that is nowhere else.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<DisplacedWork>,
 }
 
 /// Work that was moved aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct DisplacedWork {
     /// Where it is now; `None` when only a branch was left.
     pub path: Option<PathBuf>,
     /// Its branch.
@@ -65,7 +65,7 @@ pub struct Kept {
 
 /// How a worker's branch was brought to a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum BranchUpdate {
     /// It was there already.
     Already,
     /// It had nothing of its own, or nothing that is not kept elsewhere.
@@ -74,7 +74,7 @@ pub enum Moved {
     Merged(CommitId),
     /// It was left as it is.
     Kept {
-        /// Why.
+        /// Why it was left.
         why: String,
     },
 }
@@ -86,7 +86,7 @@ pub enum Removal {
     Removed,
     /// It holds something.
     Kept {
-        /// What.
+        /// What it holds.
         why: String,
     },
 }
@@ -103,8 +103,8 @@ impl Worktree {
         let dir = team_folder(repo, team)?;
         let _held = hold(&dir, worker.as_str())?;
         let mut kept = Vec::new();
-        aside::clear_place(repo, team, worker, base, &dir, &mut kept)?;
-        aside::clear_branch(repo, team, worker, base, &mut kept)?;
+        displaced::clear_place(repo, team, worker, base, &dir, &mut kept)?;
+        displaced::clear_branch(repo, team, worker, base, &mut kept)?;
         let path = dir.join(worker.as_str());
         let branch = team_branch(team, worker.as_str());
         // The branch first and by itself, with an empty old value: it must not be there. A `worktree add` that is tried
@@ -118,7 +118,7 @@ impl Worktree {
         Ok(Prepared { worktree, kept })
     }
 
-    /// The worktree of a worker, as it is; `None` when there is none.
+    /// Returns the worktree of a worker, as it is; `None` when there is none.
     pub fn open(
         repo: &Repo,
         team: &TeamName,
@@ -127,13 +127,13 @@ impl Worktree {
         Self::named(repo, team, worker.as_str())
     }
 
-    /// The worktree of a team by the name that a listing shows; what is there and is none is refused.
+    /// Returns the worktree of a team by the name that a listing shows; what is there and is none is refused.
     pub fn named(repo: &Repo, team: &TeamName, name: &str) -> Result<Option<Self>, GitError> {
         let path = layout::team_worktrees(repo.project(), team).join(name);
         let Some(dir) = open_beneath(repo.project(), team, name)? else {
             return Ok(None);
         };
-        let admin = admin_folder(repo, &dir).ok_or_else(|| aside::foreign(&path))?;
+        let admin = admin_folder(repo, &dir).ok_or_else(|| displaced::foreign(&path))?;
         Ok(Some(Self {
             repo: repo.clone(),
             team: team.clone(),
@@ -144,7 +144,7 @@ impl Worktree {
         }))
     }
 
-    /// Its folder.
+    /// Returns its folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -154,7 +154,7 @@ impl Worktree {
         &self.admin
     }
 
-    /// Where a worker starts: the folder in it that the project is in the user's work tree.
+    /// Returns where a worker starts: the folder in it that the project is in the user's work tree.
     pub fn work_folder(&self) -> PathBuf {
         match self.repo.project().strip_prefix(self.repo.root()) {
             Ok(inside) if !inside.as_os_str().is_empty() => self.path.join(inside),
@@ -162,24 +162,24 @@ impl Worktree {
         }
     }
 
-    /// The branch that it was made for.
+    /// Returns the branch that it was made for.
     pub fn branch(&self) -> String {
         team_branch(&self.team, &self.name)
     }
 
-    /// What is checked out in it.
+    /// Returns what is checked out in it.
     pub fn head(&self) -> Result<CommitId, GitError> {
         self.call()
             .args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
             .commit()
     }
 
-    /// Whether all that is in it is committed.
+    /// Returns whether all that is in it is committed.
     pub fn is_clean(&self) -> Result<bool, GitError> {
         Ok(self.unsaved()?.is_none())
     }
 
-    /// Whether all its commits are in `commit` too.
+    /// Returns whether all its commits are in `commit` too.
     pub fn is_merged_into(&self, commit: &CommitId) -> Result<bool, GitError> {
         for tip in self.tips()? {
             if !self.repo.is_ancestor(&tip, commit)? {
@@ -190,16 +190,16 @@ impl Worktree {
     }
 
     /// Brings the worker's branch to `commit` before a task, as far as nothing can be lost by it.
-    pub fn move_to(&self, commit: &CommitId) -> Result<Moved, GitError> {
+    pub fn move_to(&self, commit: &CommitId) -> Result<BranchUpdate, GitError> {
         if let Some(why) = self.unsaved()? {
-            return Ok(Moved::Kept { why });
+            return Ok(BranchUpdate::Kept { why });
         }
         self.back_on_branch()?;
         let head = self.head()?;
         if head == *commit {
-            return Ok(Moved::Already);
+            return Ok(BranchUpdate::Already);
         }
-        let safe = Safe {
+        let safe = KeepRule {
             base: Some(commit),
             pins: true,
             is_integration: false,
@@ -209,12 +209,12 @@ impl Worktree {
             self.ruled_call()?
                 .args(["reset", "--quiet", "--keep", commit.as_str(), "--"])
                 .done()?;
-            return Ok(Moved::To(commit.clone()));
+            return Ok(BranchUpdate::To(commit.clone()));
         }
         self.merge(commit)
     }
 
-    fn merge(&self, commit: &CommitId) -> Result<Moved, GitError> {
+    fn merge(&self, commit: &CommitId) -> Result<BranchUpdate, GitError> {
         let predicts = self
             .ruled_call()?
             .args(["merge-tree", "--write-tree", "--no-messages", "HEAD"])
@@ -222,16 +222,17 @@ impl Worktree {
             .yes()?;
         if !predicts {
             let why = format!("its own commits conflict with {}", commit.short());
-            return Ok(Moved::Kept { why });
+            return Ok(BranchUpdate::Kept { why });
         }
         super::commit::with_identity(self.ruled_call()?, self, None)?
             .args(["merge", "--quiet", "--no-edit", "--no-verify", "--no-stat"])
             .arg(commit.as_str())
             .done()?;
-        Ok(Moved::Merged(self.head()?))
+        Ok(BranchUpdate::Merged(self.head()?))
     }
 
-    /// An agent may have left its branch. What it has committed elsewhere without any branch gets one.
+    /// Goes back to the worker's branch, which an agent may have left. What it has committed elsewhere without any
+    /// branch gets one.
     fn back_on_branch(&self) -> Result<(), GitError> {
         let entry = registered::at(&self.repo, &self.path)?.ok_or_else(|| vanished(&self.path))?;
         let branch = self.branch();
@@ -244,7 +245,7 @@ impl Worktree {
             Some(own) => self.repo.is_ancestor(&head, own)?,
             None => false,
         };
-        let safe = Safe {
+        let safe = KeepRule {
             base: None,
             pins: true,
             is_integration: false,
@@ -253,7 +254,7 @@ impl Worktree {
             && !on_own
             && unkept_commits(&self.repo, &self.team, std::slice::from_ref(&head), safe)? > 0
         {
-            aside::branch_for(&self.repo, &self.team, &self.name, &head)?;
+            displaced::branch_for(&self.repo, &self.team, &self.name, &head)?;
         }
         // By its full name, which no tag has; what is checked out follows before, from commit to commit.
         let name = head_ref(&branch);
@@ -276,7 +277,7 @@ impl Worktree {
     pub fn remove_if_safe(&self) -> Result<Removal, GitError> {
         let dir = team_folder(&self.repo, &self.team)?;
         let _held = hold(&dir, &self.name)?;
-        match self.holds(Safe::merged(&self.name))? {
+        match self.holds(KeepRule::merged(&self.name))? {
             Some(why) => Ok(Removal::Kept { why }),
             None => self.remove(),
         }
@@ -309,8 +310,8 @@ impl Worktree {
         Ok(Removal::Removed)
     }
 
-    /// What would be lost with it; `None` when nothing would.
-    pub(super) fn holds(&self, safe: Safe<'_>) -> Result<Option<String>, GitError> {
+    /// Returns what would be lost with it; `None` when nothing would.
+    pub(super) fn holds(&self, safe: KeepRule<'_>) -> Result<Option<String>, GitError> {
         if let Some(why) = self.unsaved()? {
             return Ok(Some(why));
         }
@@ -318,7 +319,7 @@ impl Worktree {
         Ok((count > 0).then(|| unmerged_words(count)))
     }
 
-    /// What somebody has begun in it with git and not ended.
+    /// Returns what somebody has begun in it with git and not ended.
     pub(super) fn unfinished(&self) -> Result<Option<&'static str>, GitError> {
         if let Some(dir) = Dir::open_root(&self.admin)? {
             for (name, what) in UNFINISHED {
@@ -330,7 +331,7 @@ impl Worktree {
         Ok(None)
     }
 
-    /// What is in it and not committed; `None` when it is clean.
+    /// Returns what is in it and not committed; `None` when it is clean.
     pub(super) fn unsaved(&self) -> Result<Option<String>, GitError> {
         if let Some(what) = self.unfinished()? {
             return Ok(Some(format!("{what} is not finished in it")));
@@ -348,15 +349,15 @@ impl Worktree {
         Ok(Some(why))
     }
 
-    /// What is checked out, and the end of its branch, which may be another commit.
+    /// Returns what is checked out, and the end of its branch, which may be another commit.
     pub(super) fn tips(&self) -> Result<Vec<CommitId>, GitError> {
         let mut tips = vec![self.head()?];
         tips.extend(self.repo.resolve(&head_ref(&self.branch()))?);
         Ok(tips)
     }
 
-    /// A call in it, bound to git's own folder for it.
-    pub(super) fn call(&self) -> Call {
+    /// Returns a call in it, bound to git's own folder for it.
+    pub(super) fn call(&self) -> GitCommand {
         self.repo
             .call_in(&self.path)
             .env("GIT_DIR", &self.admin)
@@ -366,7 +367,7 @@ impl Worktree {
 
 /// Where commits may be to count as kept, besides the integration branch and the user's branches.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Safe<'a> {
+pub(super) struct KeepRule<'a> {
     /// In this commit.
     pub(super) base: Option<&'a CommitId>,
     /// In the pinned commit of a task.
@@ -375,7 +376,7 @@ pub(super) struct Safe<'a> {
     pub(super) is_integration: bool,
 }
 
-impl Safe<'_> {
+impl KeepRule<'_> {
     /// Only what is in the integration branch or in the user's counts, as it must before a worktree goes for good.
     pub(super) fn merged(name: &str) -> Self {
         Self {
@@ -386,12 +387,12 @@ impl Safe<'_> {
     }
 }
 
-/// How many commits of `tips` are nowhere else.
+/// Returns how many commits of `tips` are nowhere else.
 pub(super) fn unkept_commits(
     repo: &Repo,
     team: &TeamName,
     tips: &[CommitId],
-    safe: Safe<'_>,
+    safe: KeepRule<'_>,
 ) -> Result<u64, GitError> {
     let integration = if safe.is_integration {
         None
@@ -427,7 +428,7 @@ pub(super) fn unmerged_words(count: u64) -> String {
     format!("{count} {commits} not merged")
 }
 
-/// The folder of a team's worktrees, made if it is missing.
+/// Returns the folder of a team's worktrees, made if it is missing.
 pub(super) fn team_folder(repo: &Repo, team: &TeamName) -> Result<Dir, GitError> {
     let mut dir = Dir::open_root(repo.project())?.ok_or_else(|| vanished(repo.project()))?;
     for name in layout::worktree_folders(team) {
@@ -472,7 +473,7 @@ pub(super) fn admin_folder(repo: &Repo, dir: &Dir) -> Option<PathBuf> {
     (back == own || back.canonicalize().ok()? == own).then_some(admin)
 }
 
-/// The path that a file of git's names after `before`.
+/// Returns the path that a file of git's names after `before`.
 pub(super) fn named_in(dir: &Dir, file: &str, before: &str) -> Option<PathBuf> {
     let stamp = dir.stamp(file).ok()??;
     if stamp.kind != FileKind::File || stamp.size > 64 * 1024 {

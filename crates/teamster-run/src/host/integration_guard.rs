@@ -9,7 +9,7 @@
 //! does not help, the run stops and names it.
 
 use teamster_isolate::git::{
-    self, CheckTree, CommitId, Integration, Listed, Removal, Repo, pin_ref,
+    self, CheckTree, CommitId, Integration, ListedWorktree, Removal, Repo, pin_ref,
 };
 use teamster_journal::HOST;
 use teamster_journal::payload::GateAnswer;
@@ -360,7 +360,7 @@ fn remove_what_is_safe(repo: &Repo, team: &TeamName) -> Vec<String> {
         Ok(listed) => listed,
         Err(error) => return vec![error.to_string()],
     };
-    let kept = |listed: Listed| match listed.remove_if_safe(repo) {
+    let kept = |listed: ListedWorktree| match listed.remove_if_safe(repo) {
         Ok(Removal::Removed) => None,
         Ok(Removal::Kept { why }) => Some(format!("{} is kept: {why}", listed.name)),
         Err(error) => Some(error.to_string()),

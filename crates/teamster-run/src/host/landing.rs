@@ -1,7 +1,7 @@
 //! Landing what was approved on the user's branch, as that is by now.
 
 use serde_json::json;
-use teamster_isolate::git::{CommitId, Integration, Landed, Merged};
+use teamster_isolate::git::{CommitId, Integration, Landed, MergeOutcome};
 use teamster_journal::EventKind;
 use teamster_journal::payload::CaughtUp;
 use teamster_types::flow::Stage;
@@ -150,17 +150,17 @@ fn catch_up(
     };
     let joined = run.in_background(|_| integration.bring_up_to_date(&head, branch))??;
     let made = match joined {
-        Merged::Moved => return Ok(Landing::Retry),
-        Merged::Conflict { files } => {
+        MergeOutcome::Moved => return Ok(Landing::Retry),
+        MergeOutcome::Conflict { files } => {
             let files: Vec<String> = files
                 .iter()
                 .map(|file| file.to_string_lossy().into_owned())
                 .collect();
             return Ok(after_conflict(&run.tasks()?, branch, tip, &files));
         }
-        Merged::Made(made) => made.to_string(),
+        MergeOutcome::Made(made) => made.to_string(),
         // A host that was killed had brought it up to date and could not say so any more.
-        Merged::Already => integration.head()?.to_string(),
+        MergeOutcome::Already => integration.head()?.to_string(),
     };
     run.journal(EventKind::MergeCaughtUp(CaughtUp {
         commit: tip.to_string(),

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, Repo, UNFETCHABLE};
+use teamster_isolate::git::{
+    CommitId, Integration, MergeOutcome, MergePrediction, Repo, UNFETCHABLE,
+};
 use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
 use teamster_journal::{EventKind, HOST, NewEvent};
 use teamster_store::{Kind, Merge, PlannedTask};
@@ -132,8 +134,8 @@ impl Merger {
         let merged = run.in_background(|_| integration.merge(&head, &id, task.id(), &worker))??;
         match merged {
             // Whoever moved it is dealt with before the next merge.
-            Merged::Moved => Ok(()),
-            Merged::Already => {
+            MergeOutcome::Moved => Ok(()),
+            MergeOutcome::Already => {
                 // A host that was killed had merged it and could not say so any more.
                 let made =
                     Some(head.to_string()).filter(|_| noted.as_deref() != Some(head.as_str()));
@@ -144,7 +146,7 @@ impl Merger {
                 };
                 self.note_merged(run, task, tasks, &merge, &head)
             }
-            Merged::Made(made) => {
+            MergeOutcome::Made(made) => {
                 let files = match run.repo() {
                     Some(repo) => repo.changed_files(&head, &made)?,
                     None => Vec::new(),
@@ -156,7 +158,7 @@ impl Merger {
                 };
                 self.note_merged(run, task, tasks, &merge, &made)
             }
-            Merged::Conflict { files } => {
+            MergeOutcome::Conflict { files } => {
                 let files: Vec<String> = files
                     .iter()
                     .map(|file| file.to_string_lossy().into_owned())
@@ -529,12 +531,12 @@ fn no_resolution(
     Ok(None)
 }
 
-fn prediction(predicted: &Predicted) -> Prediction {
+fn prediction(predicted: &MergePrediction) -> Prediction {
     match predicted {
-        Predicted::Already => Prediction::Already,
-        Predicted::Clean { .. } => Prediction::Clean,
-        Predicted::Conflict { .. } => Prediction::Conflict,
-        Predicted::Unrelated => Prediction::Unrelated,
+        MergePrediction::Already => Prediction::Already,
+        MergePrediction::Clean { .. } => Prediction::Clean,
+        MergePrediction::Conflict { .. } => Prediction::Conflict,
+        MergePrediction::Unrelated => Prediction::Unrelated,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Renders what a person reads: the gate, and the report.
 
 use serde_json::Value;
-use teamster_isolate::git::{self, CommitId, Count, Listing, State};
+use teamster_isolate::git::{self, CommitId, Count, WorktreeKind, WorktreeState};
 use teamster_journal::Event;
 use teamster_journal::Gate;
 use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown};
@@ -130,8 +130,8 @@ fn left_behind(run: &RunContext<'_>) -> Vec<Left> {
         let why = listed
             .holds()
             .unwrap_or_else(|| "nothing was removed".to_owned());
-        let is_there = !matches!(listed.state, State::Gone);
-        if is_there && listed.listing != Listing::Foreign {
+        let is_there = !matches!(listed.state, WorktreeState::Gone);
+        if is_there && listed.kind != WorktreeKind::Foreign {
             let path = listed.path.display().to_string();
             left.push(Left::worktree(
                 run.team().as_str(),

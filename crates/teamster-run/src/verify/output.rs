@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, FsError, Sync, layout};
-use teamster_isolate::child::Stream;
+use teamster_isolate::child::OutputStream;
 use teamster_types::TeamName;
 use teamster_types::redact::LineRedactor;
 use teamster_types::text::clean;
@@ -68,7 +68,7 @@ impl<'a> CheckOutput<'a> {
     }
 
     /// Takes a line as the check printed it.
-    pub(super) fn line(&mut self, stream: Stream, raw: &[u8]) {
+    pub(super) fn line(&mut self, stream: OutputStream, raw: &[u8]) {
         // A line that is written over and over, as a progress bar is, is as many lines.
         for part in raw.split(|byte| *byte == b'\r') {
             if !part.is_empty() || raw.is_empty() {
@@ -77,10 +77,10 @@ impl<'a> CheckOutput<'a> {
         }
     }
 
-    fn part(&mut self, stream: Stream, raw: &[u8]) {
+    fn part(&mut self, stream: OutputStream, raw: &[u8]) {
         let is_cut = raw.len() > LINE + LOOK_AHEAD;
         let text = String::from_utf8_lossy(&raw[..raw.len().min(LINE + LOOK_AHEAD)]);
-        let redactor = &mut self.redactors[usize::from(stream == Stream::Error)];
+        let redactor = &mut self.redactors[usize::from(stream == OutputStream::Error)];
         let Some(shown) = redactor.line(&text) else {
             return;
         };

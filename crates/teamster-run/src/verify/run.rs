@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_isolate::child::{Ending, Running, Said, Start};
-use teamster_isolate::tree::Tree;
+use teamster_isolate::child::{ChildEvent, ChildExit, ChildSpec, RunningChild};
+use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::{GRACE, Signal};
 use teamster_types::TeamName;
 use teamster_types::process::{Life, ProcessId};
@@ -75,7 +75,7 @@ pub struct NotRun {
 /// How one run ended.
 struct CheckAttempt {
     verdict: CheckVerdict,
-    ending: Ending,
+    ending: ChildExit,
 }
 
 impl CheckRunner<'_> {
@@ -112,9 +112,9 @@ impl CheckRunner<'_> {
         }
         let (log, remarks) = output.close();
         let (exit_code, signal) = match once.ending {
-            Ending::Code(code) => (Some(code), None),
-            Ending::Signal(signal) => (None, Some(signal)),
-            Ending::Unknown => (None, None),
+            ChildExit::Code(code) => (Some(code), None),
+            ChildExit::Signal(signal) => (None, Some(signal)),
+            ChildExit::Unknown => (None, None),
         };
         Ok(Checked {
             command: check.command.clone(),
@@ -140,7 +140,7 @@ impl CheckRunner<'_> {
             .filter(|name| environment::is_withheld(name))
             .collect();
         let args = ["-c".into(), check.command.clone().into()];
-        let start = Start {
+        let start = ChildSpec {
             program: Path::new("/bin/sh"),
             args: &args,
             folder: self.folder,
@@ -150,20 +150,21 @@ impl CheckRunner<'_> {
             has_input: false,
         };
         let (say, said) = channel();
-        let running = Running::start(self.machine, &start, &say, |said| said).map_err(|error| {
-            // Its group was there before it.
-            Tree::of_launch(self.machine, self.launch, None).forget();
-            NotRun {
-                command: check.command.clone(),
-                folder: self.folder.display().to_string(),
-                why: error.to_string(),
-            }
-        })?;
+        let running =
+            RunningChild::start(self.machine, &start, &say, |said| said).map_err(|error| {
+                // Its group was there before it.
+                ProcessTree::of_launch(self.machine, self.launch, None).forget();
+                NotRun {
+                    command: check.command.clone(),
+                    folder: self.folder.display().to_string(),
+                    why: error.to_string(),
+                }
+            })?;
         // Who listens must hear when nobody can say anything any more.
         drop(say);
         let mut watch = CheckWatch {
             machine: self.machine,
-            tree: Tree::of_launch(self.machine, self.launch, Some(running.id())),
+            tree: ProcessTree::of_launch(self.machine, self.launch, Some(running.id())),
             known: BTreeMap::new(),
             running: &running,
             said,
@@ -176,7 +177,7 @@ impl CheckRunner<'_> {
         watch.clear_away();
         let verdict = match (watch.cut, ending) {
             (Some(cut), _) => cut,
-            (None, Ending::Code(0)) => CheckVerdict::Passed,
+            (None, ChildExit::Code(0)) => CheckVerdict::Passed,
             (None, _) => CheckVerdict::Failed,
         };
         Ok(CheckAttempt { verdict, ending })
@@ -186,11 +187,11 @@ impl CheckRunner<'_> {
 /// A check that runs.
 struct CheckWatch<'a, 'o> {
     machine: &'a Machine,
-    tree: Tree<'a>,
+    tree: ProcessTree<'a>,
     /// Everyone who was ever seen in the tree.
     known: BTreeMap<u32, ProcessId>,
-    running: &'a Running,
-    said: Receiver<Said>,
+    running: &'a RunningChild,
+    said: Receiver<ChildEvent>,
     output: &'a mut CheckOutput<'o>,
     /// Streams that are not closed.
     open: u32,
@@ -202,15 +203,15 @@ struct CheckWatch<'a, 'o> {
 
 impl CheckWatch<'_, '_> {
     /// Goes with it to its end, or makes one.
-    fn accompany(&mut self, stopped: &dyn Fn() -> bool) -> Ending {
+    fn accompany(&mut self, stopped: &dyn Fn() -> bool) -> ChildExit {
         let mut looked = Instant::now();
         let mut noted = Instant::now();
         loop {
             match self.said.recv_timeout(LOOK) {
-                Ok(Said::Ended(ending)) => return ending,
+                Ok(ChildEvent::Ended(ending)) => return ending,
                 Ok(said) => self.hear(&said),
                 Err(RecvTimeoutError::Timeout) => self.output.pause(),
-                Err(RecvTimeoutError::Disconnected) => return Ending::Unknown,
+                Err(RecvTimeoutError::Disconnected) => return ChildExit::Unknown,
             }
             // A talkative check must not keep us from looking, and need not be looked at after every line.
             if looked.elapsed() < LOOK {
@@ -232,11 +233,11 @@ impl CheckWatch<'_, '_> {
         }
     }
 
-    fn hear(&mut self, said: &Said) {
+    fn hear(&mut self, said: &ChildEvent) {
         match said {
-            Said::Line(stream, line) => self.output.line(*stream, line),
-            Said::Closed(_) => self.open = self.open.saturating_sub(1),
-            Said::Ended(_) => {}
+            ChildEvent::Line(stream, line) => self.output.line(*stream, line),
+            ChildEvent::Closed(_) => self.open = self.open.saturating_sub(1),
+            ChildEvent::Ended(_) => {}
         }
     }
 
@@ -269,7 +270,7 @@ impl CheckWatch<'_, '_> {
             .collect()
     }
 
-    fn kill(&mut self) -> Ending {
+    fn kill(&mut self) -> ChildExit {
         self.note();
         if let Err(error) = self.tree.kill() {
             self.output.remark(error.to_string());
@@ -279,9 +280,9 @@ impl CheckWatch<'_, '_> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.said.recv_timeout(left) {
-                Ok(Said::Ended(ending)) => return ending,
+                Ok(ChildEvent::Ended(ending)) => return ending,
                 Ok(said) => self.hear(&said),
-                Err(_) => return Ending::Unknown,
+                Err(_) => return ChildExit::Unknown,
             }
         }
     }
@@ -301,7 +302,7 @@ impl CheckWatch<'_, '_> {
             let trees = std::iter::once((self.tree.clone(), LEFT_GRACE));
             let strays = strays.iter().map(|stray| {
                 (
-                    Tree::of_launch(self.machine, "", Some(stray)),
+                    ProcessTree::of_launch(self.machine, "", Some(stray)),
                     Duration::ZERO,
                 )
             });

@@ -125,7 +125,7 @@ impl Held {
 
 fn timed_out(team: &TeamName, tasks: &Dir) -> StoreError {
     let holder = tasks
-        .open_cells(layout::TEAM_LOCK)
+        .open_in_place(layout::TEAM_LOCK)
         .and_then(|cells| Note::read(&cells))
         .ok()
         .filter(|note| !note.clean && note.pid != 0)

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use teamster_fs::{Cells, Dir, layout};
+use teamster_fs::{Dir, InPlaceFile, layout};
 use teamster_types::TaskId;
 
 use super::record::{RECORD, Record, View, checksum, flag, get, hash_of, put};
@@ -22,7 +22,7 @@ const BATCH: usize = 512;
 /// The index, open for its one writer.
 #[derive(Debug)]
 pub(super) struct Index {
-    cells: Cells,
+    cells: InPlaceFile,
     count: u64,
     /// Every record before this one is completed or gone.
     first_open: u64,
@@ -45,7 +45,7 @@ pub(super) struct Index {
 impl Index {
     /// Opens the index of a task folder; not valid when it is new, torn, or from another boot.
     pub(super) fn open(tasks: &Dir, boot: &str) -> Result<Self> {
-        let cells = tasks.open_cells(layout::INDEX)?;
+        let cells = tasks.open_in_place(layout::INDEX)?;
         let mut header = [0; HEADER];
         let filled = cells.read(&mut header, 0)?;
         let boot = hash_of(boot);

@@ -4,7 +4,7 @@
 //! machine, and agrees with the journal's size. It also tells a person who holds the lock.
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Cells, FsError};
+use teamster_fs::{FsError, InPlaceFile};
 use teamster_types::TaskId;
 
 use super::record::hash_of;
@@ -98,7 +98,7 @@ pub(super) struct OpenMailbox {
 
 impl Note {
     /// Reads the note. One that cannot be read is not clean.
-    pub(super) fn read(cells: &Cells) -> Result<Self, FsError> {
+    pub(super) fn read(cells: &InPlaceFile) -> Result<Self, FsError> {
         let mut buffer = vec![0; USUAL];
         let mut filled = cells.read(&mut buffer, 0)?;
         while filled == buffer.len() && !buffer.contains(&b'\n') {
@@ -113,7 +113,7 @@ impl Note {
     }
 
     /// Writes the note over the old one; what stands behind its line end is of no meaning.
-    pub(super) fn write(&self, cells: &Cells) -> Result<(), FsError> {
+    pub(super) fn write(&self, cells: &InPlaceFile) -> Result<(), FsError> {
         cells.write(&teamster_types::json::to_line(self), 0)
     }
 }

@@ -281,7 +281,7 @@ impl Read for FileStore {
                     Err(error) => Err(error.to_string()),
                 },
                 Ok(None) => continue,
-                Err(error) if matches!(error.problem, teamster_fs::Problem::NotA(_)) => continue,
+                Err(error) if matches!(error.problem, teamster_fs::FsProblem::NotA(_)) => continue,
                 Err(error) => Err(error.to_string()),
             };
             found.push(TeamEntry {

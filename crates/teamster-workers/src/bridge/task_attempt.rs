@@ -14,8 +14,8 @@ use teamster_agents::{Driver, Job, PermissionReply, Permissions, TaskFacts};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::OrTrace as _;
-use teamster_isolate::child::{Said, Stream};
-use teamster_isolate::tree::{self, StillThere, Tree};
+use teamster_isolate::child::{ChildEvent, OutputStream};
+use teamster_isolate::process_tree::{self, ProcessTree, SurvivingProcesses};
 use teamster_store::Claimed;
 use teamster_types::message::Message;
 use teamster_types::process::ProcessId;
@@ -251,7 +251,7 @@ impl TaskAttempt<'_> {
     }
 
     /// Takes in what the process said.
-    pub(super) fn hear(&mut self, said: Said) -> Vec<AttemptCommand> {
+    pub(super) fn hear(&mut self, said: ChildEvent) -> Vec<AttemptCommand> {
         self.attempt.hear(said, Instant::now())
     }
 
@@ -317,8 +317,8 @@ impl TaskAttempt<'_> {
                 shown,
             } => {
                 let source = match stream {
-                    Stream::Output => LogSource::Agent,
-                    Stream::Error => LogSource::Stderr,
+                    OutputStream::Output => LogSource::Agent,
+                    OutputStream::Error => LogSource::Stderr,
                 };
                 self.log.line(now, source, &line, shown.as_deref());
             }
@@ -331,7 +331,7 @@ impl TaskAttempt<'_> {
                     .ask_to_end(self.driver.as_ref(), self.attempt.was_seen());
             }
             AttemptCommand::Kill => {
-                Tree::below_me(&self.machine, &self.launch_id)
+                ProcessTree::below_me(&self.machine, &self.launch_id)
                     .kill()
                     .or_trace("kill what an agent started");
             }
@@ -343,13 +343,13 @@ impl TaskAttempt<'_> {
 
     /// Collects ended orphans of the agent, so that they leave the system's table.
     pub(super) fn reap_orphans(&self) {
-        tree::reap_adopted(&self.machine);
+        process_tree::reap_adopted(&self.machine);
     }
 
     /// Ends what the agent left behind; returns how many processes that were, and those that could not be ended.
-    pub(super) fn end_leftovers(&mut self) -> (usize, Option<StillThere>) {
+    pub(super) fn end_leftovers(&mut self) -> (usize, Option<SurvivingProcesses>) {
         self.process.close_input();
-        let tree = Tree::below_me(&self.machine, &self.launch_id);
+        let tree = ProcessTree::below_me(&self.machine, &self.launch_id);
         process::end_leftovers(&tree, self.grace)
     }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use teamster_isolate::git::{
-    Author, CommitId, GitError, GitProblem, Moved, Repo, Worktree, integration_branch, pin_ref,
+    Author, BranchUpdate, CommitId, GitError, GitProblem, Repo, Worktree, integration_branch,
+    pin_ref,
 };
 use teamster_types::task::Task;
 use teamster_types::{TeamName, WorkerName};
@@ -62,9 +63,9 @@ impl InWorktree {
     fn bring_up_to_date(&mut self) -> Result<(), GitError> {
         let target = work_so_far(&self.repo, &self.team)?.unwrap_or_else(|| self.start.clone());
         match self.tree.move_to(&target)? {
-            Moved::Already | Moved::To(_) => self.base = target,
+            BranchUpdate::Already | BranchUpdate::To(_) => self.base = target,
             // What is in the way is work that nobody kept. It is moved aside whole, and a new worktree takes its place.
-            Moved::Kept { .. } | Moved::Merged(_) => drop(self.set_aside(target)?),
+            BranchUpdate::Kept { .. } | BranchUpdate::Merged(_) => drop(self.set_aside(target)?),
         }
         Ok(())
     }
@@ -231,11 +232,11 @@ fn work_so_far(repo: &Repo, team: &TeamName) -> Result<Option<CommitId>, GitErro
     repo.resolve(&format!("refs/heads/{}", integration_branch(team)))
 }
 
-fn say_kept(kept: &teamster_isolate::git::Kept) -> String {
+fn say_kept(kept: &teamster_isolate::git::DisplacedWork) -> String {
     format!("{}: kept as {}", kept.why, place_of(kept))
 }
 
-fn place_of(kept: &teamster_isolate::git::Kept) -> String {
+fn place_of(kept: &teamster_isolate::git::DisplacedWork) -> String {
     kept.path
         .as_ref()
         .map(|path| path.display().to_string())

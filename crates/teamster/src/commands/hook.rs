@@ -17,7 +17,7 @@ use teamster_claude::native;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::stdin::{self, InputEnd};
 use teamster_fs::{Dir, Sync};
-use teamster_gc::session_hooks;
+use teamster_gc::zombies::session_hooks;
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
 

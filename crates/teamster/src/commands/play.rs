@@ -96,7 +96,7 @@ fn run_script(file: &Path) -> ExitCode {
     };
     match play(&script, &context, &mut std::io::stdout().lock()) {
         Ok(ScriptEnd::Exit(code)) => ExitCode::from(code),
-        Ok(ScriptEnd::Crash) => teamster_isolate::die(),
+        Ok(ScriptEnd::Crash) => teamster_isolate::detached::die(),
         // Nobody listens any more; there is nobody to tell.
         Err(_) => ExitCode::from(exit_codes::FAILED),
     }
@@ -132,7 +132,7 @@ impl ScriptHost for ThisMachine {
     }
 
     fn ignore_signals(&self) -> Result<(), String> {
-        teamster_isolate::ignore_polite_signals()
+        teamster_isolate::detached::ignore_soft_signals()
             .map_err(|error| format!("signals cannot be ignored: {error}"))
     }
 

@@ -10,10 +10,10 @@ use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 
 use super::*;
-use crate::zombies::judge::judge;
-use crate::zombies::look::{Budget, Look};
 use crate::zombies::panes::Panes;
 use crate::zombies::restore;
+use crate::zombies::scanner::{ScanOptions, TimeBudget};
+use crate::zombies::verdict::judge;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -56,31 +56,31 @@ fn age(path: &Path) {
     file.set_modified(SystemTime::now() - 3 * DAY).unwrap();
 }
 
-fn look<'a>(layout: &'a Layout, machine: &'a Machine) -> Look<'a> {
+fn options<'a>(layout: &'a Layout, machine: &'a Machine) -> ScanOptions<'a> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap();
-    Look {
+    ScanOptions {
         layout,
         machine,
         now: Time::from_millis(i64::try_from(now.as_millis()).unwrap()),
         ttl: DAY,
         panes: Panes::Listed(Vec::new()),
-        budget: Budget::unlimited(),
+        budget: TimeBudget::unlimited(),
     }
 }
 
 /// Judges `old`, lets something happen, and moves it.
-fn move_after(claude: &Claude, meanwhile: impl FnOnce(&Path)) -> Moved {
+fn move_after(claude: &Claude, meanwhile: impl FnOnce(&Path)) -> MoveOutcome {
     let (layout, machine) = (claude.layout(), Machine::read());
-    let look = look(&layout, &machine);
-    let scene = Scene::open(&look, None).unwrap().unwrap();
-    let judged = judge(&scene, "old").ok().flatten().unwrap();
-    assert_eq!(judged.zombie.action, Action::Reap, "{judged:?}");
+    let options = options(&layout, &machine);
+    let scanner = ZombieScanner::open(&options, None).unwrap().unwrap();
+    let judged = judge(&scanner, "old").ok().flatten().unwrap();
+    assert_eq!(judged.zombie.action, ZombieAction::Reap, "{judged:?}");
     let (team, seen) = judged.folder.unwrap();
     meanwhile(&claude.0);
-    let trash = Trash::open(&scene, true).unwrap().unwrap();
-    trash.put(&scene, &team, seen, &[]).unwrap()
+    let trash = Trash::open(&scanner, true).unwrap().unwrap();
+    trash.put(&scanner, &team, seen, &[]).unwrap()
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_team_that_changed_since_it_was_judged_stays() {
     for (number, change) in changes.into_iter().enumerate() {
         let claude = Claude::new();
         let moved = move_after(&claude, change);
-        assert!(matches!(moved, Moved::Changed), "{number}: {moved:?}");
+        assert!(matches!(moved, MoveOutcome::Changed), "{number}: {moved:?}");
         assert!(claude.0.join("teams/old/config.json").exists(), "{number}");
         assert!(claude.0.join("tasks/old").exists(), "{number}");
         let left = std::fs::read_dir(claude.0.join(layout::TRASH))
@@ -119,7 +119,10 @@ fn a_team_that_changed_since_it_was_judged_stays() {
         assert_eq!(left, 1, "{number}: only the lock is left");
     }
     let claude = Claude::new();
-    assert!(matches!(move_after(&claude, |_| {}), Moved::Trashed(_)));
+    assert!(matches!(
+        move_after(&claude, |_| {}),
+        MoveOutcome::Trashed(_)
+    ));
     assert!(!claude.0.join("teams/old").exists());
     assert!(!claude.0.join("tasks/old").exists());
 }
@@ -141,11 +144,11 @@ fn a_note_that_leads_elsewhere_leads_nowhere() {
         std::fs::write(entry.join(layout::TRASH_NOTE), note.to_string()).unwrap();
     }
     let (layout, machine) = (claude.layout(), Machine::read());
-    let look = look(&layout, &machine);
+    let options = options(&layout, &machine);
     for team in ["../outside", "..", "", "a/b"] {
-        assert!(restore(&look, team).is_err(), "{team:?}");
+        assert!(restore(&options, team).is_err(), "{team:?}");
     }
-    crate::zombies::reap(&look, crate::zombies::ReapOptions::default()).unwrap();
+    crate::zombies::reap(&options, crate::zombies::ReapOptions::default()).unwrap();
     assert!(outside.exists());
     assert!(
         !claude.0.join("teams/old").exists(),

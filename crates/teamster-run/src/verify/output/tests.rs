@@ -17,7 +17,7 @@ fn printed(lines: &[&[u8]]) -> (Vec<String>, String, String) {
     let mut say = |lines: &str| shown.extend(lines.lines().map(str::to_owned));
     let mut output = CheckOutput::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
     for line in lines {
-        output.line(Stream::Output, line);
+        output.line(OutputStream::Output, line);
     }
     let last = output.take_last();
     let (path, remarks) = output.close();
@@ -153,7 +153,7 @@ fn a_log_that_is_there_already_stays() {
     {
         let mut say = |_: &str| {};
         let mut output = CheckOutput::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
-        output.line(Stream::Error, format!("try {try_}").as_bytes());
+        output.line(OutputStream::Error, format!("try {try_}").as_bytes());
         let (path, _) = output.close();
         assert_eq!(path, format!(".omc/logs/fix/verify/{name}"));
         let file = std::fs::read_to_string(scratch.project().join(path)).unwrap();
@@ -169,7 +169,7 @@ fn without_a_place_for_the_log_the_output_is_shown_and_that_is_told() {
     let mut shown = Vec::new();
     let mut say = |lines: &str| shown.extend(lines.lines().map(str::to_owned));
     let mut output = CheckOutput::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
-    output.line(Stream::Output, b"here");
+    output.line(OutputStream::Output, b"here");
     assert_eq!(output.take_last(), "here");
     let (path, remarks) = output.close();
     assert_eq!(path, "");

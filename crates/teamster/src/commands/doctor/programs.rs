@@ -37,7 +37,7 @@ pub(super) fn checks() -> (Vec<Check>, Vec<InstalledClient>) {
 
 fn look(path: &OsString, name: &str, flag: &str) -> Option<Version> {
     let file = teamster_isolate::find_program(name, path)?;
-    Some(match teamster_isolate::ask(&file, [flag], PATIENCE) {
+    Some(match teamster_isolate::probe(&file, [flag], PATIENCE) {
         Ok(answer) if answer.ok => answer
             .first_line()
             .map(str::to_owned)

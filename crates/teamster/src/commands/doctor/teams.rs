@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use teamster_fs::layout::{TASKS, TEAMS, staged, temp_owner};
 use teamster_fs::{Dir, FileKind, FsError};
-use teamster_gc::zombies::readable;
+use teamster_gc::shell::readable;
 use teamster_store::Read;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, TeamName, Time};

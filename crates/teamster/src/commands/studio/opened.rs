@@ -128,5 +128,5 @@ pub fn in_browser(url: &str) -> bool {
         return false;
     };
     let word = OsString::from(url);
-    teamster_isolate::ask(Path::new(&program), [word.as_os_str()], PATIENCE).is_ok()
+    teamster_isolate::probe(Path::new(&program), [word.as_os_str()], PATIENCE).is_ok()
 }

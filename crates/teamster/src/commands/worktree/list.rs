@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use teamster_app::gc;
 use teamster_gc::worktrees::WorktreeStatus;
-use teamster_isolate::git::State;
+use teamster_isolate::git::WorktreeState;
 
 use super::{kind, state, to_json};
 use crate::context::Context;
@@ -52,14 +52,14 @@ fn table(seen: &[WorktreeStatus]) -> Table {
     for one in seen {
         let listed = &one.listed;
         let tone = match listed.state {
-            State::Clean | State::Gone => Tone::Good,
-            State::Dirty { .. } => Tone::Notable,
-            State::Unknown { .. } => Tone::Bad,
+            WorktreeState::Clean | WorktreeState::Gone => Tone::Good,
+            WorktreeState::Dirty { .. } => Tone::Notable,
+            WorktreeState::Unknown { .. } => Tone::Bad,
         };
         table.row([
             listed.team.as_str().into(),
             viewed_line(&listed.name).into(),
-            kind(&listed.listing).into(),
+            kind(&listed.kind).into(),
             Cell::new(state(&listed.state), tone),
             listed.unmerged.to_string().into(),
             viewed_line(&one.kept_because().unwrap_or_default()).into(),

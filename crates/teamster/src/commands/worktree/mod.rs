@@ -7,7 +7,7 @@ mod salvage;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use teamster_gc::worktrees::WorktreeStatus;
-use teamster_isolate::git::{Listing, State};
+use teamster_isolate::git::{WorktreeKind, WorktreeState};
 
 use crate::context::Context;
 use crate::error::Result;
@@ -46,7 +46,7 @@ fn to_json(found: &WorktreeStatus) -> Value {
     json!({
         "team": listed.team,
         "name": listed.name,
-        "kind": kind(&listed.listing),
+        "kind": kind(&listed.kind),
         "path": listed.path.to_string_lossy(),
         "branch": listed.branch,
         "head": listed.head.as_ref().map(ToString::to_string),
@@ -58,22 +58,22 @@ fn to_json(found: &WorktreeStatus) -> Value {
     })
 }
 
-fn kind(listing: &Listing) -> &'static str {
-    match listing {
-        Listing::Worker(_) => "worker",
-        Listing::Kept(_) => "kept",
-        Listing::Integration => "integration",
-        Listing::Checks => "checks",
-        Listing::Salvaged => "salvaged",
-        Listing::Foreign => "foreign",
+fn kind(kind: &WorktreeKind) -> &'static str {
+    match kind {
+        WorktreeKind::Worker(_) => "worker",
+        WorktreeKind::Kept(_) => "kept",
+        WorktreeKind::Integration => "integration",
+        WorktreeKind::Checks => "checks",
+        WorktreeKind::Salvaged => "salvaged",
+        WorktreeKind::Foreign => "foreign",
     }
 }
 
-fn state(state: &State) -> &'static str {
+fn state(state: &WorktreeState) -> &'static str {
     match state {
-        State::Clean => "clean",
-        State::Dirty { .. } => "dirty",
-        State::Gone => "gone",
-        State::Unknown { .. } => "unknown",
+        WorktreeState::Clean => "clean",
+        WorktreeState::Dirty { .. } => "dirty",
+        WorktreeState::Gone => "gone",
+        WorktreeState::Unknown { .. } => "unknown",
     }
 }

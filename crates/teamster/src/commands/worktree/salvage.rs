@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use teamster_app::gc;
-use teamster_isolate::git::{self, Listing, State, Worktree};
+use teamster_isolate::git::{self, Worktree, WorktreeKind, WorktreeState};
 
 use crate::cli::TeamArg;
 use crate::context::Context;
@@ -39,12 +39,12 @@ impl Salvage {
             let message = format!("team {team} has no worktree {:?}", self.name);
             return Err(AppError::not_found(message).hint(hint));
         };
-        if listed.listing == Listing::Foreign {
+        if listed.kind == WorktreeKind::Foreign {
             let message = format!("{} is not a worktree of ours", listed.path.display());
             return Err(AppError::refused(message).hint(hint));
         }
         let worktree = match &listed.state {
-            State::Gone => None,
+            WorktreeState::Gone => None,
             _ => Worktree::named(&repo, &team, &self.name)?,
         };
         let Some(worktree) = worktree else {

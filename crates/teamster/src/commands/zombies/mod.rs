@@ -1,9 +1,9 @@
 //! `teamster zombies …`
 
 mod reap;
+mod render;
 mod restore;
 mod scan;
-mod words;
 
 use clap::{Args, Subcommand};
 

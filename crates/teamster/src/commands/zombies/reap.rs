@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use teamster_app::gc;
-use teamster_gc::zombies::{self, Kind, ReapOptions};
+use teamster_gc::zombies::{self, ReapOptions, ZombieKind};
 
-use super::words;
+use super::render;
 use crate::commands::span;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
@@ -47,7 +47,7 @@ pub struct Reap {
 impl Reap {
     pub fn run(self, context: &Context) -> Result {
         context.actor.must_be_person("removing what is over")?;
-        let outcome = gc::reap(
+        let report = gc::reap(
             context,
             self.ttl,
             ReapOptions {
@@ -55,8 +55,9 @@ impl Reap {
                 kill: self.kill,
             },
         )?;
-        let kept = |done: &zombies::Done| !done.reaped && done.zombie.kind == Kind::Worker;
-        if self.kill && !self.dry_run && outcome.zombies.iter().any(kept) {
+        let kept =
+            |done: &zombies::ReapResult| !done.reaped && done.zombie.kind == ZombieKind::Worker;
+        if self.kill && !self.dry_run && report.zombies.iter().any(kept) {
             context
                 .out
                 .remark("--kill ends only what is proven ours; the list says how to end the rest");
@@ -64,18 +65,18 @@ impl Reap {
         context.out.answer(
             || {
                 redacted(json!({
-                    "zombies": outcome.zombies,
-                    "purged": outcome.purged,
-                    "problems": outcome.problems,
-                    "killed": outcome.killed,
+                    "zombies": report.zombies,
+                    "purged": report.purged,
+                    "problems": report.problems,
+                    "killed": report.killed,
                     "dryRun": self.dry_run,
                 }))
             },
-            || words::done(&outcome, self.dry_run, context.out.has_colour()),
+            || render::done(&report, self.dry_run, context.out.has_colour()),
         )?;
-        let failed = outcome.zombies.iter();
+        let failed = report.zombies.iter();
         let failed = failed.filter(|done| done.problem.is_some()).count();
-        match failed + outcome.problems.len() {
+        match failed + report.problems.len() {
             0 => Ok(()),
             count => Err(AppError::new(
                 ErrorKind::Failed,

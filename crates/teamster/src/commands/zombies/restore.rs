@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_app::gc;
 
-use super::words;
+use super::render;
 use crate::context::Context;
 use crate::error::Result;
 
@@ -31,7 +31,7 @@ impl Restore {
             || json!({ "restored": restored }),
             || {
                 let tasks = if restored.tasks { " and its tasks" } else { "" };
-                format!("restored team {}{tasks}", words::name(&restored.team))
+                format!("restored team {}{tasks}", render::name(&restored.team))
             },
         )
     }

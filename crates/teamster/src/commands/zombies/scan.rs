@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_app::gc;
 
-use super::words;
+use super::render;
 use crate::commands::span;
 use crate::context::Context;
 use crate::error::Result;
@@ -34,7 +34,7 @@ impl Scan {
         let found = gc::scan(context, self.ttl)?;
         context.out.answer(
             || redacted(json!({ "zombies": found })),
-            || words::list(&found, context.out.has_colour()),
+            || render::list(&found, context.out.has_colour()),
         )
     }
 }

@@ -9,7 +9,7 @@ use teamster_types::text::clean;
 const MILLISECONDS: f64 = 1e11;
 const SHOWN: usize = 40;
 
-/// When the team was made; the error says what is odd about `createdAt`.
+/// Returns when the team was made; the error says what is odd about `createdAt`.
 pub(super) fn created_at(value: Option<&Value>, now: Time) -> Result<Time, String> {
     let time = match value {
         None => return Err("has no createdAt".to_owned()),

@@ -1,4 +1,5 @@
-//! Copying a folder of the user's, so that whoever gets the copy can change nothing of the user's.
+//! Whole folders: removed without ever leaving them, or copied so that whoever gets the copy can change nothing of the
+//! user's.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,7 +7,8 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::error::{FsError, Problem};
+use crate::dir::{Dir, FileKind};
+use crate::error::{FsError, FsProblem};
 
 /// How much is copied at most, and until when.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +23,9 @@ pub struct CopyLimits {
 
 /// Copies the folder `from` to the new folder `to`, within `limits`.
 ///
-/// File systems that can share the content of two files do so, which takes no space. Times and modes are kept, except that
-/// the owner may always write. A link stays a link, with the target that `relink` gives for its folder and its target. Pipes,
-/// sockets and devices are left out.
+/// File systems that can share the content of two files do so, which takes no space. Times and modes are kept, except
+/// that the owner may always write. A link stays a link, with the target that `relink` gives for its folder and its
+/// target. Pipes, sockets and devices are left out.
 pub fn copy_folder(
     from: &Path,
     to: &Path,
@@ -59,7 +61,7 @@ impl CopyLimits {
     fn take(&mut self, path: &Path, bytes: u64) -> Result<(), FsError> {
         let entries = self.entries.checked_sub(1);
         let (Some(entries), Some(bytes)) = (entries, self.bytes.checked_sub(bytes)) else {
-            return Err(FsError::new("copy", path, Problem::TooMuch));
+            return Err(FsError::new("copy", path, FsProblem::TooMuch));
         };
         (self.entries, self.bytes) = (entries, bytes);
         if Instant::now() >= self.deadline {
@@ -77,7 +79,7 @@ fn make_folder(from: &Path, to: &Path) -> Result<(), FsError> {
     made.map_err(|error| FsError::io("copy", from, error))
 }
 
-/// The system shares the content of both files where the file system can.
+/// Returns the system shares the content of both files where the file system can.
 fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
     fs::copy(from, to)?;
     let mode = about.permissions().mode() & 0o777 | 0o600;
@@ -86,6 +88,57 @@ fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
         .write(true)
         .open(to)?
         .set_modified(about.modified()?)
+}
+
+/// Removes the folder `name` in `dir` and everything beneath it. Links are removed, not followed; another device
+/// mounted inside is left alone.
+pub fn remove_tree(dir: &Dir, name: &str) -> Result<(), FsError> {
+    remove_tree_while(dir, name, &|| true).map(drop)
+}
+
+/// Removes the folder like [`remove_tree`] for as long as `go_on` says so, and returns false when something is left.
+pub fn remove_tree_while(dir: &Dir, name: &str, go_on: &dyn Fn() -> bool) -> Result<bool, FsError> {
+    let Some(folder) = dir.child(name)? else {
+        return Ok(true);
+    };
+    if folder.device()? == dir.device()? && !clear(&folder, go_on)? {
+        return Ok(false);
+    }
+    dir.remove_dir(name)?;
+    Ok(true)
+}
+
+/// Removes everything in a folder, and returns false when `go_on` ended it early.
+fn clear(folder: &Dir, go_on: &dyn Fn() -> bool) -> Result<bool, FsError> {
+    folder.make_writable();
+    for entry in folder.entries()? {
+        if !go_on() {
+            return Ok(false);
+        }
+        let Some(stamp) = folder.stamp(&entry.name)? else {
+            continue;
+        };
+        if stamp.kind != FileKind::Folder {
+            folder.remove(&entry.name)?;
+        } else if !remove_tree_while(folder, &entry.name, go_on)? {
+            return Ok(false);
+        }
+    }
+    // Foreign programs may have put anything there; what is not UTF-8 would keep the folder for ever.
+    for name in folder.odd_names()? {
+        if !go_on() {
+            return Ok(false);
+        }
+        let child = folder.odd_child(&name)?;
+        if let Some(child) = &child
+            && child.device()? == folder.device()?
+            && !clear(child, go_on)?
+        {
+            return Ok(false);
+        }
+        folder.remove_odd(&name, child.is_some())?;
+    }
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -145,7 +198,7 @@ mod tests {
         for (number, (entries, bytes)) in [(1, 10), (10, 2)].into_iter().enumerate() {
             let to = root.join(number.to_string());
             let error = copy_folder(&root.join("from"), &to, &|_, it| it, limits(entries, bytes));
-            assert!(matches!(error.unwrap_err().problem, Problem::TooMuch));
+            assert!(matches!(error.unwrap_err().problem, FsProblem::TooMuch));
         }
         fs::remove_dir_all(root).unwrap();
     }

@@ -10,15 +10,15 @@ use teamster_types::time::say_span;
 use teamster_types::{TaskId, TeamName};
 
 use super::Zombie;
-use super::beats::{self, Beat};
-use super::folder::{Cut, TeamFolder};
-use super::lock_files::{self, State};
-use super::look::Scene;
+use super::folder::{ScanInterrupted, TeamFolder};
+use super::heartbeats::{self, HeartbeatVerdict};
+use super::lock_files::{self, LockFileState};
 use super::members::{self, text};
+use super::scanner::ZombieScanner;
 
 /// What is known about a team's life.
 #[derive(Debug, Default)]
-pub(super) struct Signs {
+pub(super) struct LifeSigns {
     /// Signs of life, in words.
     pub(super) alive: Vec<String>,
     /// What cannot be judged from here, in words.
@@ -33,8 +33,8 @@ pub(super) struct Signs {
     pub(super) members: Vec<Zombie>,
 }
 
-impl Signs {
-    /// Whether nothing at all speaks for life.
+impl LifeSigns {
+    /// Returns whether nothing at all speaks for life.
     pub(super) fn are_none(&self) -> bool {
         self.alive.is_empty() && self.unsure.is_empty()
     }
@@ -48,16 +48,16 @@ impl Signs {
     }
 }
 
-/// Why the lead of a team of Claude Code is proven gone. A missing record proves nothing, nor does one that does not
-/// say where its pid is valid: it may have been written in a container.
-pub(super) fn lead_gone(scene: &Scene<'_>, team: &TeamFolder) -> Option<String> {
+/// Returns why the lead of a team of Claude Code is proven gone. A missing record proves nothing, nor does one that
+/// does not say where its pid is valid: it may have been written in a container.
+pub(super) fn lead_gone(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Option<String> {
     let config = team.config()?;
-    if ends_now(scene, config) {
+    if ends_now(scanner, config) {
         return Some("the session of its lead ends".to_owned());
     }
-    let machine = scene.look.machine;
+    let machine = scanner.options.machine;
     let lead_session = text(config, "leadSessionId");
-    let sessions = scene.sessions().iter();
+    let sessions = scanner.sessions().iter();
     let mut records: Vec<_> = sessions
         .filter(|session| session.leads(lead_session, &team.name))
         .map(|session| session.process.clone())
@@ -70,37 +70,40 @@ pub(super) fn lead_gone(scene: &Scene<'_>, team: &TeamFolder) -> Option<String> 
     all_gone.then(|| format!("its lead (pid {}) is gone", proof.pid))
 }
 
-fn ends_now(scene: &Scene<'_>, config: &TeamConfig) -> bool {
+fn ends_now(scanner: &ZombieScanner<'_>, config: &TeamConfig) -> bool {
     let session = text(config, "leadSessionId");
-    !session.is_empty() && scene.ended == Some(session)
+    !session.is_empty() && scanner.ended == Some(session)
 }
 
 /// Looks for every sign.
-pub(super) fn gather(scene: &Scene<'_>, team: &TeamFolder) -> Result<Signs, Cut> {
-    let mut signs = Signs {
-        lead_gone: lead_gone(scene, team),
-        ..Signs::default()
+pub(super) fn gather(
+    scanner: &ZombieScanner<'_>,
+    team: &TeamFolder,
+) -> Result<LifeSigns, ScanInterrupted> {
+    let mut signs = LifeSigns {
+        lead_gone: lead_gone(scanner, team),
+        ..LifeSigns::default()
     };
-    leaders(scene, team, &mut signs);
+    leaders(scanner, team, &mut signs);
     if let Some(config) = team.config().filter(|_| !team.is_ours()) {
-        let members = members::look_at(scene, &team.name, config);
+        let members = members::look_at(scanner, &team.name, config);
         signs.alive.extend(members.alive);
         signs.unsure.extend(members.unsure);
         signs.unproven = members.unproven;
         signs.members = members.found;
     }
-    hearts(scene, team, &mut signs);
+    hearts(scanner, team, &mut signs);
     inboxes(team, &mut signs)?;
-    tasks(scene, team, &mut signs)?;
-    locks(scene, team, &mut signs)?;
+    tasks(scanner, team, &mut signs)?;
+    locks(scanner, team, &mut signs)?;
     Ok(signs)
 }
 
 /// The process that is recorded as lead or host, and the sessions that lead this team.
-fn leaders(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) {
-    let machine = scene.look.machine;
+fn leaders(scanner: &ZombieScanner<'_>, team: &TeamFolder, signs: &mut LifeSigns) {
+    let machine = scanner.options.machine;
     let config = team.config();
-    if config.is_some_and(|config| ends_now(scene, config)) {
+    if config.is_some_and(|config| ends_now(scanner, config)) {
         return;
     }
     if let Some(process) = config.and_then(TeamConfig::lead_process) {
@@ -114,7 +117,7 @@ fn leaders(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) {
         });
     }
     let lead_session = config.map_or("", |config| text(config, "leadSessionId"));
-    for session in scene.sessions() {
+    for session in scanner.sessions() {
         if session.leads(lead_session, &team.name) {
             signs.add(machine.life(&session.process), |how| {
                 format!(
@@ -126,12 +129,12 @@ fn leaders(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) {
     }
 }
 
-fn hearts(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) {
+fn hearts(scanner: &ZombieScanner<'_>, team: &TeamFolder, signs: &mut LifeSigns) {
     let project = team.config().and_then(TeamConfig::project);
     let (Some(project), Ok(name)) = (project, team.name.parse::<TeamName>()) else {
         return;
     };
-    let beats = match beats::of_team(Path::new(project), &name) {
+    let beats = match heartbeats::of_team(Path::new(project), &name) {
         Ok(beats) => beats,
         Err(error) => {
             signs
@@ -141,22 +144,22 @@ fn hearts(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) {
         }
     };
     for (_, beat) in beats {
-        let age = say_span(scene.look.now.since(beat.last_poll_at));
+        let age = say_span(scanner.options.now.since(beat.last_poll_at));
         let (worker, pid) = (&beat.worker_name, beat.pid);
-        match beats::judge(scene, &beat) {
-            Beat::Alive => signs
+        match heartbeats::judge(scanner, &beat) {
+            HeartbeatVerdict::Alive => signs
                 .alive
                 .push(format!("heartbeat of {worker} (pid {pid}) {age} old")),
-            Beat::Unsure => signs
+            HeartbeatVerdict::Unsure => signs
                 .unsure
                 .push(format!("{worker} (pid {pid}) cannot be judged from here")),
-            Beat::Dead | Beat::Silent => {}
+            HeartbeatVerdict::Dead | HeartbeatVerdict::Silent => {}
         }
     }
 }
 
 /// Claude Code empties an inbox when it reads it, so what lies there is unread. A missing inbox is a sign of nothing.
-fn inboxes(team: &TeamFolder, signs: &mut Signs) -> Result<(), FsError> {
+fn inboxes(team: &TeamFolder, signs: &mut LifeSigns) -> Result<(), FsError> {
     let Some(inboxes) = team.dir.child(layout::NATIVE_INBOXES)? else {
         return Ok(());
     };
@@ -200,7 +203,11 @@ fn inboxes(team: &TeamFolder, signs: &mut Signs) -> Result<(), FsError> {
     Ok(())
 }
 
-fn tasks(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) -> Result<(), Cut> {
+fn tasks(
+    scanner: &ZombieScanner<'_>,
+    team: &TeamFolder,
+    signs: &mut LifeSigns,
+) -> Result<(), ScanInterrupted> {
     let Some(tasks) = &team.tasks else {
         return Ok(());
     };
@@ -208,13 +215,13 @@ fn tasks(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) -> Result<(), 
         let Some(id) = layout::task_of_file(&entry.name) else {
             continue;
         };
-        if scene.look.budget.is_spent() {
-            return Err(Cut::OutOfTime);
+        if scanner.options.budget.is_spent() {
+            return Err(ScanInterrupted::OutOfTime);
         }
         match tasks.read(&entry.name) {
             Ok(None) => {}
             Ok(Some((bytes, _))) => match Task::parse(&id, &bytes) {
-                Ok(task) => one_task(scene, &id, &task, signs),
+                Ok(task) => one_task(scanner, &id, &task, signs),
                 Err(_) => signs.open_tasks += 1,
             },
             Err(_) => signs.open_tasks += 1,
@@ -223,7 +230,7 @@ fn tasks(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) -> Result<(), 
     Ok(())
 }
 
-fn one_task(scene: &Scene<'_>, id: &TaskId, task: &Task, signs: &mut Signs) {
+fn one_task(scanner: &ZombieScanner<'_>, id: &TaskId, task: &Task, signs: &mut LifeSigns) {
     if task.status() != Status::Completed {
         signs.open_tasks += 1;
     }
@@ -232,14 +239,14 @@ fn one_task(scene: &Scene<'_>, id: &TaskId, task: &Task, signs: &mut Signs) {
     };
     let worker = &claim.worker;
     let at_work = task.status() == Status::InProgress;
-    if at_work && claim.leased_until > scene.look.now {
+    if at_work && claim.leased_until > scanner.options.now {
         signs
             .alive
             .push(format!("the claim of {worker} on task {id} runs"));
         return;
     }
     // Whoever completed a task long ago may be anywhere; it counts only where it can be seen.
-    match scene.look.machine.life(&claim.process()) {
+    match scanner.options.machine.life(&claim.process()) {
         Life::Unknown if !at_work => {}
         life => signs.add(life, |how| {
             format!("{worker} (pid {}), who claimed task {id}, {how}", claim.pid)
@@ -247,20 +254,24 @@ fn one_task(scene: &Scene<'_>, id: &TaskId, task: &Task, signs: &mut Signs) {
     }
 }
 
-/// Locks that somebody holds: ours are held by a process, Claude Code's are folders that it keeps fresh.
-fn locks(scene: &Scene<'_>, team: &TeamFolder, signs: &mut Signs) -> Result<(), FsError> {
+/// Adds the locks that somebody holds: ours are held by a process, Claude Code's are folders that it keeps fresh.
+fn locks(
+    scanner: &ZombieScanner<'_>,
+    team: &TeamFolder,
+    signs: &mut LifeSigns,
+) -> Result<(), FsError> {
     let inboxes = team.dir.child(layout::NATIVE_INBOXES)?;
     for dir in [Some(&team.dir), team.tasks.as_ref(), inboxes.as_ref()]
         .into_iter()
         .flatten()
     {
-        for lock in lock_files::in_folder(scene, dir)? {
+        for lock in lock_files::in_folder(scanner, dir)? {
             match lock.state {
-                State::InUse => signs.alive.push(format!("{} is in use", lock.name)),
-                State::Unsure => signs
+                LockFileState::InUse => signs.alive.push(format!("{} is in use", lock.name)),
+                LockFileState::Unsure => signs
                     .unsure
                     .push(format!("{} cannot be judged from here", lock.name)),
-                State::Abandoned => {}
+                LockFileState::Abandoned => {}
             }
         }
     }

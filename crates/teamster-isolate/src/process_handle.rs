@@ -1,5 +1,5 @@
-//! A handle of the kernel's on one process. A signal through it reaches that process or nobody: never another one that
-//! was given the same pid meanwhile.
+//! A handle of the kernel's on one process (a pidfd). A signal through it reaches that process or nobody, never another
+//! one that was given the same pid meanwhile.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use teamster_types::process::{Life, ProcessId};
 
 /// A process that was there when the handle was made.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct ProcessHandle {
     handle: OwnedFd,
 }
 
-impl Held {
+impl ProcessHandle {
     /// Takes hold of a process; `None` when it is gone.
     ///
     /// The recorded process was there before the handle was opened. If it still has its pid afterwards, it had it all
     /// the time, and the handle is its own.
-    pub fn open(machine: &Machine, process: &ProcessId) -> Result<Option<Self>, Errno> {
+    pub(crate) fn open(machine: &Machine, process: &ProcessId) -> Result<Option<Self>, Errno> {
         let handle = match kernel::open(process.pid) {
             Ok(handle) => handle,
             Err(Errno::SRCH) => return Ok(None),
@@ -32,15 +32,15 @@ impl Held {
     }
 
     /// Sends a signal. A process that ended meanwhile needs none.
-    pub fn signal(&self, signal: Signal) -> Result<(), Errno> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Errno> {
         match kernel::send(&self.handle, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Waits up to `patience` for its end; whether it has ended.
-    pub fn is_over(&self, patience: Duration) -> Result<bool, Errno> {
+    /// Waits up to `patience` for its end, and returns whether it has ended.
+    pub(crate) fn is_over(&self, patience: Duration) -> Result<bool, Errno> {
         let deadline = Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -75,7 +75,7 @@ mod kernel {
     }
 }
 
-/// Without a handle a signal may reach whoever got the pid meanwhile, so none is sent.
+/// Refuses to open a handle. Without one a signal may reach whoever got the pid meanwhile, so none is sent.
 #[cfg(not(target_os = "linux"))]
 mod kernel {
     use std::os::fd::OwnedFd;

@@ -7,33 +7,34 @@
 //! - it carries the launch's number in its environment, which every child inherits;
 //! - it is in the launch's group of the kernel's, where the system gave us one.
 //!
-//! Nobody else is ever signalled, and every signal goes through a handle that cannot reach a stranger ([`Held`]).
+//! Nobody else is ever signalled, and every signal goes through a handle that cannot reach a stranger
+//! (`ProcessHandle`).
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, WaitOptions, waitpid};
-use teamster_fs::cgroup::Group;
+use teamster_fs::cgroup::Cgroup;
 use teamster_fs::proc::Machine;
-use teamster_fs::processes::{self, Seen};
+use teamster_fs::processes::{self, ProcessEntry};
 use teamster_types::process::{Life, ProcessId};
 
-use crate::held::Held;
+use crate::process_handle::ProcessHandle;
 
 /// The variable that carries a launch's number.
 pub const LAUNCH: &str = "TEAMSTER_LAUNCH";
 
-/// Killed processes are looked for again this often,
+/// Killed processes are looked for again this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// and are given up after this time: the kernel itself holds them.
+/// Killed processes are given up after this time: the kernel itself holds them.
 const TAKING_DOWN: Duration = Duration::from_secs(10);
-/// So often it is looked for children that were started while their parents were being stopped.
+/// How often children are looked for that were started while their parents were being stopped.
 const ROUNDS: usize = 20;
 
 /// Everything that one launch started.
 #[derive(Clone, Debug)]
-pub struct Tree<'a> {
+pub struct ProcessTree<'a> {
     machine: &'a Machine,
     number: &'a str,
     root: Option<&'a ProcessId>,
@@ -42,12 +43,12 @@ pub struct Tree<'a> {
 
 /// Processes that did not end, though they were killed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StillThere {
-    /// Which ones.
+pub struct SurvivingProcesses {
+    /// The processes.
     pub processes: Vec<ProcessId>,
 }
 
-impl fmt::Display for StillThere {
+impl fmt::Display for SurvivingProcesses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pids: Vec<String> = self
             .processes
@@ -58,8 +59,8 @@ impl fmt::Display for StillThere {
     }
 }
 
-impl<'a> Tree<'a> {
-    /// What the launch with this number started, and `root` with its descendants if one is known.
+impl<'a> ProcessTree<'a> {
+    /// Makes the tree of what the launch with this number started, and `root` with its descendants if one is known.
     pub fn of_launch(machine: &'a Machine, number: &'a str, root: Option<&'a ProcessId>) -> Self {
         Self {
             machine,
@@ -69,7 +70,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What this process started: itself it spares.
+    /// Makes the tree of what this process started, without this process itself.
     pub fn below_me(machine: &'a Machine, number: &'a str) -> Self {
         Self {
             machine,
@@ -79,7 +80,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Those that live now.
+    /// Returns the processes of the tree that live now.
     pub fn members(&self) -> Vec<ProcessId> {
         let all = processes::all(self.machine);
         let roots = self.roots(&all);
@@ -95,11 +96,11 @@ impl<'a> Tree<'a> {
         pid <= 1 || pid == self.machine.me().pid || self.spared == Some(pid)
     }
 
-    fn roots(&self, all: &[Seen]) -> BTreeSet<u32> {
+    fn roots(&self, all: &[ProcessEntry]) -> BTreeSet<u32> {
         let in_group: BTreeSet<u32> = group_of(self.number)
             .map(|group| group.members().into_iter().collect())
             .unwrap_or_default();
-        let is_root = |seen: &&Seen| {
+        let is_root = |seen: &&ProcessEntry| {
             self.root.is_some_and(|root| *root == seen.id)
                 || in_group.contains(&seen.id.pid)
                 || (!self.number.is_empty() && processes::carries(seen.id.pid, LAUNCH, self.number))
@@ -110,7 +111,7 @@ impl<'a> Tree<'a> {
     /// Sends a signal to everyone.
     pub fn ask(&self, signal: Signal) {
         for member in self.members() {
-            if let Ok(Some(held)) = Held::open(self.machine, &member) {
+            if let Ok(Some(held)) = ProcessHandle::open(self.machine, &member) {
                 let _ = held.signal(signal);
                 // One that is stopped hears nothing before it goes on.
                 let _ = held.signal(Signal::CONT);
@@ -118,13 +119,13 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Waits up to `patience` until nobody is left; whether that is so.
+    /// Waits up to `patience` until nobody is left, and returns whether that is so.
     pub fn is_over(&self, patience: Duration) -> bool {
         self.are_over(&mut BTreeSet::new(), patience)
     }
 
-    /// The same for everybody in `known` as well, to which whoever is found is added. A process that ends has lost the
-    /// signs of its tree before it has closed its files, so it is waited for by its id.
+    /// Waits like [`Self::is_over`] for the processes in `known` as well, to which those that are found are added. A
+    /// process that ends has lost the signs of its tree before it has closed its files, so it is waited for by its id.
     fn are_over(&self, known: &mut BTreeSet<ProcessId>, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
@@ -138,7 +139,7 @@ impl<'a> Tree<'a> {
             if left.is_zero() {
                 return false;
             }
-            match Held::open(self.machine, &first) {
+            match ProcessHandle::open(self.machine, &first) {
                 Ok(Some(held)) => drop(held.is_over(left)),
                 Ok(None) => {}
                 Err(_) => std::thread::sleep(LOOK_AGAIN.min(left)),
@@ -147,7 +148,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Ends everyone: asks, waits up to `grace`, then kills, and looks until nobody is left.
-    pub fn end(&self, grace: Duration) -> Result<(), StillThere> {
+    pub fn end(&self, grace: Duration) -> Result<(), SurvivingProcesses> {
         if !grace.is_zero() {
             let mut known: BTreeSet<ProcessId> = self.members().into_iter().collect();
             self.ask(Signal::TERM);
@@ -161,12 +162,13 @@ impl<'a> Tree<'a> {
     }
 
     /// Kills everyone, and looks until nobody is left.
-    pub fn kill(&self) -> Result<(), StillThere> {
+    pub fn kill(&self) -> Result<(), SurvivingProcesses> {
         self.kill_all(BTreeSet::new())
     }
 
-    /// The same for everybody in `known` as well: who has lost the signs of the tree is still known by its id.
-    fn kill_all(&self, mut known: BTreeSet<ProcessId>) -> Result<(), StillThere> {
+    /// Kills like [`Self::kill`], and the processes in `known` as well: one that has lost the signs of the tree is
+    /// still known by its id.
+    fn kill_all(&self, mut known: BTreeSet<ProcessId>) -> Result<(), SurvivingProcesses> {
         let deadline = Instant::now() + TAKING_DOWN;
         self.stop();
         loop {
@@ -182,7 +184,7 @@ impl<'a> Tree<'a> {
             known.extend(members);
             let found = known.clone();
             for member in &known {
-                if let Ok(Some(held)) = Held::open(self.machine, member) {
+                if let Ok(Some(held)) = ProcessHandle::open(self.machine, member) {
                     let _ = held.signal(Signal::KILL);
                 }
             }
@@ -193,7 +195,7 @@ impl<'a> Tree<'a> {
             if Instant::now() >= deadline {
                 let left = if known.is_empty() { found } else { known };
                 let processes = left.into_iter().collect();
-                return Err(StillThere { processes });
+                return Err(SurvivingProcesses { processes });
             }
         }
     }
@@ -205,7 +207,7 @@ impl<'a> Tree<'a> {
             let mut is_new = false;
             for member in self.members() {
                 if stopped.insert(member.pid)
-                    && let Ok(Some(held)) = Held::open(self.machine, &member)
+                    && let Ok(Some(held)) = ProcessHandle::open(self.machine, &member)
                 {
                     is_new = true;
                     let _ = held.signal(Signal::STOP);
@@ -232,11 +234,11 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Looks at the ended children of this process that nobody waits for. Orphans of an agent become children of the process
-/// that adopts them, and stay in the system's table until it looks.
+/// Looks at the ended children of this process that nobody waits for. Orphans of an agent become children of the
+/// process that adopts them, and stay in the system's table until it looks.
 ///
-/// To be called where no other thread starts programs but through [`crate::child`]: their end would be taken from whoever
-/// waits for it.
+/// To be called where no other thread starts programs but through [`crate::child`]: their end would be taken from
+/// whoever waits for it.
 pub fn reap_adopted(machine: &Machine) {
     let me = machine.me().pid;
     for seen in processes::all(machine) {
@@ -251,12 +253,12 @@ pub fn reap_adopted(machine: &Machine) {
     }
 }
 
-/// The group of a launch.
-fn group_of(number: &str) -> Option<Group> {
-    Group::find(&group_name(number))
+/// Returns the group of a launch.
+fn group_of(number: &str) -> Option<Cgroup> {
+    Cgroup::find(&group_name(number))
 }
 
-/// The name of a launch's group.
+/// Returns the name of a launch's group.
 pub(crate) fn group_name(number: &str) -> String {
     format!("teamster-{number}")
 }

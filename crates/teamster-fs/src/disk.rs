@@ -1,9 +1,27 @@
-//! Where a path really leads.
+//! What the system says about a path: where it leads, and how much room its disk has.
 
 use std::path::{Component, Path, PathBuf};
 
-/// The path with every link followed, although its last parts may not be there yet; `None` when nobody can tell:
-/// a link that leads nowhere, a loop, a `..` behind something that is not there, a folder that may not be entered.
+/// With less than this a disk counts as full: what programs do could not be written down.
+pub const LEAST_ROOM: u64 = 64 * 1024;
+
+/// Returns how many bytes can still be written where a path lies; `None` when that cannot be told.
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    // A file system that counts no blocks has no answer.
+    let found = rustix::fs::statvfs(path)
+        .ok()
+        .filter(|found| found.f_blocks > 0)?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Returns how many bytes are left where a path lies, when its disk is full.
+pub fn left_on_full_disk(path: &Path) -> Option<u64> {
+    free_bytes(path).filter(|free| *free < LEAST_ROOM)
+}
+
+/// Returns the path with every link followed, although its last parts may not be there yet; `None` when nobody can
+/// tell: a link that leads nowhere, a loop, a `..` behind something that is not there, a folder that may not be
+/// entered.
 pub fn real_path(path: &Path) -> Option<PathBuf> {
     if let Ok(real) = path.canonicalize() {
         return Some(real);

@@ -1,4 +1,6 @@
-//! The verdict on one team.
+//! The verdict on one team: whether it goes, and what is said about it.
+//!
+//! The rules are in the documentation of [`zombies`](super); the facts come from [`life_signs`](super::life_signs).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,69 +14,80 @@ use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
-use super::age::created_at;
-use super::folder::{self, Cut, Found, Registry, Seen, TeamFolder};
-use super::look::Scene;
-use super::signs::{self, Signs};
-use super::{Action, Kind, REAP_COMMAND, Zombie};
+use super::created_at::created_at;
+use super::folder::{
+    self, FolderFingerprint, ScanInterrupted, TeamFolder, TeamFolderEntry, TeamRegistry,
+};
+use super::life_signs::{self, LifeSigns};
+use super::scanner::ZombieScanner;
+use super::{REAP_COMMAND, Zombie, ZombieAction, ZombieKind};
 use crate::shell;
 
 /// The end of a run is followed by the reports of those who stop, so it is among the last events, not the last.
 const LAST_EVENTS: usize = 200;
 
-/// A team that is worth a line.
+/// A team that is worth a line in the list.
 #[derive(Debug)]
-pub(super) struct Judged {
+pub(super) struct TeamVerdict {
     pub(super) zombie: Zombie,
     /// Its members that go on without it, and dead panes.
     pub(super) members: Vec<Zombie>,
     /// Its folders and their state, if they can be moved.
-    pub(super) folder: Option<(Box<TeamFolder>, Seen)>,
+    pub(super) folder: Option<(Box<TeamFolder>, FolderFingerprint)>,
 }
 
 /// How far a run of ours is, by its journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Run {
+pub(super) enum RunProgress {
+    /// It has no run.
     None,
+    /// A run started or was resumed, and has not finished.
     Started,
+    /// Its last run finished.
     Finished,
     /// The team's end is journalled, and its files are still there.
     Deleted,
 }
 
 /// Judges the team under `name`; `None` when there is nothing to say about it.
-pub(super) fn judge(scene: &Scene<'_>, name: &str) -> Result<Option<Judged>, Cut> {
-    match folder::open(scene, name) {
-        Found::Nothing => Ok(None),
-        Found::Odd(why) => Ok(Some(odd(scene, name, why))),
-        Found::Team(team) => judge_folder(scene, team),
+pub(super) fn judge(
+    scanner: &ZombieScanner<'_>,
+    name: &str,
+) -> Result<Option<TeamVerdict>, ScanInterrupted> {
+    match folder::open(scanner, name) {
+        TeamFolderEntry::Nothing => Ok(None),
+        TeamFolderEntry::Odd(why) => Ok(Some(odd(scanner, name, why))),
+        TeamFolderEntry::Team(team) => judge_folder(scanner, team),
     }
 }
 
-fn judge_folder(scene: &Scene<'_>, team: Box<TeamFolder>) -> Result<Option<Judged>, Cut> {
-    let now = scene.look.now;
+fn judge_folder(
+    scanner: &ZombieScanner<'_>,
+    team: Box<TeamFolder>,
+) -> Result<Option<TeamVerdict>, ScanInterrupted> {
+    let now = scanner.options.now;
     let created = match &team.registry {
-        Registry::Read(config) => Some(created_at(config.as_object().get("createdAt"), now)),
-        Registry::Missing => None,
-        Registry::Unreadable(problem) => {
+        TeamRegistry::Read(config) => Some(created_at(config.as_object().get("createdAt"), now)),
+        TeamRegistry::Missing => None,
+        TeamRegistry::Unreadable(problem) => {
             let why = format!("config.json cannot be read: {problem}");
-            return Ok(Some(odd(scene, &team.name, why)));
+            return Ok(Some(odd(scanner, &team.name, why)));
         }
     };
-    let is_young = |time: Time| now.since(time) < scene.look.ttl;
+    let is_young = |time: Time| now.since(time) < scanner.options.ttl;
     let created_young = matches!(created, Some(Ok(time)) if is_young(time));
-    let lead_gone = !team.is_ours() && signs::lead_gone(scene, &team).is_some();
-    let stalled = team.is_ours() && scene.is_thorough() && is_stalled(scene, &team);
+    let lead_gone = !team.is_ours() && life_signs::lead_gone(scanner, &team).is_some();
+    let stalled = team.is_ours() && scanner.is_thorough() && is_stalled(scanner, &team);
     if created_young && !lead_gone && !stalled {
         return Ok(None);
     }
-    let ttl = i64::try_from(scene.look.ttl.as_millis()).unwrap_or(i64::MAX);
+    let ttl = i64::try_from(scanner.options.ttl.as_millis()).unwrap_or(i64::MAX);
     let threshold = now
         .as_millis()
         .saturating_sub(ttl)
         .saturating_mul(1_000_000);
     let enough = (!lead_gone && !stalled).then_some(threshold);
-    let seen = team.seen(&scene.look.budget, enough)?;
+    let seen = team.seen(&scanner.options.budget, enough)?;
     let newest = Time::from_millis(seen.newest / 1_000_000);
     // The later of both: an odd value never removes a team that somebody is making right now.
     let since = match created {
@@ -89,10 +102,10 @@ fn judge_folder(scene: &Scene<'_>, team: Box<TeamFolder>) -> Result<Option<Judge
     if let Some(Err(odd)) = created {
         evidence.push(format!("{odd}: the newest change of its files counts"));
     }
-    let signs = signs::gather(scene, &team)?;
+    let signs = life_signs::gather(scanner, &team)?;
     let age = now.since(since);
     let action = if team.is_ours() {
-        match ours(scene, &team, &signs, age, is_old, &mut evidence) {
+        match ours(scanner, &team, &signs, age, is_old, &mut evidence) {
             Some(action) => action,
             None => return Ok(None),
         }
@@ -100,23 +113,23 @@ fn judge_folder(scene: &Scene<'_>, team: Box<TeamFolder>) -> Result<Option<Judge
         native(&team, &signs, age, is_old, &mut evidence)
     };
     // Whoever has a lead is no orphan; dead panes are listed in any case.
-    let keeps = |found: &Zombie| found.kind == Kind::Pane || signs.lead_gone.is_some();
+    let keeps = |found: &Zombie| found.kind == ZombieKind::Pane || signs.lead_gone.is_some();
     let mut members: Vec<Zombie> = signs.members.iter().filter(|f| keeps(f)).cloned().collect();
     for member in &mut members {
         member.age = age;
         member.evidence.extend(signs.lead_gone.clone());
     }
-    Ok(Some(Judged {
+    Ok(Some(TeamVerdict {
         zombie: Zombie {
-            kind: Kind::Team,
+            kind: ZombieKind::Team,
             name: team.name.clone(),
             team: team.name.clone(),
             age,
             evidence,
             action,
             command: match action {
-                Action::Reap => REAP_COMMAND.to_owned(),
-                Action::Keep => by_hand(scene, &team),
+                ZombieAction::Reap => REAP_COMMAND.to_owned(),
+                ZombieAction::Keep => by_hand(scanner, &team),
             },
         },
         members,
@@ -124,14 +137,14 @@ fn judge_folder(scene: &Scene<'_>, team: Box<TeamFolder>) -> Result<Option<Judge
     }))
 }
 
-/// A team of Claude Code: gone on proof at any age, or old without any sign of life.
+/// Judges a team of Claude Code, which goes on proof at any age, or old without any sign of life.
 fn native(
     team: &TeamFolder,
-    signs: &Signs,
+    signs: &LifeSigns,
     age: Duration,
     is_old: bool,
     evidence: &mut Vec<String>,
-) -> Action {
+) -> ZombieAction {
     evidence.extend(signs.lead_gone.clone());
     let restored = !matches!(team.dir.stamp(layout::RESTORED), Ok(None));
     let over = signs.lead_gone.is_some()
@@ -141,11 +154,11 @@ fn native(
         && !restored;
     if over {
         evidence.push("every other member is proven stopped".to_owned());
-        return Action::Reap;
+        return ZombieAction::Reap;
     }
     if is_old && signs.are_none() {
         evidence.push(format!("no change for {}, no sign of life", say_span(age)));
-        return Action::Reap;
+        return ZombieAction::Reap;
     }
     if is_old {
         evidence.push(verdict_of_old(signs).to_owned());
@@ -161,43 +174,50 @@ fn native(
             ),
         });
     }
-    Action::Keep
+    ZombieAction::Keep
 }
 
-/// A team of ours: only when its run has finished and nothing is left to do. `None` when it simply lives.
+/// Judges a team of ours, which goes only when its run has finished and nothing is left to do. `None` when it simply
+/// lives.
 fn ours(
-    scene: &Scene<'_>,
+    scanner: &ZombieScanner<'_>,
     team: &TeamFolder,
-    signs: &Signs,
+    signs: &LifeSigns,
     age: Duration,
     is_old: bool,
     evidence: &mut Vec<String>,
-) -> Option<Action> {
+) -> Option<ZombieAction> {
     if !signs.are_none() {
         if !is_old {
             return None;
         }
         evidence.push(verdict_of_old(signs).to_owned());
         evidence.extend(signs.alive.iter().chain(&signs.unsure).cloned());
-        return Some(Action::Keep);
+        return Some(ZombieAction::Keep);
     }
-    let run = run_of(scene, team);
+    let run = run_of(scanner, team);
     let open = signs.open_tasks;
     evidence.push(format!("no change for {}, no sign of life", say_span(age)));
     match run {
-        Run::Deleted => evidence.push("its removal was begun and not finished".to_owned()),
-        Run::Started => evidence.push("its run has not finished; it can be resumed".to_owned()),
-        Run::None => evidence.push("it has no run that finished".to_owned()),
-        Run::Finished => evidence.push("its run has finished".to_owned()),
+        RunProgress::Deleted => evidence.push("its removal was begun and not finished".to_owned()),
+        RunProgress::Started => {
+            evidence.push("its run has not finished; it can be resumed".to_owned());
+        }
+        RunProgress::None => evidence.push("it has no run that finished".to_owned()),
+        RunProgress::Finished => evidence.push("its run has finished".to_owned()),
     }
     if open > 0 {
         evidence.push(format!("{open} open task{}", plural(open)));
     }
-    let over = is_old && run == Run::Finished && open == 0;
-    Some(if over { Action::Reap } else { Action::Keep })
+    let over = is_old && run == RunProgress::Finished && open == 0;
+    Some(if over {
+        ZombieAction::Reap
+    } else {
+        ZombieAction::Keep
+    })
 }
 
-fn verdict_of_old(signs: &Signs) -> &'static str {
+fn verdict_of_old(signs: &LifeSigns) -> &'static str {
     if signs.alive.is_empty() {
         "old, perhaps alive"
     } else {
@@ -209,59 +229,63 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// Whether a run of ours goes on by its journal, while the process that hosted it is gone and nobody resumed it.
-fn is_stalled(scene: &Scene<'_>, team: &TeamFolder) -> bool {
+/// Returns whether a run of ours goes on by its journal, while the process that hosted it is gone and nobody resumed
+/// it.
+fn is_stalled(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> bool {
     let host = team.config().and_then(TeamConfig::host);
-    host.is_some_and(|host| scene.look.machine.life(&host) == Life::Gone)
-        && matches!(run_of(scene, team), Run::Started | Run::Deleted)
+    host.is_some_and(|host| scanner.options.machine.life(&host) == Life::Gone)
+        && matches!(
+            run_of(scanner, team),
+            RunProgress::Started | RunProgress::Deleted
+        )
 }
 
-pub(super) fn run_of(scene: &Scene<'_>, team: &TeamFolder) -> Run {
+pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgress {
     let Ok(name) = team.name.parse::<TeamName>() else {
-        return Run::None;
+        return RunProgress::None;
     };
     let store = FileStore::open(
-        scene.look.layout,
+        scanner.options.layout,
         Arc::new(SystemClock),
         Settings::default(),
     );
     let Ok(page) = store.and_then(|store| store.last_events(&name, LAST_EVENTS)) else {
-        return Run::None;
+        return RunProgress::None;
     };
     if page
         .events
         .last()
         .is_some_and(|event| event.is(EventType::TeamDeleted))
     {
-        return Run::Deleted;
+        return RunProgress::Deleted;
     }
     let last = page
         .events
         .iter()
         .rev()
         .find_map(|event| match event.known_kind()? {
-            EventType::RunStarted | EventType::RunResumed => Some(Run::Started),
-            EventType::RunFinished => Some(Run::Finished),
+            EventType::RunStarted | EventType::RunResumed => Some(RunProgress::Started),
+            EventType::RunFinished => Some(RunProgress::Finished),
             _ => None,
         });
-    last.unwrap_or(Run::None)
+    last.unwrap_or(RunProgress::None)
 }
 
 /// Something that is never touched.
-pub(super) fn odd(scene: &Scene<'_>, name: &str, why: String) -> Judged {
-    let stamp = scene
+pub(super) fn odd(scanner: &ZombieScanner<'_>, name: &str, why: String) -> TeamVerdict {
+    let stamp = scanner
         .teams
         .as_ref()
         .and_then(|teams| teams.stamp(name).ok()?);
-    let path = scene.look.layout.claude.join(layout::TEAMS).join(name);
-    Judged {
+    let path = scanner.options.layout.claude.join(layout::TEAMS).join(name);
+    TeamVerdict {
         zombie: Zombie {
-            kind: Kind::Team,
+            kind: ZombieKind::Team,
             name: name.to_owned(),
             team: name.to_owned(),
-            age: stamp.map_or(Duration::ZERO, |stamp| scene.age(stamp.modified)),
+            age: stamp.map_or(Duration::ZERO, |stamp| scanner.age(stamp.modified)),
             evidence: vec![why],
-            action: Action::Keep,
+            action: ZombieAction::Keep,
             command: shell::remove(&[&path]),
         },
         members: Vec::new(),
@@ -269,12 +293,12 @@ pub(super) fn odd(scene: &Scene<'_>, name: &str, why: String) -> Judged {
     }
 }
 
-/// The command for a team that a person decides about.
-fn by_hand(scene: &Scene<'_>, team: &TeamFolder) -> String {
+/// Returns the command for a team that a person decides about.
+fn by_hand(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> String {
     if team.is_ours() {
         return format!("teamster team delete {}", shell::word(&team.name));
     }
-    let claude: &Path = &scene.look.layout.claude;
+    let claude: &Path = &scanner.options.layout.claude;
     let folder = claude.join(layout::TEAMS).join(&team.name);
     let tasks = claude.join(layout::TASKS).join(&team.name);
     match team.tasks {

@@ -42,7 +42,7 @@ fn nobody_of_a_runaway_tree_is_left_and_nobody_else_is_touched() {
     let mut stranger = start(&teamster_fs::random_hex(), "exec sleep 600");
     let mut child = start(&number, RUNAWAY);
     let root = machine.process(child.id()).unwrap();
-    let tree = Tree::of_launch(&machine, &number, Some(&root));
+    let tree = ProcessTree::of_launch(&machine, &number, Some(&root));
     until("the tree did not grow", || tree.members().len() >= 7);
     let all = tree.members();
     assert!(!all.iter().any(|member| member.pid == machine.me().pid));
@@ -67,7 +67,7 @@ fn an_orphan_is_found_by_the_number_alone() {
     let number = teamster_fs::random_hex();
     let mut child = start(&number, "setsid sleep 600 & exit 0");
     child.wait().unwrap();
-    let tree = Tree::of_launch(&machine, &number, None);
+    let tree = ProcessTree::of_launch(&machine, &number, None);
     until("the orphan was not found", || tree.members().len() == 1);
     tree.end(Duration::from_secs(5)).unwrap();
     assert_eq!(tree.members(), []);
@@ -79,7 +79,7 @@ fn a_process_that_got_the_pid_of_a_dead_one_is_left_alone() {
     let mut stranger = Command::new("sleep").arg("600").spawn().unwrap();
     let mut record = machine.process(stranger.id()).unwrap();
     record.process_start_time -= 1;
-    let tree = Tree::of_launch(&machine, "feed", Some(&record));
+    let tree = ProcessTree::of_launch(&machine, "feed", Some(&record));
     assert_eq!(tree.members(), []);
     tree.end(Duration::ZERO).unwrap();
     assert!(stranger.try_wait().unwrap().is_none());
@@ -92,7 +92,7 @@ fn a_process_that_got_the_pid_of_a_dead_one_is_left_alone() {
 fn a_group_of_the_kernels_catches_who_hides_from_the_rest() {
     let machine = Machine::read();
     let number = teamster_fs::random_hex();
-    let Some(group) = Group::make(&group_name(&number)) else {
+    let Some(group) = Cgroup::make(&group_name(&number)) else {
         assert!(
             !Path::new("/sys/fs/cgroup/cgroup.procs").exists()
                 || !rustix::process::geteuid().is_root()
@@ -105,7 +105,7 @@ fn a_group_of_the_kernels_catches_who_hides_from_the_rest() {
         .spawn()
         .unwrap();
     assert!(group.add(child.id()));
-    let tree = Tree::of_launch(&machine, &number, None);
+    let tree = ProcessTree::of_launch(&machine, &number, None);
     assert_eq!(
         tree.members().len(),
         1,
@@ -114,7 +114,7 @@ fn a_group_of_the_kernels_catches_who_hides_from_the_rest() {
     tree.kill().unwrap();
     child.wait().unwrap();
     assert!(
-        Group::find(&group_name(&number)).is_none(),
+        Cgroup::find(&group_name(&number)).is_none(),
         "the group is left"
     );
 }

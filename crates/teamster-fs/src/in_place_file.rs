@@ -7,18 +7,18 @@ use crate::dir::{Stamp, read_full, retry};
 use crate::error::FsError;
 use crate::fail;
 
-/// An open file of ours with cells that are changed in place.
+/// An open file of ours whose bytes are changed in place.
 ///
-/// Nothing that must survive a crash half-way may live in one: a cell can be torn. It is for caches and marks whose
+/// Nothing that must survive a crash half-way may live in one: a write can be torn. It is for caches and marks whose
 /// owner knows how to doubt them.
 #[derive(Debug)]
-pub struct Cells {
+pub struct InPlaceFile {
     fd: OwnedFd,
     path: PathBuf,
     stamp: Stamp,
 }
 
-impl Cells {
+impl InPlaceFile {
     pub(crate) fn new(fd: OwnedFd, path: PathBuf, stamp: Stamp) -> Self {
         Self { fd, path, stamp }
     }
@@ -27,12 +27,12 @@ impl Cells {
         &self.fd
     }
 
-    /// What the file was when it was opened.
+    /// Returns what the file was when it was opened.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// Fills `buffer` from `offset` on; how many bytes there were.
+    /// Fills `buffer` from `offset` on, and returns how many bytes there were.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize, FsError> {
         fail::step().map_err(|error| FsError::io("read", &self.path, error))?;
         read_full(&self.fd, buffer, offset, &self.path)

@@ -19,14 +19,14 @@ use rustix::process::Signal;
 use teamster_fs::proc::{self, Machine};
 use teamster_types::process::{Life, ProcessId};
 
-use crate::held::Held;
+use crate::process_handle::ProcessHandle;
 
 /// How long a process may take to end by itself.
 pub const GRACE: Duration = Duration::from_secs(5);
 
 /// How it came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum Termination {
     /// It was gone before; nobody got a signal.
     Before,
     /// It ended when it was asked to.
@@ -37,7 +37,7 @@ pub enum Ended {
 
 /// Why a process was not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotEnded {
+pub enum TerminateError {
     /// The record does not tell it from another process, and why. Nobody got a signal.
     Unproven(&'static str),
     /// It belongs to another user, or to the caller itself. Nobody got a signal.
@@ -48,7 +48,7 @@ pub enum NotEnded {
     Survived,
 }
 
-impl fmt::Display for NotEnded {
+impl fmt::Display for TerminateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unproven(why) | Self::NotOurs(why) => f.write_str(why),
@@ -59,30 +59,34 @@ impl fmt::Display for NotEnded {
 }
 
 /// Ends the recorded process: it is asked, given `grace`, then killed, and seen to be gone.
-pub fn end(machine: &Machine, process: &ProcessId, grace: Duration) -> Result<Ended, NotEnded> {
+pub fn terminate(
+    machine: &Machine,
+    process: &ProcessId,
+    grace: Duration,
+) -> Result<Termination, TerminateError> {
     prove(machine, process)?;
     if machine.life(process) != Life::Alive {
-        return Ok(Ended::Before);
+        return Ok(Termination::Before);
     }
-    end_held(machine, process, grace)
+    terminate_held(machine, process, grace)
 }
 
-/// Whether the record tells its process from every other one, here and now.
-fn prove(machine: &Machine, process: &ProcessId) -> Result<(), NotEnded> {
+/// Returns whether the record tells its process from every other one, here and now.
+fn prove(machine: &Machine, process: &ProcessId) -> Result<(), TerminateError> {
     let me = machine.me();
     if process.boot_id.is_empty() || process.process_start_time == 0 || process.pid_ns.is_empty() {
-        return Err(NotEnded::Unproven(
+        return Err(TerminateError::Unproven(
             "its record has no start time, boot or pid namespace, so its pid may mean another process",
         ));
     }
     // The same number in another container, or after another start of the machine, is another process.
     if process.boot_id != me.boot_id || process.pid_ns != me.pid_ns {
-        return Err(NotEnded::Unproven(
+        return Err(TerminateError::Unproven(
             "it was recorded on another machine, boot or pid namespace",
         ));
     }
     if process.pid <= 1 || process.pid == me.pid {
-        return Err(NotEnded::NotOurs(
+        return Err(TerminateError::NotOurs(
             "it is the system's first process or this one",
         ));
     }
@@ -96,29 +100,33 @@ fn is_of_this_user(process: &ProcessId) -> bool {
 /// The kernel needs a moment to take a killed process down.
 const TAKING_DOWN: Duration = Duration::from_secs(5);
 
-fn end_held(machine: &Machine, process: &ProcessId, grace: Duration) -> Result<Ended, NotEnded> {
-    let Some(held) = Held::open(machine, process).map_err(refused)? else {
-        return Ok(Ended::Before);
+fn terminate_held(
+    machine: &Machine,
+    process: &ProcessId,
+    grace: Duration,
+) -> Result<Termination, TerminateError> {
+    let Some(held) = ProcessHandle::open(machine, process).map_err(refused)? else {
+        return Ok(Termination::Before);
     };
     if !is_of_this_user(process) {
-        return Err(NotEnded::NotOurs("it belongs to another user"));
+        return Err(TerminateError::NotOurs("it belongs to another user"));
     }
     held.signal(Signal::TERM).map_err(refused)?;
     // One that is stopped hears nothing before it goes on.
     held.signal(Signal::CONT).map_err(refused)?;
     if held.is_over(grace).map_err(refused)? {
-        return Ok(Ended::Asked);
+        return Ok(Termination::Asked);
     }
     held.signal(Signal::KILL).map_err(refused)?;
     if held.is_over(TAKING_DOWN).map_err(refused)? {
-        Ok(Ended::Killed)
+        Ok(Termination::Killed)
     } else {
-        Err(NotEnded::Survived)
+        Err(TerminateError::Survived)
     }
 }
 
-fn refused(error: Errno) -> NotEnded {
-    NotEnded::Refused(std::io::Error::from(error).to_string())
+fn refused(error: Errno) -> TerminateError {
+    TerminateError::Refused(std::io::Error::from(error).to_string())
 }
 
 #[cfg(test)]
@@ -174,9 +182,15 @@ mod tests {
     fn a_process_that_is_asked_ends_and_is_gone_when_that_is_said() {
         let machine = Machine::read();
         let worker = Worker::start("");
-        assert_eq!(end(&machine, &worker.record, GRACE), Ok(Ended::Asked));
+        assert_eq!(
+            terminate(&machine, &worker.record, GRACE),
+            Ok(Termination::Asked)
+        );
         assert_eq!(machine.life(&worker.record), Life::Gone);
-        assert_eq!(end(&machine, &worker.record, GRACE), Ok(Ended::Before));
+        assert_eq!(
+            terminate(&machine, &worker.record, GRACE),
+            Ok(Termination::Before)
+        );
     }
 
     #[test]
@@ -184,7 +198,10 @@ mod tests {
         let machine = Machine::read();
         let worker = Worker::start("trap '' TERM;");
         let began = Instant::now();
-        assert_eq!(end(&machine, &worker.record, SHORT), Ok(Ended::Killed));
+        assert_eq!(
+            terminate(&machine, &worker.record, SHORT),
+            Ok(Termination::Killed)
+        );
         assert!(began.elapsed() >= SHORT);
         assert_eq!(machine.life(&worker.record), Life::Gone);
     }
@@ -196,7 +213,10 @@ mod tests {
         let pid = i32::try_from(worker.record.pid).unwrap();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-        assert_eq!(end(&machine, &worker.record, GRACE), Ok(Ended::Asked));
+        assert_eq!(
+            terminate(&machine, &worker.record, GRACE),
+            Ok(Termination::Asked)
+        );
     }
 
     #[test]
@@ -207,7 +227,10 @@ mod tests {
             process_start_time: stranger.record.process_start_time - 1,
             ..stranger.record.clone()
         };
-        assert_eq!(end(&machine, &of_another, SHORT), Ok(Ended::Before));
+        assert_eq!(
+            terminate(&machine, &of_another, SHORT),
+            Ok(Termination::Before)
+        );
         assert!(stranger.is_running());
     }
 
@@ -239,14 +262,17 @@ mod tests {
             },
         ];
         for half in halves {
-            let ended = end(&machine, &half, SHORT);
+            let ended = terminate(&machine, &half, SHORT);
             assert!(
-                matches!(ended, Err(NotEnded::Unproven(_))),
+                matches!(ended, Err(TerminateError::Unproven(_))),
                 "{half:?}: {ended:?}"
             );
         }
         assert!(worker.is_running());
-        let ended = end(&machine, machine.me(), SHORT);
-        assert!(matches!(ended, Err(NotEnded::NotOurs(_))), "{ended:?}");
+        let ended = terminate(&machine, machine.me(), SHORT);
+        assert!(
+            matches!(ended, Err(TerminateError::NotOurs(_))),
+            "{ended:?}"
+        );
     }
 }

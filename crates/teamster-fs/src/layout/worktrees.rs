@@ -17,24 +17,24 @@ const LONGEST_SOCKET: usize = 107;
 #[cfg(not(target_os = "linux"))]
 const LONGEST_SOCKET: usize = 103;
 
-/// Folders on the way from a project to the worktrees of one team.
+/// Returns the folders on the way from a project to the worktrees of one team.
 pub fn worktree_folders(team: &TeamName) -> [&str; 3] {
     [WORKTREES[0], WORKTREES[1], team.as_str()]
 }
 
-/// The folder of all worktrees of a team.
+/// Returns the folder of all worktrees of a team.
 pub fn team_worktrees(project: &Path, team: &TeamName) -> PathBuf {
     worktree_folders(team)
         .iter()
         .fold(project.to_owned(), |path, name| path.join(name))
 }
 
-/// A worker's worktree.
+/// Returns the path of a worker's worktree.
 pub fn worktree(project: &Path, team: &TeamName, worker: &WorkerName) -> PathBuf {
     team_worktrees(project, team).join(worker.as_str())
 }
 
-/// The name of a worktree that was moved aside, beside the worker's own; the first has number 1.
+/// Returns the name of a worktree that was moved aside, beside the worker's own; the first has number 1.
 pub fn kept_worktree(worker: &WorkerName, number: u32) -> String {
     format!("{worker}{KEPT}{number}")
 }
@@ -42,40 +42,40 @@ pub fn kept_worktree(worker: &WorkerName, number: u32) -> String {
 /// What the names of trees for checks begin with. No worker is called so.
 const CHECK_TREE: &str = ".check-";
 
-/// The folder of a tree for checks.
+/// Returns the folder of a tree for checks.
 pub fn check_tree(number: &str) -> String {
     format!("{CHECK_TREE}{number}")
 }
 
-/// Whether a folder of a team's worktrees is a tree for checks.
+/// Returns whether a folder of a team's worktrees is a tree for checks.
 pub fn is_check_tree(name: &str) -> bool {
     name.starts_with(CHECK_TREE)
 }
 
-/// The worker whose worktree was moved aside to this name.
+/// Returns the worker whose worktree was moved aside to this name.
 pub fn worker_of_kept(name: &str) -> Option<WorkerName> {
     let (worker, number) = name.split_once(KEPT)?;
     number.parse::<u32>().ok()?;
     worker.parse().ok()
 }
 
-/// Held by whoever makes, moves or removes a worker's worktree, beside it.
+/// Returns the name of the lock that whoever makes, moves or removes a worker's worktree holds, beside it.
 pub fn worktree_lock(name: &str) -> String {
     format!(".{name}.lock")
 }
 
-/// An index of git's that only one call uses, beside the worktree it describes.
+/// Returns an index of git's that only one call uses, beside the worktree it describes.
 pub fn spare_index(name: &str) -> String {
     format!(".{name}.{}.index", crate::unique_name())
 }
 
-/// Held by a worker's bridge for as long as it lives, in the team's folder.
+/// Returns the name of the lock that a worker's bridge holds for as long as it lives, in the team's folder.
 pub fn bridge_lock(worker: &WorkerName) -> String {
     format!("bridge-{worker}.lock")
 }
 
-/// The socket of the project's own tmux server. Where its path would be too long for a socket it lies in the user's
-/// run folder (`XDG_RUNTIME_DIR`), else in a folder of the user's own in `/tmp`.
+/// Returns the socket of the project's own tmux server. Where its path would be too long for a socket it lies in the
+/// user's run folder (`XDG_RUNTIME_DIR`), else in a folder of the user's own in `/tmp`.
 pub fn tmux_socket(project: &Path, run_folder: Option<&Path>) -> PathBuf {
     let near = project.join(".omc").join("state").join("tmux.sock");
     if near.as_os_str().len() <= LONGEST_SOCKET {

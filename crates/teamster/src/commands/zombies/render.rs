@@ -1,8 +1,8 @@
-//! What was found and done, for people.
+//! What was found and done, as text for people.
 
 use std::fmt::Write as _;
 
-use teamster_gc::zombies::{Action, Outcome, Zombie};
+use teamster_gc::zombies::{ReapReport, Zombie, ZombieAction};
 use teamster_types::text::clean;
 use teamster_types::time::say_span;
 
@@ -30,8 +30,8 @@ pub(super) fn list(found: &[Zombie], colour: bool) -> String {
     let mut table = Table::new(["KIND", "NAME", "TEAM", "AGE", "ACTION", "EVIDENCE"]);
     for zombie in found {
         let tone = match zombie.action {
-            Action::Reap => Tone::Notable,
-            Action::Keep => Tone::Plain,
+            ZombieAction::Reap => Tone::Notable,
+            ZombieAction::Keep => Tone::Plain,
         };
         let action = Cell::new(zombie.action.as_str(), tone);
         table.row(row(zombie, action, &zombie.evidence.join(", ")));
@@ -42,18 +42,18 @@ pub(super) fn list(found: &[Zombie], colour: bool) -> String {
 }
 
 /// What `reap` did.
-pub(super) fn done(outcome: &Outcome, dry_run: bool, colour: bool) -> String {
+pub(super) fn done(report: &ReapReport, dry_run: bool, colour: bool) -> String {
     let mut text = String::new();
-    if outcome.zombies.is_empty() {
+    if report.zombies.is_empty() {
         text.push_str("nothing is left over\n");
     } else {
         let mut table = Table::new(["KIND", "NAME", "TEAM", "AGE", "DONE", "EVIDENCE"]);
-        for done in &outcome.zombies {
+        for done in &report.zombies {
             let mut evidence = done.zombie.evidence.join(", ");
             if let Some(problem) = &done.problem {
                 evidence = format!("{problem} ({evidence})");
             }
-            let would_go = dry_run && done.zombie.action == Action::Reap;
+            let would_go = dry_run && done.zombie.action == ZombieAction::Reap;
             let (word, tone) = match (done.reaped, &done.problem) {
                 (_, Some(_)) => ("failed", Tone::Bad),
                 (true, None) => ("reaped", Tone::Good),
@@ -64,21 +64,21 @@ pub(super) fn done(outcome: &Outcome, dry_run: bool, colour: bool) -> String {
         }
         text.push_str(&table.render(colour));
     }
-    if outcome.zombies.iter().any(|done| done.trash.is_some()) {
+    if report.zombies.iter().any(|done| done.trash.is_some()) {
         text.push_str("\nteams are kept in the trash for 7 days; `teamster zombies restore TEAM` brings one back\n");
     }
-    if outcome.purged > 0 {
-        let teams = if outcome.purged == 1 { "team" } else { "teams" };
+    if report.purged > 0 {
+        let teams = if report.purged == 1 { "team" } else { "teams" };
         let _ = writeln!(
             text,
             "\n{} {teams} in the trash for more than 7 days removed for good",
-            outcome.purged
+            report.purged
         );
     }
-    for problem in &outcome.problems {
+    for problem in &report.problems {
         let _ = writeln!(text, "\nin the trash: {}", viewed_line(&name(problem)));
     }
-    let left = outcome.zombies.iter().filter(|done| !done.reaped);
+    let left = report.zombies.iter().filter(|done| !done.reaped);
     by_hand(&mut text, left.map(|done| &done.zombie));
     text
 }
@@ -97,7 +97,7 @@ fn row(zombie: &Zombie, action: Cell, evidence: &str) -> [Cell; 6] {
 /// The commands for what a person decides about.
 fn by_hand<'a>(text: &mut String, zombies: impl Iterator<Item = &'a Zombie>) {
     let kept: Vec<&str> = zombies
-        .filter(|zombie| zombie.action == Action::Keep)
+        .filter(|zombie| zombie.action == ZombieAction::Keep)
         .map(|zombie| zombie.command.as_str())
         .collect();
     if kept.is_empty() {

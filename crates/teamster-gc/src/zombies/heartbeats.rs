@@ -4,15 +4,15 @@ use std::path::Path;
 
 use teamster_fs::{Dir, FsError, layout};
 use teamster_types::TeamName;
+use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
-use teamster_types::transitions::HEARTBEAT_FRESH;
 
-use super::look::Scene;
+use super::scanner::ZombieScanner;
 
 /// What a heartbeat says about its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beat {
+pub(super) enum HeartbeatVerdict {
     /// It is fresh, or its process runs.
     Alive,
     /// Its process cannot be judged from here.
@@ -23,7 +23,7 @@ pub(super) enum Beat {
     Silent,
 }
 
-/// A team's heartbeats by the names of their files.
+/// Returns a team's heartbeats by the names of their files.
 pub(super) fn of_team(
     project: &Path,
     team: &TeamName,
@@ -51,16 +51,23 @@ pub(super) fn of_team(
     Ok(beats)
 }
 
-/// What it says.
-pub(super) fn judge(scene: &Scene<'_>, beat: &Heartbeat) -> Beat {
-    if scene.look.now.since(beat.last_poll_at) < HEARTBEAT_FRESH {
-        return Beat::Alive;
+/// Returns what a heartbeat says about its worker.
+///
+/// [`health::assess`] decides, as everywhere. Only a heartbeat from the future, after a clock was set, counts as fresh
+/// here: nothing is removed because of it.
+pub(super) fn judge(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> HeartbeatVerdict {
+    let (now, limits) = (scanner.options.now, Limits::default());
+    if now.since(beat.last_poll_at) < limits.stale {
+        return HeartbeatVerdict::Alive;
     }
     let process = beat.process();
-    match process.map(|process| scene.look.machine.life(&process)) {
-        Some(Life::Alive) => Beat::Alive,
-        Some(Life::Unknown) => Beat::Unsure,
-        Some(Life::Gone) => Beat::Dead,
-        None => Beat::Silent,
+    let life = process.as_ref().map_or(Life::Unknown, |process| {
+        scanner.options.machine.life(process)
+    });
+    match health::assess(now, Some(beat), life, &limits).verdict {
+        Verdict::Dead => HeartbeatVerdict::Dead,
+        Verdict::Unknown if process.is_none() => HeartbeatVerdict::Silent,
+        Verdict::Unknown => HeartbeatVerdict::Unsure,
+        _ => HeartbeatVerdict::Alive,
     }
 }

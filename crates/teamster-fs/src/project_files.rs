@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::dir::{Dir, FileKind, retry};
-use crate::error::{FsError, Problem};
+use crate::error::{FsError, FsProblem};
 
 /// What a program asks for; the user's mask takes its part away.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
@@ -16,17 +16,17 @@ const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
 
 /// A folder, and everything beneath it.
 #[derive(Debug)]
-pub struct Beneath {
+pub struct ProjectFiles {
     root: Dir,
 }
 
-impl Beneath {
+impl ProjectFiles {
     /// Opens the folder; `None` when there is none.
     pub fn open(root: &Path) -> Result<Option<Self>, FsError> {
         Ok(Dir::open_root(root)?.map(|root| Self { root }))
     }
 
-    /// A file's content; `None` when there is no such file.
+    /// Returns a file's content; `None` when there is no such file.
     pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, FsError> {
         let (folders, name) = self.split("read", path)?;
         match self.walk(&folders, false)? {
@@ -51,14 +51,14 @@ impl Beneath {
             | OFlags::NONBLOCK;
         let failed = |error: Errno| match error {
             Errno::NXIO | Errno::ISDIR => {
-                FsError::new("write", &whole, Problem::NotA("plain file"))
+                FsError::new("write", &whole, FsProblem::NotA("plain file"))
             }
             other => FsError::io("write", &whole, other),
         };
         let fd = retry(|| rustix::fs::openat(dir.fd(), name, flags, FILE_MODE)).map_err(failed)?;
         let stat = retry(|| rustix::fs::fstat(&fd)).map_err(failed)?;
         if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
-            return Err(FsError::new("write", &whole, Problem::NotA("plain file")));
+            return Err(FsError::new("write", &whole, FsProblem::NotA("plain file")));
         }
         retry(|| rustix::fs::ftruncate(&fd, 0)).map_err(failed)?;
         let mut rest = bytes;
@@ -69,7 +69,7 @@ impl Beneath {
         Ok(())
     }
 
-    /// Removes a file; false when there is none.
+    /// Removes a file, and returns false when there is none.
     pub fn remove(&self, path: &Path) -> Result<bool, FsError> {
         let (folders, name) = self.split("remove", path)?;
         match self.walk(&folders, false)? {
@@ -77,7 +77,7 @@ impl Beneath {
                 Some(FileKind::Folder) => Err(FsError::new(
                     "remove",
                     &self.root.path().join(path),
-                    Problem::NotA("plain file"),
+                    FsProblem::NotA("plain file"),
                 )),
                 Some(_) => dir.remove(name),
                 None => Ok(false),
@@ -86,7 +86,7 @@ impl Beneath {
         }
     }
 
-    /// Whether there is a folder of this path.
+    /// Returns whether there is a folder of this path.
     pub fn has_folder(&self, path: &Path) -> Result<bool, FsError> {
         let (folders, name) = self.split("look at", path)?;
         let kind = match self.walk(&folders, false)? {
@@ -96,7 +96,7 @@ impl Beneath {
         Ok(kind == Some(FileKind::Folder))
     }
 
-    /// Removes a folder in which there is nothing; false when there is none.
+    /// Removes a folder in which there is nothing, and returns false when there is none.
     pub fn remove_empty_folder(&self, path: &Path) -> Result<bool, FsError> {
         let (folders, name) = self.split("remove", path)?;
         match self.walk(&folders, false)? {
@@ -105,13 +105,13 @@ impl Beneath {
         }
     }
 
-    /// The folders on the way and the last name. The repository's own `.git` is not a file of the project.
+    /// Returns the folders on the way and the last name. The repository's own `.git` is not a file of the project.
     fn split<'p>(
         &self,
         action: &'static str,
         path: &'p Path,
     ) -> Result<(Vec<&'p str>, &'p str), FsError> {
-        let refused = || FsError::new(action, &self.root.path().join(path), Problem::Name);
+        let refused = || FsError::new(action, &self.root.path().join(path), FsProblem::Name);
         let mut names = Vec::new();
         for part in path.components() {
             match part {
@@ -161,7 +161,7 @@ mod tests {
     fn files_are_reached_beneath_and_nowhere_else() {
         let root = std::env::temp_dir().join(format!("teamster-beneath-{}", std::process::id()));
         std::fs::create_dir_all(&root).unwrap();
-        let tree = Beneath::open(&root).unwrap().unwrap();
+        let tree = ProjectFiles::open(&root).unwrap().unwrap();
         tree.write(Path::new("a/b/c.txt"), b"longer").unwrap();
         tree.write(Path::new("./a/b/c.txt"), b"new").unwrap();
         assert_eq!(tree.read(Path::new("a/b/c.txt")).unwrap().unwrap(), b"new");
@@ -184,7 +184,10 @@ mod tests {
         assert!(Path::new("/etc").exists());
         assert!(!tree.remove(Path::new("nothing/here")).unwrap());
         assert_eq!(tree.read(Path::new("nothing")).unwrap(), None);
-        assert_eq!(Beneath::open(&root.join("none")).unwrap().map(drop), None);
+        assert_eq!(
+            ProjectFiles::open(&root.join("none")).unwrap().map(drop),
+            None
+        );
         std::fs::remove_dir_all(root).unwrap();
     }
 }

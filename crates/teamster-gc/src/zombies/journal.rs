@@ -17,25 +17,25 @@ use teamster_claude::state::LONGEST_TEXT;
 use teamster_types::text::shown_line;
 
 use super::Zombie;
-use super::folder::{self, Found};
-use super::look::Scene;
+use super::folder::{self, TeamFolderEntry};
+use super::scanner::ZombieScanner;
 
 /// How far back the same finding is looked for.
 const LAST_EVENTS: usize = 200;
 
 /// Something of a team that stays was removed.
-pub(super) fn reaped(scene: &Scene<'_>, zombie: &Zombie) {
-    if let Some((store, team)) = journal_of(scene, zombie) {
+pub(super) fn reaped(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
+    if let Some((store, team)) = journal_of(scanner, zombie) {
         // What was removed is gone either way; a journal that cannot be written is for `doctor` to tell.
         store
-            .record(&team, event(scene, EventKind::ZombieReaped, zombie))
+            .record(&team, event(scanner, EventKind::ZombieReaped, zombie))
             .or_trace("record what was removed");
     }
 }
 
 /// Something of a team is there, and a person has to decide. Told once, not at every look.
-pub(super) fn found(scene: &Scene<'_>, zombie: &Zombie) {
-    let Some((store, team)) = journal_of(scene, zombie) else {
+pub(super) fn found(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
+    let Some((store, team)) = journal_of(scanner, zombie) else {
         return;
     };
     let last = store.last_events(&team, LAST_EVENTS);
@@ -49,39 +49,43 @@ pub(super) fn found(scene: &Scene<'_>, zombie: &Zombie) {
     });
     if told != Some(true) {
         store
-            .record(&team, event(scene, EventKind::ZombieFound, zombie))
+            .record(&team, event(scanner, EventKind::ZombieFound, zombie))
             .or_trace("record what was found");
     }
 }
 
 /// A whole team is in the trash: its journal there ends with why.
-pub(super) fn reaped_team(scene: &Scene<'_>, registry: &Dir, zombie: &Zombie) {
-    let event = event(scene, EventKind::ZombieReaped, zombie);
-    append(registry, scene.look.now, event, |_| true).or_trace("note it in the registry");
+pub(super) fn reaped_team(scanner: &ZombieScanner<'_>, registry: &Dir, zombie: &Zombie) {
+    let event = event(scanner, EventKind::ZombieReaped, zombie);
+    append(registry, scanner.options.now, event, |_| true).or_trace("note it in the registry");
 }
 
-fn journal_of(scene: &Scene<'_>, zombie: &Zombie) -> Option<(FileStore, TeamName)> {
+fn journal_of(scanner: &ZombieScanner<'_>, zombie: &Zombie) -> Option<(FileStore, TeamName)> {
     let team: TeamName = zombie.team.parse().ok()?;
-    match folder::open(scene, &zombie.team) {
-        Found::Team(folder) if folder.is_ours() => {}
+    match folder::open(scanner, &zombie.team) {
+        TeamFolderEntry::Team(folder) if folder.is_ours() => {}
         _ => return None,
     }
     let settings = Settings {
         sync: Sync::Fast,
-        patience: scene.look.budget.patience(),
+        patience: scanner.options.budget.patience(),
         ..Settings::default()
     };
-    let store = FileStore::open(scene.look.layout, Arc::new(SystemClock), settings).ok()?;
+    let store = FileStore::open(scanner.options.layout, Arc::new(SystemClock), settings).ok()?;
     Some((store, team))
 }
 
-fn event(scene: &Scene<'_>, what: fn(ZombieSeen) -> EventKind, zombie: &Zombie) -> NewEvent {
+fn event(
+    scanner: &ZombieScanner<'_>,
+    what: fn(ZombieSeen) -> EventKind,
+    zombie: &Zombie,
+) -> NewEvent {
     let evidence: Vec<String> = zombie
         .evidence
         .iter()
         .map(|why| shown_line(why, LONGEST_TEXT))
         .collect();
-    let actor = if scene.is_thorough() {
+    let actor = if scanner.is_thorough() {
         "user"
     } else {
         "system"

@@ -1,4 +1,5 @@
-//! What makes Claude Code visible: the state files of a project, and the client's own files that are only read.
+//! State files of a project that others read: those that make Claude Code visible, and sessions with an approval gate;
+//! also the client's own files that are only read.
 
 use teamster_types::Time;
 
@@ -10,7 +11,7 @@ pub const AGENT_STATE: &str = "agent-state.json";
 pub const STATE_LOCK: &str = ".agent-state.lock";
 /// Changes of writers that could not wait for the lock, in [`BKIT`].
 pub const PENDING: &str = "pending.jsonl";
-/// The same while they are being applied.
+/// Changes of [`PENDING`] while they are being applied.
 pub const PENDING_CLAIMED: &str = ".pending.claimed";
 /// A folder for changes that could not even be appended to [`PENDING`], one file each, in [`BKIT`].
 pub const PENDING_ALONE: &str = ".pending";
@@ -36,7 +37,7 @@ pub const PDCA_STATUS: [(&[&str], &str); 2] = [
 /// No session has a longer name.
 const LONGEST_SESSION: usize = 128;
 
-/// The state file of a session, in [`STATE_SESSIONS`]; `None` when its id cannot be a file's name.
+/// Returns the state file of a session, in [`STATE_SESSIONS`]; `None` when its id cannot be a file's name.
 pub fn session_state_file(session: &str) -> Option<String> {
     let fits = !session.is_empty()
         && session.len() <= LONGEST_SESSION
@@ -45,36 +46,63 @@ pub fn session_state_file(session: &str) -> Option<String> {
     fits.then(|| format!("{session}.json"))
 }
 
-/// Where the state of a session without a usable id is kept once it is over.
+/// Returns where the state of a session without a usable id is kept once it is over.
 pub fn unnamed_state_file(last_updated: Option<Time>) -> String {
     let millis = last_updated.map_or(0, Time::as_millis);
     format!("unnamed-{millis}.json")
 }
 
-/// Where a state that cannot be understood is kept.
+/// Returns where a state that cannot be understood is kept.
 pub fn corrupt_state_file(now: Time) -> String {
     // A colon is no character for a file's name everywhere.
     let time = now.to_string().replace(':', "-");
     format!("agent-state.corrupt-{time}.json")
 }
 
-/// The file of a change in [`PENDING_ALONE`]: names sort by time.
+/// Returns the file of a change in [`PENDING_ALONE`]: names sort by time.
 pub fn pending_file(at: Time, random: &str) -> String {
     format!("{:015}-{random}.jsonl", at.as_millis().max(0))
 }
 
-/// Whether a file name in Claude Code's folder of sessions is one of a running session, and of which process.
+/// Returns whether a file name in Claude Code's folder of sessions is one of a running session, and of which process.
 pub fn pid_of_session_file(name: &str) -> Option<u32> {
     name.strip_suffix(".json")?.parse().ok()
 }
 
-/// The folder of the team that newer clients make for each session.
+/// Returns the folder of the team that newer clients make for each session.
 pub fn implicit_team(session: &str) -> Option<String> {
     let start = session.get(..8)?;
     start
         .bytes()
         .all(|byte| byte.is_ascii_hexdigit())
         .then(|| format!("session-{start}"))
+}
+
+/// Folder of a project's sessions, below the project.
+pub const PARTY: &str = ".party";
+/// The session, in [`PARTY`].
+pub const SESSION: &str = "session.json";
+/// What each phase found out, in [`PARTY`].
+pub const FINDINGS: &str = "findings";
+/// Pieces of the session's work, in [`PARTY`].
+pub const TICKETS: &str = "tickets";
+/// Records of decisions, which nothing reads back, in [`PARTY`].
+pub const APPROVALS: &str = "approvals";
+/// What happened, in [`PARTY`].
+pub const PARTY_EVENTS: &str = "events.ndjson";
+/// Held by whoever changes the session, in [`PARTY`].
+pub const PARTY_LOCK: &str = ".lock";
+/// Sessions that made room for a later one, in [`PARTY`].
+pub const PARTY_ARCHIVE: &str = "archive";
+/// The part before [`PARTY_EVENTS`], once that grew too large.
+pub const OLD_PARTY_EVENTS: &str = "events.old.ndjson";
+
+/// Returns the team that a session's id, `party-{team}-{time}-{4 random}`, names.
+pub fn team_of_session(id: &str) -> Option<&str> {
+    let mut parts = id.strip_prefix("party-")?.rsplitn(3, '-');
+    let (random, time, team) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_ours = random.len() == 4 && time.bytes().all(|byte| byte.is_ascii_digit());
+    is_ours.then_some(team)
 }
 
 #[cfg(test)]
@@ -109,6 +137,15 @@ mod tests {
         );
         for wrong in ["", "e", "9338b89", "../../..", "ääääääää"] {
             assert_eq!(implicit_team(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn session_of_a_team_with_hyphens_names_that_team() {
+        let team = |id| team_of_session(id);
+        assert_eq!(team("party-a-b-20260101000000-12ab"), Some("a-b"));
+        for other in ["party-a", "party-a-x-12ab", "unnamed-12ab", "party-1-12ab"] {
+            assert_eq!(team(other), None, "{other}");
         }
     }
 }

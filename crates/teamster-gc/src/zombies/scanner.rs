@@ -1,4 +1,4 @@
-//! With what eyes is looked: where, at what time, for how long.
+//! The scanner: the folders that are looked at, opened once, and what is read at most once.
 
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use teamster_types::{TeamName, Time};
 use super::panes::Panes;
 use super::processes;
 
-/// How long looking may take.
+/// How long a scan may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
+pub struct TimeBudget {
     until: Option<Instant>,
 }
 
-impl Budget {
-    /// As long as it takes.
+impl TimeBudget {
+    /// Makes a budget without a limit.
     pub fn unlimited() -> Self {
         Self { until: None }
     }
 
-    /// This long from now on.
+    /// Makes a budget of this much time from now on.
     pub fn of(span: Duration) -> Self {
         Self {
             until: Instant::now().checked_add(span),
@@ -37,7 +37,7 @@ impl Budget {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// How long to wait for somebody else's lock: a hook does not wait.
+    /// Returns how long to wait for somebody else's lock: a hook does not wait.
     pub(super) fn patience(&self) -> Duration {
         match self.until {
             None => Duration::from_secs(5),
@@ -46,26 +46,26 @@ impl Budget {
     }
 }
 
-/// With what eyes is looked.
+/// Where, when and how thoroughly is looked.
 #[derive(Debug)]
-pub struct Look<'a> {
-    /// Where things are.
+pub struct ScanOptions<'a> {
+    /// Where the project and the store are.
     pub layout: &'a Layout,
-    /// Who is alive.
+    /// By which it is decided whether a process is alive.
     pub machine: &'a Machine,
     /// What time it is.
     pub now: Time,
-    /// From which age on a team is old.
+    /// The age from which on a team is old.
     pub ttl: Duration,
     /// What tmux says. Where it was not asked, every pane may be open.
     pub panes: Panes,
-    /// How long it may take.
-    pub budget: Budget,
+    /// How long the scan may take.
+    pub budget: TimeBudget,
 }
 
-/// The folders that are looked at, and what is read of the surroundings at most once.
-pub(super) struct Scene<'a> {
-    pub(super) look: &'a Look<'a>,
+/// The folders that are looked at, and facts about the machine that are read at most once.
+pub(super) struct ZombieScanner<'a> {
+    pub(super) options: &'a ScanOptions<'a>,
     pub(super) root: Dir,
     pub(super) teams: Option<Dir>,
     pub(super) tasks: Option<Dir>,
@@ -76,14 +76,17 @@ pub(super) struct Scene<'a> {
     processes: OnceCell<Vec<(u32, PaneArguments)>>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> ZombieScanner<'a> {
     /// Opens the folders; `None` when there is no Claude folder. A link in the place of `teams` is an error.
-    pub(super) fn open(look: &'a Look<'a>, ended: Option<&'a str>) -> Result<Option<Self>> {
-        let Some(root) = Dir::open_root(&look.layout.claude)? else {
+    pub(super) fn open(
+        options: &'a ScanOptions<'a>,
+        ended: Option<&'a str>,
+    ) -> Result<Option<Self>> {
+        let Some(root) = Dir::open_root(&options.layout.claude)? else {
             return Ok(None);
         };
         Ok(Some(Self {
-            look,
+            options,
             teams: root.child(layout::TEAMS)?,
             tasks: root.child(layout::TASKS)?,
             root,
@@ -94,7 +97,7 @@ impl<'a> Scene<'a> {
         }))
     }
 
-    /// Names of everything in `teams`, in order.
+    /// Returns the names of everything in `teams`, in order.
     pub(super) fn team_names(&self) -> Result<Vec<String>> {
         let Some(teams) = &self.teams else {
             return Ok(Vec::new());
@@ -104,7 +107,7 @@ impl<'a> Scene<'a> {
         Ok(names)
     }
 
-    /// Whether there is something under this name in `teams`.
+    /// Returns whether there is something under this name in `teams`.
     pub(super) fn has_team(&self, name: &str) -> bool {
         let teams = self.teams.as_ref();
         teams.is_some_and(|teams| !matches!(teams.stamp(name), Ok(None)))
@@ -112,24 +115,25 @@ impl<'a> Scene<'a> {
 
     /// Returns whether a team that works in this project may live in the store of another home.
     pub(super) fn may_be_elsewhere(&self, team: &TeamName) -> bool {
-        let layout = self.look.layout;
+        let layout = self.options.layout;
         team_store::may_be_elsewhere(&layout.project, team, &layout.claude)
     }
 
-    /// How long ago a moment in nanoseconds was.
+    /// Returns how long ago a moment in nanoseconds was.
     pub(super) fn age(&self, nanoseconds: i64) -> Duration {
-        self.look
+        self.options
             .now
             .since(Time::from_millis(nanoseconds / 1_000_000))
     }
 
-    /// Sessions of Claude Code that left a record.
+    /// Returns the sessions of Claude Code that left a record.
     pub(super) fn sessions(&self) -> &[ClientSession] {
         self.sessions
             .get_or_init(|| teamster_store::client_sessions(&self.root))
     }
 
-    /// Processes that say of themselves that they belong to a team. Not looked for in a hook, which has no time.
+    /// Returns the processes that say of themselves that they belong to a team. Not looked for in a hook, which has no
+    /// time.
     pub(super) fn processes(&self) -> &[(u32, PaneArguments)] {
         self.processes.get_or_init(|| {
             if self.is_thorough() {
@@ -140,8 +144,8 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Whether a person asked, who has the time for everything.
+    /// Returns whether a person asked, who has the time for everything.
     pub(super) fn is_thorough(&self) -> bool {
-        !matches!(self.look.panes, Panes::NotAsked)
+        !matches!(self.options.panes, Panes::NotAsked)
     }
 }

@@ -9,15 +9,15 @@ use teamster_types::{TeamName, WorkerName};
 
 use super::error::GitError;
 use super::names::{CommitId, head_ref, team_branch};
-use super::registered::{self, Registered};
+use super::registered::{self, RegisteredWorktree};
 use super::repo::Repo;
 use super::worktree::{
-    Kept, Removal, Safe, Worktree, named_in, unkept_commits, unmerged_words, vanished,
+    DisplacedWork, KeepRule, Removal, Worktree, named_in, unkept_commits, unmerged_words, vanished,
 };
 
 /// How long a git that still makes the worktree is waited for.
 const AT_WORK: Duration = Duration::from_secs(60);
-/// The same where nobody can tell whether it does.
+/// How long it is waited for where nobody can tell whether a git still makes it.
 const UNSEEN: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 /// More than this was never kept of one worker.
@@ -30,7 +30,7 @@ pub(super) fn clear_place(
     worker: &WorkerName,
     base: &CommitId,
     dir: &Dir,
-    kept: &mut Vec<Kept>,
+    kept: &mut Vec<DisplacedWork>,
 ) -> Result<(), GitError> {
     let path = dir.join(worker.as_str());
     let stamp = dir.stamp(worker.as_str())?;
@@ -52,7 +52,7 @@ pub(super) fn clear_place(
             }
             let worktree =
                 Worktree::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
-            let safe = Safe {
+            let safe = KeepRule {
                 base: Some(base),
                 pins: true,
                 is_integration: false,
@@ -76,7 +76,7 @@ pub(super) fn clear_branch(
     team: &TeamName,
     worker: &WorkerName,
     base: &CommitId,
-    kept: &mut Vec<Kept>,
+    kept: &mut Vec<DisplacedWork>,
 ) -> Result<(), GitError> {
     let branch = team_branch(team, worker.as_str());
     let Some(tip) = repo.resolve(&head_ref(&branch))? else {
@@ -85,7 +85,7 @@ pub(super) fn clear_branch(
     let user = registered::all(repo)?
         .into_iter()
         .find(|entry| entry.branch.as_ref() == Some(&branch));
-    let safe = Safe {
+    let safe = KeepRule {
         base: Some(base),
         pins: true,
         is_integration: false,
@@ -112,7 +112,7 @@ pub(super) fn clear_branch(
         Some(entry) => format!("it is checked out in {}", entry.path.display()),
         None => unmerged_words(count),
     };
-    kept.push(Kept {
+    kept.push(DisplacedWork {
         path: user.map(|entry| entry.path),
         branch: Some(free),
         why,
@@ -120,7 +120,7 @@ pub(super) fn clear_branch(
     Ok(())
 }
 
-/// Gives commits that are on no branch a branch of their own; its name.
+/// Gives commits that are on no branch a branch of their own, and returns its name.
 pub(super) fn branch_for(
     repo: &Repo,
     team: &TeamName,
@@ -137,7 +137,7 @@ pub(super) fn branch_for(
     Ok(branch)
 }
 
-/// What stands there is not a worktree that we made.
+/// Makes the error for a folder that is not a worktree of ours.
 pub(super) fn foreign(path: &Path) -> GitError {
     GitError::refused(
         format!(
@@ -158,9 +158,9 @@ pub(super) fn locked(path: &Path, reason: &str) -> GitError {
     )
 }
 
-/// The worktree at `path` as git lists it, once no git is making it any more. A git whose teamster was killed goes on,
-/// and can be seen; where it cannot, it gets some time.
-pub(super) fn finished(repo: &Repo, path: &Path) -> Result<Option<Registered>, GitError> {
+/// Returns the worktree at `path` as git lists it, once no git is making it any more. A git whose teamster was killed
+/// goes on, and can be seen; where it cannot, it gets some time.
+pub(super) fn finished(repo: &Repo, path: &Path) -> Result<Option<RegisteredWorktree>, GitError> {
     let start = Instant::now();
     loop {
         let entry = registered::at(repo, path)?;
@@ -169,7 +169,9 @@ pub(super) fn finished(repo: &Repo, path: &Path) -> Result<Option<Registered>, G
             Some(_) => AT_WORK,
             None => UNSEEN,
         };
-        let busy = entry.as_ref().is_some_and(Registered::is_being_made);
+        let busy = entry
+            .as_ref()
+            .is_some_and(RegisteredWorktree::is_being_made);
         if !busy || start.elapsed() >= patience {
             return Ok(entry);
         }
@@ -177,7 +179,7 @@ pub(super) fn finished(repo: &Repo, path: &Path) -> Result<Option<Registered>, G
     }
 }
 
-pub(super) fn unlock(repo: &Repo, entry: &Registered) -> Result<(), GitError> {
+pub(super) fn unlock(repo: &Repo, entry: &RegisteredWorktree) -> Result<(), GitError> {
     if entry.locked.is_none() {
         return Ok(());
     }
@@ -187,7 +189,8 @@ pub(super) fn unlock(repo: &Repo, entry: &Registered) -> Result<(), GitError> {
         .done()
 }
 
-/// A folder that git does not know. One that a killed git had only begun holds nothing, or nothing but its pointer.
+/// Removes a folder that git does not know. One that a killed git had only begun holds nothing, or nothing but its
+/// pointer.
 pub(super) fn clear_beginning(
     repo: &Repo,
     dir: &Dir,
@@ -215,20 +218,20 @@ pub(super) fn clear_beginning(
     Ok(())
 }
 
-/// git still knows a worktree whose folder is gone. What was checked out there without a branch gets one.
+/// Makes git forget a worktree whose folder is gone. What was checked out there without a branch gets one.
 fn forget(
     repo: &Repo,
     team: &TeamName,
     worker: &WorkerName,
-    entry: &Registered,
-    kept: &mut Vec<Kept>,
+    entry: &RegisteredWorktree,
+    kept: &mut Vec<DisplacedWork>,
 ) -> Result<(), GitError> {
     if entry.is_being_made() {
         unlock(repo, entry)?;
     } else if let Some(reason) = &entry.locked {
         return Err(locked(&entry.path, reason));
     }
-    let safe = Safe {
+    let safe = KeepRule {
         base: None,
         pins: true,
         is_integration: false,
@@ -236,7 +239,7 @@ fn forget(
     if let (None, Some(head)) = (&entry.branch, &entry.head) {
         let count = unkept_commits(repo, team, std::slice::from_ref(head), safe)?;
         if count > 0 {
-            kept.push(Kept {
+            kept.push(DisplacedWork {
                 path: None,
                 branch: Some(branch_for(repo, team, worker.as_str(), head)?),
                 why: unmerged_words(count),
@@ -249,7 +252,7 @@ fn forget(
         .done()
 }
 
-/// Whether the worktree differs from its commit only by files that are not there.
+/// Returns whether the worktree differs from its commit only by files that are not there.
 pub(super) fn has_only_missing(repo: &Repo, team: &TeamName, name: &str) -> Result<bool, GitError> {
     let Ok(Some(worktree)) = Worktree::named(repo, team, name) else {
         return Ok(false);
@@ -306,10 +309,10 @@ fn move_aside(
     repo: &Repo,
     team: &TeamName,
     worker: &WorkerName,
-    entry: &Registered,
+    entry: &RegisteredWorktree,
     why: String,
     dir: &Dir,
-) -> Result<Kept, GitError> {
+) -> Result<DisplacedWork, GitError> {
     let name = free_name(repo, team, worker.as_str(), Some(dir))?;
     let path = dir.join(&name);
     let moved = repo
@@ -349,7 +352,7 @@ fn move_aside(
     } else {
         entry.branch.clone()
     };
-    Ok(Kept {
+    Ok(DisplacedWork {
         path: Some(path),
         branch,
         why,
@@ -360,7 +363,7 @@ fn rename_branch(repo: &Repo, old: &str, new: &str) -> Result<(), GitError> {
     repo.call().args(["branch", "-m", "--", old, new]).done()
 }
 
-/// The first name of what is kept of a worker that neither a branch nor a folder has.
+/// Returns the first name of what is kept of a worker that neither a branch nor a folder has.
 fn free_name(
     repo: &Repo,
     team: &TeamName,

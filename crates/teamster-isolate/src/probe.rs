@@ -20,15 +20,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// What a program answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ProbeOutput {
     /// Whether it ended with exit code 0.
     pub ok: bool,
     /// What it printed on its standard output, cut at 16 KiB; what is not UTF-8 is replaced.
     pub text: String,
 }
 
-impl Answer {
-    /// The first line that says something.
+impl ProbeOutput {
+    /// Returns the first line that says something.
     pub fn first_line(&self) -> Option<&str> {
         self.text
             .lines()
@@ -39,14 +39,14 @@ impl Answer {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub enum Silence {
+pub enum ProbeError {
     /// It could not be started.
     NotStarted(std::io::Error),
     /// It did not end in time, and was ended.
     TimedOut(Duration),
 }
 
-impl fmt::Display for Silence {
+impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotStarted(error) => write!(f, "it could not be started: {error}"),
@@ -57,7 +57,7 @@ impl fmt::Display for Silence {
     }
 }
 
-/// The file that `name` stands for in the folders of `path`, a list as in `PATH`.
+/// Returns the file that `name` stands for in the folders of `path`, a list as in `PATH`.
 pub fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path)
         // An empty entry means the current folder, where a project could plant a program of that name.
@@ -66,13 +66,13 @@ pub fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
         .find(|file| is_program(file))
 }
 
-/// Whether a file is there that we may run.
+/// Returns whether a file is there that we may run.
 pub fn is_program(file: &Path) -> bool {
     file.is_file() && rustix::fs::access(file, Access::EXEC_OK).is_ok()
 }
 
 /// Runs `program` without input and gives it `patience` to answer and end.
-pub fn ask<I, S>(program: &Path, args: I, patience: Duration) -> Result<Answer, Silence>
+pub fn probe<I, S>(program: &Path, args: I, patience: Duration) -> Result<ProbeOutput, ProbeError>
 where
     I: IntoIterator<Item = S>,
     S: AsRef<OsStr>,
@@ -86,7 +86,7 @@ where
         .stderr(Stdio::null())
         // A group of its own, so that what it starts can be ended with it.
         .process_group(0);
-    let mut child = crate::spawn::spawn(&mut command).map_err(Silence::NotStarted)?;
+    let mut child = crate::spawn::spawn(&mut command).map_err(ProbeError::NotStarted)?;
     let heard = listen(&mut child);
     let text = heard.recv_timeout(deadline.saturating_duration_since(Instant::now()));
     let ended = text.is_ok() && wait_until(&mut child, deadline);
@@ -94,11 +94,11 @@ where
         end(&mut child);
     }
     match (text, child.wait()) {
-        (Ok(text), Ok(status)) if ended => Ok(Answer {
+        (Ok(text), Ok(status)) if ended => Ok(ProbeOutput {
             ok: status.success(),
             text,
         }),
-        _ => Err(Silence::TimedOut(patience)),
+        _ => Err(ProbeError::TimedOut(patience)),
     }
 }
 
@@ -144,8 +144,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn shell(script: &str, patience: Duration) -> Result<Answer, Silence> {
-        ask(Path::new("/bin/sh"), ["-c", script], patience)
+    fn shell(script: &str, patience: Duration) -> Result<ProbeOutput, ProbeError> {
+        probe(Path::new("/bin/sh"), ["-c", script], patience)
     }
 
     #[test]
@@ -167,7 +167,10 @@ mod tests {
         let script = format!("sleep 600 & echo $! > {}; wait", mark.display());
         let start = Instant::now();
         let silence = shell(&script, Duration::from_secs(1));
-        assert!(matches!(silence, Err(Silence::TimedOut(_))), "{silence:?}");
+        assert!(
+            matches!(silence, Err(ProbeError::TimedOut(_))),
+            "{silence:?}"
+        );
         assert!(start.elapsed() < LONG);
         let pid: i32 = std::fs::read_to_string(&mark)
             .unwrap()
@@ -190,9 +193,9 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_started_and_not_found() {
         let nowhere = Path::new("/nowhere/at/all");
-        let silence = ask(nowhere, ["--version"], LONG);
+        let silence = probe(nowhere, ["--version"], LONG);
         assert!(
-            matches!(silence, Err(Silence::NotStarted(_))),
+            matches!(silence, Err(ProbeError::NotStarted(_))),
             "{silence:?}"
         );
         assert_eq!(find_program("sh", OsStr::new("/nowhere")), None);

@@ -1,0 +1,180 @@
+//! Hooks of Claude Code, together with the sweep at the start and the end of a session.
+//!
+//! The client waits for a hook, so a sweep has little time, starts no program and sends no signal. What it does not get
+//! to is left for the next one.
+
+use std::time::Duration;
+
+use teamster_claude::hook::{self, FollowUp, HookContext, HookResponse};
+use teamster_fs::layout::{self, Layout};
+use teamster_fs::proc::Machine;
+use teamster_store::Result;
+use teamster_types::Time;
+
+use super::folder::{self, ScanInterrupted, TeamFolderEntry};
+use super::members::text;
+use super::panes::Panes;
+use super::reap::put;
+use super::scanner::{ScanOptions, TimeBudget, ZombieScanner};
+use super::trash::{MoveOutcome, Trash};
+use super::verdict::{self, TeamVerdict};
+use super::{TTL, ZombieAction};
+
+/// How long stale teams are looked for when a session starts.
+const SWEEP_AT_START: Duration = Duration::from_millis(300);
+/// How long they are looked for when a session ends, where all hooks of the client share one and a half seconds.
+const SWEEP_AT_END: Duration = Duration::from_millis(50);
+
+/// What a hook did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// Teams that are in the trash now.
+    pub moved: Vec<String>,
+    /// How many entries of the trash are gone for good.
+    pub purged: usize,
+    /// Whether everything was looked at in time.
+    pub complete: bool,
+}
+
+/// Runs the hook for `event` and returns its response. It never fails: what cannot be done is in the response's log.
+pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
+    let mut response = hook::run(event, input, context);
+    match response.follow_up.take() {
+        None => {}
+        Some(FollowUp::SessionStarted { may_sweep }) => {
+            if may_sweep {
+                let swept = sweep_at_session_start(
+                    &context.layout,
+                    &Machine::read(),
+                    context.now,
+                    SWEEP_AT_START,
+                );
+                log(&mut response, "SessionStart", swept);
+            }
+            hook::add_unfinished_run(&mut response, context);
+        }
+        Some(FollowUp::SessionEnded { session }) => {
+            let swept = clean_up_at_session_end(
+                &context.layout,
+                &Machine::read(),
+                context.now,
+                SWEEP_AT_END,
+                &session,
+            );
+            log(&mut response, "SessionEnd", swept);
+        }
+    }
+    response
+}
+
+fn log(response: &mut HookResponse, event: &str, swept: Result<Swept>) {
+    response.log.push(match swept {
+        Ok(swept) => format!("{event}: {swept:?}"),
+        Err(error) => format!("{event}: nothing was swept: {error}"),
+    });
+}
+
+/// Moves stale teams to the trash, within `time`. Starts no program and sends no signal, so a team with a pane is left
+/// for `zombies reap`. Does nothing while somebody else removes teams.
+pub fn sweep_at_session_start(
+    layout: &Layout,
+    machine: &Machine,
+    now: Time,
+    time: Duration,
+) -> Result<Swept> {
+    sweep(layout, machine, now, time, None)
+}
+
+/// Moves the team that the session leads to the trash, if every other member is proven stopped. For the end of a
+/// session that does not go on under another id (`clear`, `resume`).
+pub fn clean_up_at_session_end(
+    layout: &Layout,
+    machine: &Machine,
+    now: Time,
+    time: Duration,
+    session: &str,
+) -> Result<Swept> {
+    sweep(layout, machine, now, time, Some(session))
+}
+
+fn sweep(
+    layout: &Layout,
+    machine: &Machine,
+    now: Time,
+    time: Duration,
+    ended: Option<&str>,
+) -> Result<Swept> {
+    let scan_options = ScanOptions {
+        layout,
+        machine,
+        now,
+        ttl: TTL,
+        panes: Panes::NotAsked,
+        budget: TimeBudget::of(time),
+    };
+    let mut swept = Swept {
+        moved: Vec::new(),
+        purged: 0,
+        complete: true,
+    };
+    let Some(scanner) = ZombieScanner::open(&scan_options, ended)? else {
+        return Ok(swept);
+    };
+    let mut trash = Trash::open(&scanner, false)?;
+    if let Some(trash) = &trash {
+        trash.finish(&scanner)?;
+    }
+    for name in scanner.team_names()? {
+        if scan_options.budget.is_spent() {
+            swept.complete = false;
+            break;
+        }
+        if name.starts_with('.')
+            || ended.is_some_and(|session| !is_led_by(&scanner, &name, session))
+        {
+            continue;
+        }
+        let judged = match verdict::judge(&scanner, &name) {
+            Ok(Some(judged)) if judged.zombie.action == ZombieAction::Reap && is_quick(&judged) => {
+                judged
+            }
+            Err(ScanInterrupted::OutOfTime) => {
+                swept.complete = false;
+                break;
+            }
+            // One that cannot be read hides no other.
+            _ => continue,
+        };
+        if trash.is_none() {
+            trash = Trash::open(&scanner, true)?;
+        }
+        let Some(trash) = &trash else { continue };
+        if let Ok(Some(MoveOutcome::Trashed(_))) = put(&scanner, trash, &judged) {
+            swept.moved.push(name);
+        }
+    }
+    if let Some(trash) = trash.filter(|_| swept.complete) {
+        swept.purged = trash.purge(&scanner)?.0;
+    }
+    Ok(swept)
+}
+
+/// Returns whether moving it takes no time: a long journal is copied by `zombies reap`, not by a hook.
+fn is_quick(judged: &TeamVerdict) -> bool {
+    const LARGEST_JOURNAL: u64 = 1024 * 1024;
+    let Some((team, _)) = &judged.folder else {
+        return false;
+    };
+    let size = |name: &str| matches!(team.dir.stamp(name), Ok(Some(stamp)) if stamp.size > LARGEST_JOURNAL);
+    !team.is_ours() || !(size(layout::JOURNAL) || size(&layout::journal_segment(1)))
+}
+
+fn is_led_by(scanner: &ZombieScanner<'_>, name: &str, session: &str) -> bool {
+    let TeamFolderEntry::Team(team) = folder::open(scanner, name) else {
+        return false;
+    };
+    let lead = team
+        .config()
+        .map_or("", |config| text(config, "leadSessionId"));
+    !session.is_empty() && lead == session
+}
