@@ -3,6 +3,14 @@
 //! It is one file of fixed-size records in the order of the ids. Only the holder of the team's lock writes it. Each
 //! record carries the stamp of the file it was made from: whoever doubts compares, and reads the file. Losing the
 //! index loses nothing.
+//!
+//! # Why it is worth its lines
+//!
+//! It is also how a change by another program is noticed: a file whose bytes are not those that the index knows was
+//! written by somebody else, and becomes an event. And it is fast where a scan is not. In a team of 10,000 tasks, of which
+//! 100 are open, a claim takes 1.9 ms by the index, while only reading every task, as a claim by a plain scan would have
+//! to under the team's lock, takes 577 ms; in a team of 1,000 it is 1.6 ms against 55 ms. Counting the tasks takes 87 ms
+//! instead of the 577. (November 2026, two busy cores; `examples/task_index.rs` measures it again.)
 
 use std::ops::ControlFlow;
 
