@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use teamster_store::clock::ManualClock;
 use teamster_store::{
     Backend, ClaimRequest, Claimed, FileStore, Outgoing, Read, Reader, Recipient, Result, Store,
     rebuild,
 };
+use teamster_testkit::ManualClock;
 use teamster_testkit::scratch::{Scratch, stopped_clock};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::team::{NewMember, NewTeam};

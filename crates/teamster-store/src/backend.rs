@@ -1,4 +1,7 @@
-//! What a back end provides: one change of one team, made whole or not at all.
+//! What a back end provides, one change of one team made whole or not at all, and what it is given: a clock, and the
+//! rules that judge what it cannot.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use teamster_journal::NewEvent;
 use teamster_types::failure::Failure;
@@ -14,6 +17,32 @@ use crate::error::Result;
 use crate::store::{DeletedTeam, Read, Signal};
 
 pub use crate::rules::{created, no_task, refuse_held};
+
+/// Tells the time. It is passed in, so that a test or a simulation can be its own clock.
+pub trait Clock: Send + Sync {
+    /// Returns the current time.
+    fn now(&self) -> Time;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Time {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+        Time::from_millis(millis.saturating_add(teamster_fs::fail::clock_offset()))
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
+    fn now(&self) -> Time {
+        (**self).now()
+    }
+}
 
 /// A place in the stream of one mailbox: everything before it has been passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -17,8 +17,7 @@ use teamster_types::team::{NewMember, NewTeam, TeamConfig};
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;
-use crate::listen::Listen;
-use crate::watch::Watch;
+use crate::watch::{Listen, Watch};
 
 /// A file that could not be understood.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

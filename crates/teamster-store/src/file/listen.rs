@@ -9,10 +9,10 @@ use teamster_types::{TeamName, WorkerName};
 
 use super::record::hash_of;
 use super::{FileStore, no_team};
-use crate::clock::Clock;
+use crate::backend::Clock;
 use crate::error::Result;
-use crate::listen::{Heard, Listen, Pulse};
 use crate::store::Signal;
+use crate::watch::{Heard, Listen, Pulse};
 
 /// After so many looks the folders are opened anew: whoever moves them away and puts others in their place is noticed.
 const OPEN_AGAIN: u32 = 10;

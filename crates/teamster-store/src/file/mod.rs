@@ -51,8 +51,7 @@ use teamster_types::paths::Reservations;
 use teamster_types::process::ProcessId;
 use teamster_types::team::{NewTeam, SCHEMA, TeamConfig};
 
-use crate::backend::{Backend, Txn};
-use crate::clock::Clock;
+use crate::backend::{Backend, Clock, Txn};
 use crate::error::{Result, StoreError};
 use crate::store::DeletedTeam;
 use held::Held;

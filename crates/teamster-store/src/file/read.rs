@@ -22,10 +22,9 @@ use super::note::Note;
 use super::record::{Record, flag};
 use super::{FileStore, heartbeat, journal, listen, mailbox, native, pages, watch};
 use crate::error::{Kind, Result, StoreError};
-use crate::listen::Listen;
 use crate::rules::no_task;
 use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
-use crate::watch::Watch;
+use crate::watch::{Listen, Watch};
 
 /// A file that cannot be understood.
 pub(super) fn damaged(file: &str, error: &str) -> StoreError {

@@ -286,7 +286,7 @@ mod tests {
     use teamster_types::team::NewTeam;
 
     use super::*;
-    use crate::clock::SystemClock;
+    use crate::backend::SystemClock;
     use crate::file::Settings;
     use crate::store::Store;
 

@@ -7,7 +7,7 @@ use teamster_journal::{EventKind, NewEvent};
 use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::paths::Reservations;
+use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::process::Life;
 use teamster_types::routing::{self, Candidate};
 use teamster_types::steps::{self, Edit, Takeover};
@@ -15,7 +15,6 @@ use teamster_types::task::{Status, Task, Token};
 use teamster_types::team::Member;
 use teamster_types::{TaskId, Time, WorkerName};
 
-use super::reserved::Reserved;
 use super::{known_failure, must_open, no_task};
 use crate::backend::{Candidates, Txn};
 use crate::error::{Kind, Result, StoreError};
@@ -472,4 +471,46 @@ fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
         }
     }
     Ok(since)
+}
+
+/// Holds the paths of tasks that somebody is at work on. They are read when first asked for: most tasks name no paths,
+/// and need nothing of it.
+#[derive(Default)]
+struct Reserved {
+    tasks: Option<Vec<(TaskId, Vec<String>)>>,
+}
+
+impl Reserved {
+    /// Returns the tasks at work that may change a file which `task` may change.
+    fn by_others(&mut self, tx: &mut dyn Txn, task: &Task) -> Result<Vec<TaskId>> {
+        let paths = task.paths();
+        if paths.is_empty() || tx.reservations() == Reservations::Off {
+            return Ok(Vec::new());
+        }
+        let tasks = match self.tasks.take() {
+            Some(tasks) => tasks,
+            None => reserved_paths(tx)?,
+        };
+        let tasks = self.tasks.insert(tasks);
+        let others = tasks
+            .iter()
+            .filter(|(id, theirs)| id != task.id() && may_overlap(&paths, theirs));
+        Ok(others.map(|(id, _)| id.clone()).collect())
+    }
+}
+
+/// Returns the tasks at work that name paths, with those.
+fn reserved_paths(tx: &mut dyn Txn) -> Result<Vec<(TaskId, Vec<String>)>> {
+    let mut found = Vec::new();
+    for id in tx.in_progress()? {
+        // One that cannot be read reserves nothing that anybody could name.
+        let Ok(Some(task)) = tx.look(&id) else {
+            continue;
+        };
+        let paths = task.paths();
+        if task.status() == Status::InProgress && !paths.is_empty() {
+            found.push((id, paths));
+        }
+    }
+    Ok(found)
 }

@@ -3,7 +3,6 @@
 mod claim;
 mod finish;
 mod mail;
-mod reserved;
 mod tasks;
 mod teams;
 

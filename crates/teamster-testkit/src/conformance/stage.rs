@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use teamster_journal::payload::TaskChange;
 use teamster_journal::{Event, EventKind, NewEvent};
-use teamster_store::clock::ManualClock;
 use teamster_store::{
     Backend, ClaimRequest, Claimed, Delivery, Kind, Outgoing, Reader, Recipient, Result, Store,
     StoreError,
@@ -21,6 +20,7 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::order::Seen;
 use super::snapshot::Snapshot;
+use crate::ManualClock;
 
 /// The members that every stage begins with. None of them needs a capability.
 pub(super) const MEMBERS: [&str; 3] = ["worker-1", "worker-2", "worker-3"];
