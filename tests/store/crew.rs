@@ -87,7 +87,7 @@ impl Crew {
     }
 
     pub fn claim(&self, worker: &str, id: Option<&TaskId>) -> Result<Option<Claimed>> {
-        self.store.claim(&self.team, &wish(worker, id))
+        self.store.claim(&self.team, &claim_request(worker, id))
     }
 
     /// Claims what must be there.
@@ -150,7 +150,7 @@ pub fn id(number: u64) -> TaskId {
     TaskId::from_number(number)
 }
 
-pub fn wish(worker: &str, id: Option<&TaskId>) -> ClaimRequest {
+pub fn claim_request(worker: &str, id: Option<&TaskId>) -> ClaimRequest {
     ClaimRequest {
         worker: worker.parse().unwrap(),
         id: id.cloned(),

@@ -28,7 +28,7 @@ pub(super) fn claim(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<C
     }
 }
 
-/// A certain task, or the reason why not.
+/// Claims a certain task, or says why not.
 fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<Claimed> {
     if tx.look(id)?.is_none() {
         return Err(no_task(tx.team(), id));
@@ -49,7 +49,7 @@ fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<
     Ok(give(tx, &mut task, request, &overlaps))
 }
 
-/// The worker's own tasks first, then free ones, the lowest number first.
+/// Claims the next task: the worker's own first, then free ones, the lowest number first.
 fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
     let mut seeker = Seeker {
         request,
@@ -94,7 +94,7 @@ struct Seeker<'a> {
     lost: Vec<WorkerName>,
 }
 
-/// One candidate: claimed, or not for this worker now.
+/// Claims one candidate, unless it is not for this worker now.
 fn try_candidate(
     tx: &mut dyn Txn,
     id: &TaskId,
@@ -132,7 +132,7 @@ fn try_candidate(
     Ok(Some(give(tx, &mut task, request, &overlaps)))
 }
 
-/// Workers that will not do what was assigned to them. Who never had a heartbeat is not among them: a missing file
+/// Returns the workers that will not do what was assigned to them. Who never had a heartbeat is not among them: a missing file
 /// proves nothing.
 fn lost_owners(tx: &mut dyn Txn) -> Result<Vec<WorkerName>> {
     let beats = tx.heartbeats()?;
@@ -161,7 +161,7 @@ fn refuse_quarantined(tx: &mut dyn Txn, worker: &WorkerName) -> Result<()> {
     Ok(())
 }
 
-/// The task without its owner, if that is one who will not do it.
+/// Returns the task without its owner, if that is one who will not do it.
 fn without_lost_owner(task: &Task, lost: &[WorkerName]) -> Result<Option<Task>> {
     let owner = task.owner().unwrap_or_default();
     let is_lost = lost.iter().any(|worker| worker.as_str() == owner);
@@ -199,7 +199,7 @@ fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A cheap look before any lock is taken.
+/// Takes a cheap look before any lock is taken.
 fn may_suit(
     tx: &mut dyn Txn,
     task: &Task,
@@ -385,7 +385,7 @@ pub(super) fn renew(
     })
 }
 
-/// What a worker can do: what the registry says, else its provider's table. Who is not a member can do anything.
+/// Returns what a worker can do: what the registry says, else its provider's table. Who is not a member can do anything.
 fn capabilities_of(tx: &mut dyn Txn, worker: &WorkerName) -> Result<Vec<String>> {
     let config = tx.config()?;
     let member = config
@@ -409,7 +409,7 @@ fn member_capabilities(member: &Member) -> Vec<String> {
     }
 }
 
-/// Whether routing lets this worker take the task: it can do it, and nobody idle can do it better.
+/// Tells whether routing lets this worker take the task: it can do it, and nobody idle can do it better.
 fn may_pull(
     tx: &mut dyn Txn,
     task: &Task,
