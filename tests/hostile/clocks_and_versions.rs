@@ -1,9 +1,11 @@
 //! Clocks that jump, process ids that are used again, long inboxes, two versions at once.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use serde_json::Value;
+use teamster_testkit::RunCmd;
 
 use crate::kit::{Call, TestProject, now};
 use crate::run::shop::Shop;
@@ -47,7 +49,7 @@ impl Moved {
         std::fs::rename(&next, self.file()).unwrap();
     }
 
-    fn call(&self, args: &[&str]) -> Call {
+    fn call<I: IntoIterator<Item: AsRef<OsStr>>>(&self, args: I) -> Call {
         self.shop.call(args).env(CLOCK_OFFSET, self.file())
     }
 
@@ -55,23 +57,12 @@ impl Moved {
     fn begin(&self) -> std::process::Child {
         let script = self.shop.script(WAITING);
         let plan = self.shop.parts(3);
-        let args = [
-            "run",
-            "2:w",
-            "all parts",
-            "--team",
-            "shop",
-            "--provider",
-            &script,
-            "--plan",
-            &plan,
-            "--approve",
-            "auto",
-            "--verify",
-            "true",
-            "--budget-minutes",
-            "30",
-        ];
+        let args = RunCmd::new("shop", "2:w", "all parts")
+            .provider(&script)
+            .plan(&plan)
+            .approve("auto")
+            .verify("true")
+            .more(&["--budget-minutes", "30"]);
         let log = std::fs::File::create(self.shop.aside().join("run.log")).unwrap();
         let host = self.call(&args).spawn_into(log);
         let at_work = |id: u32| self.shop.aside().join(format!("at-{id}")).exists();

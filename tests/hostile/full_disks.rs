@@ -1,10 +1,12 @@
 //! Disks that are full: a whole run with so much room and no more, for the project or for the home. It ends by itself, says
 //! nothing that is not so, and once there is room again `--resume` brings everything in.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use teamster_testkit::RunCmd;
 use teamster_testkit::wait::poll;
 
 use super::sentences::Said;
@@ -85,18 +87,13 @@ fn with_room(place: &str, room: u64) -> Result<bool, String> {
     let script = "[[step]]\ndo = \"run\"\ncommand = \"head -c 60000 /dev/urandom > part-$TEAMSTER_TASK_ID.txt\"\n";
     let plan = shop.parts(PARTS);
     let script = shop.script(script);
-    let args = [
-        "run",
-        "2:w",
-        "all parts",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-    ];
-    let more = ["--plan", &plan, "--approve", "auto", "--verify", "true"];
+    let args = RunCmd::new("shop", "2:w", "all parts")
+        .provider(&script)
+        .plan(&plan)
+        .approve("auto")
+        .verify("true");
     resize(&disk, used(&disk) + room);
-    let first = run(&shop, args.iter().chain(&more))?;
+    let first = run(&shop, &args)?;
     if first.0 == Some(0) {
         all_landed(&shop).map_err(|why| format!("it ended with 0, and {why}:\n{}", first.1))?;
     }
@@ -108,9 +105,9 @@ fn with_room(place: &str, room: u64) -> Result<bool, String> {
         }
         // Where not even the team could be made, there is nothing to resume; then it must not be promised either.
         last = if last.2 {
-            run(&shop, ["run", "--resume", "shop"].iter())?
+            run(&shop, ["run", "--resume", "shop"])?
         } else {
-            run(&shop, args.iter().chain(&more))?
+            run(&shop, &args)?
         };
     }
     let all = format!(
@@ -128,9 +125,9 @@ fn with_room(place: &str, room: u64) -> Result<bool, String> {
 }
 
 /// Runs it to its end, and judges what it said; its exit code, its words, and whether it promises that a resume goes on.
-fn run<'a>(
+fn run<I: IntoIterator<Item: AsRef<OsStr>>>(
     shop: &Shop,
-    args: impl IntoIterator<Item = &'a &'a str>,
+    args: I,
 ) -> Result<(Option<i32>, String, bool), String> {
     let said = std::env::temp_dir().join(format!("said-{}", teamster_fs::random_hex()));
     let mut child = shop

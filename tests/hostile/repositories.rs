@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use teamster_testkit::RunCmd;
+
 use crate::run::shop::Shop;
 
 /// A kind of repository, and how one is made at `K` from the ordinary one at `SRC`.
@@ -79,19 +81,10 @@ fn run_lands(kind: &str, make: &str) {
     let folder: PathBuf = shop.aside().join("K").canonicalize().unwrap();
     let before = shell(&shop, "git -C K rev-parse HEAD");
     let script = shop.script(SCRIPT);
-    let args = [
-        "run",
-        "1:w",
-        "mend it",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--approve",
-        "auto",
-        "--verify",
-        "grep -qx mended news.txt",
-    ];
+    let args = RunCmd::new("shop", "1:w", "mend it")
+        .provider(&script)
+        .approve("auto")
+        .verify("grep -qx mended news.txt");
     let ran = shop.call(&args).folder(&folder).run();
     assert_eq!(ran.code, Some(0), "{kind}: {}{}", ran.stdout, ran.stderr);
     let news = std::fs::read_to_string(folder.join("news.txt")).unwrap();

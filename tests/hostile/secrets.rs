@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use teamster_testkit::RunCmd;
+
 use crate::run::shop::Shop;
 
 /// A private key whose lines look like nothing by themselves.
@@ -47,18 +49,10 @@ fn private_key_that_a_worker_prints_line_by_line_is_kept_nowhere() {
     let command = format!(
         "w=command:cat {file}; sed 's/^/   /' {file} >&2; echo mended > news.txt; head -5 {file} >&2; head -9 {file}"
     );
-    let words = [
-        "run",
-        "1:w",
-        "mend it",
-        "--team",
-        "shop",
-        "--provider",
-        &command,
-    ];
+    let words = RunCmd::new("shop", "1:w", "mend it").provider(&command);
     let check = format!("cat {file}; head -9 {file}");
-    let more = ["--verify", &check, "--approve", "never"];
-    let ran = shop.call(words.iter().chain(&more)).run().exits(0);
+    let words = words.verify(&check).approve("never");
+    let ran = shop.call(words).run().exits(0);
     let logs = shop.run(&["worker", "logs", "worker-1", "--team", "shop", "--raw"]);
     assert!(logs.stdout.contains("[redacted]"), "{}", logs.stdout);
     for text in [&ran.stdout, &ran.stderr, &logs.stdout] {
@@ -79,9 +73,9 @@ fn secret_in_the_texts_of_a_run_is_in_no_file_that_others_read() {
         "[[step]]\ntask = \"mend it\"\ndo = \"edit\"\npath = \"news.txt\"\ncontent = \"x\"\n",
     );
     let task = format!("mend it with {token}");
-    let words = ["run", "1:w", &task, "--team", "shop", "--provider", &script];
-    let more = ["--verify", "true", "--approve", "never"];
-    shop.call(words.iter().chain(&more)).run().exits(0);
+    let words = RunCmd::new("shop", "1:w", &task).provider(&script);
+    let words = words.verify("true").approve("never");
+    shop.call(words).run().exits(0);
     let commit = shop.asked();
     let why = format!("it has {token}");
     let words = ["reject", &why, "--team", "shop", "--commit", &commit];

@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_store::clock::ManualClock;
 use teamster_store::{Clock, FileStore, Settings, SystemClock};
+use teamster_testkit::ManualClock;
 use teamster_types::Time;
 use teamster_types::process::ProcessId;
 

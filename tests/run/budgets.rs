@@ -1,5 +1,7 @@
 //! What a run may cost: never more than one turn of each worker above it, and more only if somebody allows more.
 
+use teamster_testkit::RunCmd;
+
 use super::shop::Shop;
 
 const TURN: u64 = 500;
@@ -24,24 +26,13 @@ fn tokens_that_are_used_up_stop_the_run_and_more_of_them_let_it_go_on() {
     // Six tasks, each of which costs one turn.
     let plan = shop.parts(6);
     let budget = 1_200;
-    let args = [
-        "run",
-        "2:w",
-        "all parts",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--plan",
-        &plan,
-        "--approve",
-        "auto",
-        "--verify",
-        "true",
-        "--budget-tokens",
-    ];
+    let args = RunCmd::new("shop", "2:w", "all parts")
+        .provider(&script)
+        .plan(&plan)
+        .approve("auto")
+        .verify("true");
     let limit = budget.to_string();
-    let ran = shop.call(args.iter().chain(&[limit.as_str()])).run();
+    let ran = shop.call(args.more(&["--budget-tokens", &limit])).run();
     let ran = ran.exits(12);
     assert!(ran.stderr.contains("budget"), "{}", ran.stderr);
     let used = spent(&shop);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use teamster_testkit::RunCmd;
 
 use super::shop::Shop;
 use crate::workers::kill_9;
@@ -198,7 +199,7 @@ fn a_host_may_be_killed_at_any_moment() {
     let shop = Shop::in_use();
     let mut host = shop.whole_run(&["--approve", "auto"]).spawn();
     // How many events a host adds before it is killed, a moment later: another place each time.
-    for events in [0, 2, 3, 5, 8, 13] {
+    for events in [2, 1, 3, 5, 8, 13] {
         let wanted = shop.events().len() + events;
         shop.until("the host's next events", || {
             shop.events().len() >= wanted || host.try_wait().unwrap().is_some()
@@ -228,23 +229,12 @@ fn what_a_killed_host_was_waiting_for_does_not_outlive_its_successor() {
         wait("planning")
     );
     let check = wait("checking");
-    let args = [
-        "run",
-        "1:w",
-        "mend it",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--provider",
-        &boss,
-        "--leader",
-        "boss",
-        "--verify",
-        &check,
-        "--approve",
-        "auto",
-    ];
+    let args = RunCmd::new("shop", "1:w", "mend it")
+        .provider(&script)
+        .provider(&boss)
+        .leader("boss")
+        .verify(&check)
+        .approve("auto");
     let mut host = shop.call(&args).spawn();
     for name in ["checking", "planning"] {
         shop.until(name, || shop.aside().join(name).exists());

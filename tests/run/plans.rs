@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use teamster_testkit::RunCmd;
+
 use super::shop::Shop;
 
 fn planned(shop: &Shop, plan: &str, more: &[&str]) -> crate::kit::Ran {
@@ -10,18 +12,10 @@ fn planned(shop: &Shop, plan: &str, more: &[&str]) -> crate::kit::Ran {
     let script = shop.script(
         "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_TASK_ID > t-$TEAMSTER_TASK_ID.txt\"\n",
     );
-    let args = [
-        "run",
-        "2:w",
-        "the plan",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--plan",
-        &plan,
-    ];
-    shop.call(args.iter().chain(more)).run()
+    let args = RunCmd::new("shop", "2:w", "the plan")
+        .provider(&script)
+        .plan(&plan);
+    shop.call(args.more(more)).run()
 }
 
 #[test]
@@ -89,19 +83,10 @@ fn a_sentence_in_korean_is_a_task_as_it_is() {
         "[[step]]\ndo = \"run\"\ncommand = \"echo \\\"$TEAMSTER_TASK_SUBJECT\\\" > 고침.txt\"\n",
     );
     let sentence = "로그인 폼을 고치고 테스트를 추가해줘";
-    let args = [
-        "run",
-        "1:w",
-        sentence,
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--approve",
-        "auto",
-        "--verify",
-        "true",
-    ];
+    let args = RunCmd::new("shop", "1:w", sentence)
+        .provider(&script)
+        .approve("auto")
+        .verify("true");
     shop.run(&args).exits(0);
     assert_eq!(shop.git(&["show", "main:고침.txt"]), sentence);
     assert!(shop.report().contains(sentence));
@@ -116,22 +101,12 @@ fn led(shop: &Shop, leader: &str, more: &[&str]) -> crate::kit::Ran {
     );
     let leader = leader.replace("ROOT", shop.aside().to_str().unwrap());
     let boss = format!("boss=command:{leader}");
-    let args = [
-        "run",
-        "1:w",
-        "mend it",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--provider",
-        &boss,
-        "--leader",
-        "boss",
-        "--verify",
-        "true",
-    ];
-    shop.call(args.iter().chain(more)).run()
+    let args = RunCmd::new("shop", "1:w", "mend it")
+        .provider(&script)
+        .provider(&boss)
+        .leader("boss")
+        .verify("true");
+    shop.call(args.more(more)).run()
 }
 
 #[test]

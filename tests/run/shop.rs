@@ -2,11 +2,13 @@
 //! mends them. On the way a task waits for others, two of them conflict, and a check that passed before fails.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use teamster_testkit::RunCmd;
 use teamster_testkit::wait::{LONG, poll};
 
 use super::landed::compare_with_gate;
@@ -254,45 +256,27 @@ impl Shop {
         let base = self.git(&["rev-parse", "HEAD"]);
         let script = self.script(&SCRIPT.replace("BASE", &base));
         let plan = self.plan(PLAN);
-        let args = [
-            "run",
-            "2:w",
-            "mend the shop",
-            "--team",
-            "shop",
-            "--provider",
-            &script,
-            "--plan",
-            &plan,
-            "--verify",
-            "sh test.sh",
-            "--verify",
-            "sh check.sh",
-        ];
-        self.call(args.iter().chain(more))
+        let args = RunCmd::new("shop", "2:w", "mend the shop")
+            .provider(&script)
+            .plan(&plan)
+            .verify("sh test.sh")
+            .verify("sh check.sh");
+        self.call(args.more(more))
     }
 
     /// A run of one sentence with workers that play a script.
     pub fn scripted_run(&self, script: &str, more: &[&str]) -> Call {
         let script = self.script(script);
-        let args = [
-            "run",
-            "1:w",
-            "mend it",
-            "--team",
-            "shop",
-            "--provider",
-            &script,
-        ];
-        self.call(args.iter().chain(more))
+        let args = RunCmd::new("shop", "1:w", "mend it").provider(&script);
+        self.call(args.more(more))
     }
 
-    pub fn call<'a>(&self, args: impl IntoIterator<Item = &'a &'a str>) -> Call {
+    pub fn call<I: IntoIterator<Item: AsRef<OsStr>>>(&self, args: I) -> Call {
         let call = self.project.call(args);
         call.env(MARK, &self.mark)
     }
 
-    pub fn run(&self, args: &[&str]) -> Ran {
+    pub fn run<I: IntoIterator<Item: AsRef<OsStr>>>(&self, args: I) -> Ran {
         self.call(args).run()
     }
 

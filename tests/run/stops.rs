@@ -3,6 +3,8 @@
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use teamster_testkit::RunCmd;
+
 use super::shop::Shop;
 
 /// Two tasks; each notes that it has begun, and waits to be let go.
@@ -13,21 +15,11 @@ const WAITING: &str = "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_TASK_I
 fn begin(shop: &Shop, script: &str) -> Child {
     let script = shop.script(script);
     let plan = shop.plan(PLAN);
-    let args = [
-        "run",
-        "1:w",
-        "two parts",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--plan",
-        &plan,
-        "--approve",
-        "auto",
-        "--verify",
-        "true",
-    ];
+    let args = RunCmd::new("shop", "1:w", "two parts")
+        .provider(&script)
+        .plan(&plan)
+        .approve("auto")
+        .verify("true");
     let host = shop.call(&args).spawn();
     shop.until("the first task", || shop.aside().join("begun-1").exists());
     host
@@ -133,34 +125,18 @@ fn a_detached_run_goes_on_without_its_terminal_and_one_project_has_one_run() {
     let shop = Shop::in_use();
     let script = shop.script(WAITING);
     let plan = shop.plan(PLAN);
-    let args = [
-        "run",
-        "1:w",
-        "two parts",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--plan",
-        &plan,
-        "--verify",
-        "true",
-        "--json",
-    ];
-    let begun = shop.call(args.iter().chain(&["--detach"])).run().succeeds();
+    let args = RunCmd::new("shop", "1:w", "two parts")
+        .provider(&script)
+        .plan(&plan)
+        .verify("true")
+        .more(&["--json"]);
+    let detached = args.clone().more(&["--detach"]);
+    let begun = shop.call(detached).run().succeeds();
     assert_eq!(begun.json()["team"], "shop");
     let host = begun.json()["pid"].as_u64().unwrap();
     shop.until("the first task", || shop.aside().join("begun-1").exists());
     // Nobody else may work here meanwhile, under another name or the same.
-    let other = [
-        "run",
-        "1:w",
-        "more",
-        "--team",
-        "other",
-        "--provider",
-        &script,
-    ];
+    let other = RunCmd::new("other", "1:w", "more").provider(&script);
     let refused = shop.run(&other).fails(4);
     assert!(refused.stderr.contains("another run"), "{}", refused.stderr);
     assert!(!shop.project.claude("teams/other").exists());

@@ -1,5 +1,7 @@
 //! Tasks that fail for good, workers that are lost: the run ends, and says so.
 
+use teamster_testkit::RunCmd;
+
 use super::shop::Shop;
 
 /// `late` always comes after somebody else has changed the same line: `first`, then `second`, then `third`.
@@ -65,21 +67,11 @@ fn a_third_conflict_ends_the_task_and_all_behind_it_and_the_others_go_on() {
     ]
     .concat();
     let script = shop.script(&script);
-    let args = [
-        "run",
-        "2:w",
-        "conflicts",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--plan",
-        &plan,
-        "--approve",
-        "auto",
-        "--verify",
-        "true",
-    ];
+    let args = RunCmd::new("shop", "2:w", "conflicts")
+        .provider(&script)
+        .plan(&plan)
+        .approve("auto")
+        .verify("true");
     let ran = shop.run(&args).exits(14);
     assert!(ran.stdout.contains("for the last time"), "{}", ran.stdout);
     let conflicts = shop.events_of("merge.conflict");
@@ -126,17 +118,9 @@ fn a_run_whose_workers_take_no_more_tasks_ends() {
     let before = shop.of_user();
     let plan = shop.parts(4);
     let script = shop.script("[[step]]\ndo = \"fail\"\ntext = \"no\"\n");
-    let args = [
-        "run",
-        "1:w",
-        "all parts",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--plan",
-        &plan,
-    ];
+    let args = RunCmd::new("shop", "1:w", "all parts")
+        .provider(&script)
+        .plan(&plan);
     let ran = shop.run(&args).exits(14);
     assert!(ran.stderr.contains("nobody is left"), "{}", ran.stderr);
     assert_eq!(shop.of_user(), before);

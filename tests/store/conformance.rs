@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use teamster_testkit::MemStore;
-use teamster_testkit::conformance::{Stage, tell};
+use teamster_testkit::conformance::{StoreFixture, run_all};
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::process::{Life, ProcessId};
 
@@ -12,24 +12,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[test]
 fn the_file_store_conforms() {
     let mut scratches = Vec::new();
-    tell("file", |story| {
-        let scratch = Scratch::new(story);
+    run_all("file", |test| {
+        let scratch = Scratch::new(test);
         let clock = stopped_clock();
         let project = scratch.project().display().to_string();
-        let stage = Stage::new(
+        let fixture = StoreFixture::new(
             scratch.store(clock.clone(), PATIENCE),
             scratch.store(clock.clone(), PATIENCE).claiming_as(gone()),
             clock,
             &project,
         );
         scratches.push(scratch);
-        stage
+        fixture
     });
 }
 
 #[test]
 fn the_memory_store_conforms() {
-    tell("memory", |_| {
+    run_all("memory", |_| {
         let clock = stopped_clock();
         let dead = gone();
         let alive = ProcessId {
@@ -45,6 +45,6 @@ fn the_memory_store_conforms() {
             }
         });
         let ghost = store.claiming_as(dead);
-        Stage::new(store, ghost, clock, "/project")
+        StoreFixture::new(store, ghost, clock, "/project")
     });
 }

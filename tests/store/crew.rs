@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use teamster_store::clock::ManualClock;
 use teamster_store::{
     Backend, ClaimRequest, Claimed, FileStore, Outgoing, Read, Reader, Recipient, Result, Store,
     rebuild,
 };
+use teamster_testkit::ManualClock;
 use teamster_testkit::scratch::{Scratch, stopped_clock};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::team::{NewMember, NewTeam};
@@ -87,7 +87,7 @@ impl Crew {
     }
 
     pub fn claim(&self, worker: &str, id: Option<&TaskId>) -> Result<Option<Claimed>> {
-        self.store.claim(&self.team, &wish(worker, id))
+        self.store.claim(&self.team, &claim_request(worker, id))
     }
 
     /// Claims what must be there.
@@ -150,7 +150,7 @@ pub fn id(number: u64) -> TaskId {
     TaskId::from_number(number)
 }
 
-pub fn wish(worker: &str, id: Option<&TaskId>) -> ClaimRequest {
+pub fn claim_request(worker: &str, id: Option<&TaskId>) -> ClaimRequest {
     ClaimRequest {
         worker: worker.parse().unwrap(),
         id: id.cloned(),

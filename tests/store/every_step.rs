@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use teamster_fs::fail;
-use teamster_store::clock::ManualClock;
 use teamster_store::{
     Backend, ClaimRequest, Clock, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient,
     Result, Signal, Store, Txn, rebuild,
 };
+use teamster_testkit::ManualClock;
 use teamster_testkit::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;

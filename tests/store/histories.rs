@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use teamster_store::Store;
-use teamster_store::clock::ManualClock;
-use teamster_testkit::MemStore;
 use teamster_testkit::drive::{CLIENTS, Driven, Faces, drive};
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
+use teamster_testkit::{ManualClock, MemStore};
 use teamster_types::process::{Life, ProcessId};
 
 /// How many histories of 200 operations each, on both stores together; nightly runs set more. Files take their time,

@@ -14,7 +14,7 @@ use teamster_testkit::scratch::gone;
 use teamster_types::process::ProcessId;
 use teamster_types::task::NewTask;
 
-use super::crew::{Crew, age, id, wish};
+use super::crew::{Crew, age, claim_request, id};
 
 const MOMENT: Duration = Duration::from_millis(150);
 
@@ -298,10 +298,10 @@ fn five_hundred_stale_locks_and_four_claimers_give_every_task_once() {
                 let store = crew.another();
                 let (begin, team) = (&begin, &crew.team);
                 scope.spawn(move || {
-                    let wish = wish(&format!("claimer-{number}"), None);
+                    let claim_request = claim_request(&format!("claimer-{number}"), None);
                     begin.wait();
                     let mut given = Vec::new();
-                    while let Some(claimed) = store.claim(team, &wish).unwrap() {
+                    while let Some(claimed) = store.claim(team, &claim_request).unwrap() {
                         let (id, token) = (claimed.task.id(), &claimed.token);
                         store.complete(team, id, token, None).unwrap();
                         given.push(id.number());

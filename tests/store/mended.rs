@@ -10,7 +10,7 @@ use teamster_types::process::ProcessId;
 use teamster_types::team::NewMember;
 use teamster_types::transitions::Edit;
 
-use super::crew::{Crew, age, id, wish};
+use super::crew::{Crew, age, claim_request, id};
 
 fn beat(crew: &Crew, worker: &str, status: WorkerStatus, process: &ProcessId, ago: i64) {
     let at = teamster_types::Time::from_millis(crew.store.now().as_millis() - ago * 1_000);
@@ -84,7 +84,7 @@ fn a_heartbeat_from_before_the_clock_was_set_back_proves_nothing() {
     let dead = crew.another().claiming_as(gone());
     let short = ClaimRequest {
         lease: Some(Duration::from_secs(1)),
-        ..wish("ada", None)
+        ..claim_request("ada", None)
     };
     dead.claim(&crew.team, &short).unwrap().unwrap();
     crew.clock.advance(2_000);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use teamster_store::{Kind, Read, Result, Store, StoreError};
 
-use super::crew::{Crew, id, make_pipe, wish};
+use super::crew::{Crew, claim_request, id, make_pipe};
 
 /// What is planted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -413,7 +413,7 @@ fn names_that_lead_elsewhere_never_reach_the_disk() {
     }
     assert!(
         crew.store
-            .claim(&crew.team, &wish("ada", Some(&id(9))))
+            .claim(&crew.team, &claim_request("ada", Some(&id(9))))
             .is_err()
     );
     let after = contents(&crew.claude());

@@ -6,7 +6,7 @@ use teamster_store::{PlannedTask, Read, Store};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::transitions::Edit;
 
-use super::crew::{Crew, id, wish};
+use super::crew::{Crew, claim_request, id};
 
 fn check_mirrors(tasks: &[Task]) {
     for task in tasks {
@@ -49,7 +49,7 @@ fn a_reader_never_sees_half_a_change_nor_half_a_file() {
                 writer.update_task(team, "lead", &id(4), &edit).unwrap();
                 let plan = [planned(&[]), planned(&[0]), planned(&[0, 1])];
                 let made = writer.import_tasks(team, "lead", &plan).unwrap();
-                let claimed = writer.claim(team, &wish("ada", Some(made[0].id())));
+                let claimed = writer.claim(team, &claim_request("ada", Some(made[0].id())));
                 let claimed = claimed.unwrap().unwrap();
                 writer
                     .fail(team, claimed.task.id(), &claimed.token, "boom")

@@ -1,6 +1,7 @@
 //! The gate: the page is told all that the terminal shows, from the same place.
 
 use serde_json::{Value, json};
+use teamster_testkit::RunCmd;
 
 use super::{Studio, wait_for};
 use crate::run::shop::Shop;
@@ -70,23 +71,12 @@ fn at_gate(shop: &Shop) -> String {
     std::fs::write(shop.aside().join("review.md"), review).unwrap();
     let script = shop.script(SCRIPT);
     let plan = shop.plan(PLAN);
-    let args = [
-        "run",
-        "2:w",
-        "write news",
-        "--team",
-        "shop",
-        "--provider",
-        &script,
-        "--plan",
-        &plan,
-        "--verify",
-        "true",
-        "--verify",
-        "test -e never.txt",
-        "--approve",
-        "never",
-    ];
+    let args = RunCmd::new("shop", "2:w", "write news")
+        .provider(&script)
+        .plan(&plan)
+        .verify("true")
+        .verify("test -e never.txt")
+        .approve("never");
     let ran = shop.run(&args);
     ran.stdout + &ran.stderr
 }

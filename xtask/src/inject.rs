@@ -89,7 +89,9 @@ impl Case {
 }
 
 /// A call with a fault, after its end.
-struct Struck {
+struct Struck<'a> {
+    product: &'a Product,
+    case: &'a Case,
     fault: Fault,
     point: Point,
     finished: Finished,
@@ -132,10 +134,10 @@ impl Target {
         }
     }
 
-    fn judge(self, product: &Product, case: &Case, struck: &Struck, run: &mut Run) -> Result<()> {
+    fn judge(self, struck: &Struck<'_>, run: &mut Run) -> Result<()> {
         match self {
-            Self::Operation(operation) => operation.judge(product, case, struck, run),
-            Self::Hook(hook) => hook.judge(product, case, struck, run),
+            Self::Operation(operation) => operation.judge(struck, run),
+            Self::Hook(hook) => hook.judge(struck, run),
         }
     }
 }
@@ -302,7 +304,7 @@ fn try_at(product: &Product, target: Target, point: &Point, fault: Fault) -> Run
             });
             return Ok(());
         }
-        target.judge(product, &case, &struck, &mut run)
+        target.judge(&struck, &mut run)
     };
     if let Err(error) = strike() {
         run.violations.push(format!("{error:#}"));
@@ -341,7 +343,12 @@ fn count_calls(product: &Product, case: &Case) -> Result<BTreeMap<String, usize>
     Ok(counts)
 }
 
-fn disturb(product: &Product, case: &Case, point: &Point, fault: Fault) -> Result<Struck> {
+fn disturb<'a>(
+    product: &'a Product,
+    case: &'a Case,
+    point: &Point,
+    fault: Fault,
+) -> Result<Struck<'a>> {
     let (call, n) = (&point.call, point.n);
     let what = match fault {
         Fault::Kill => "signal=SIGKILL".to_owned(),
@@ -361,6 +368,8 @@ fn disturb(product: &Product, case: &Case, point: &Point, fault: Fault) -> Resul
         Fault::Error(_) => calls.find(|line| line.ends_with("(INJECTED)")),
     };
     Ok(Struck {
+        product,
+        case,
         hit: hit.map(str::to_owned),
         point: point.clone(),
         fault,

@@ -13,6 +13,7 @@ use serde_json::Value;
 use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
 use teamster_store::{FileStore, Settings, SystemClock};
+use teamster_testkit::wait::poll;
 
 /// The team that every check works with.
 pub(crate) const TEAM: &str = "evidence";
@@ -73,16 +74,8 @@ pub(crate) fn wait_for<T>(
     limit: Duration,
     mut find: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = find()? {
-            return Ok(found);
-        }
-        if start.elapsed() > limit {
-            bail!("waited {} s in vain: {what}", limit.as_secs());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let found = poll(limit, || find().transpose());
+    found.unwrap_or_else(|| bail!("waited {} s in vain: {what}", limit.as_secs()))
 }
 
 /// Fails unless every name is among those that are known.

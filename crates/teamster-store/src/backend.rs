@@ -1,4 +1,7 @@
-//! What a back end provides: one change of one team, made whole or not at all.
+//! What a back end provides, one change of one team made whole or not at all, and what it is given: a clock, and the
+//! rules that judge what it cannot.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use teamster_journal::NewEvent;
 use teamster_types::failure::Failure;
@@ -14,6 +17,32 @@ use crate::error::Result;
 use crate::store::{DeletedTeam, Read, Signal};
 
 pub use crate::rules::{created, no_task, refuse_held};
+
+/// Tells the time. It is passed in, so that a test or a simulation can be its own clock.
+pub trait Clock: Send + Sync {
+    /// Returns the current time.
+    fn now(&self) -> Time;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Time {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+        Time::from_millis(millis.saturating_add(teamster_fs::fail::clock_offset()))
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
+    fn now(&self) -> Time {
+        (**self).now()
+    }
+}
 
 /// A place in the stream of one mailbox: everything before it has been passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,55 +68,55 @@ pub enum Candidates {
 
 /// One change of one team. What is put is kept only if the change ends well.
 pub trait Txn {
-    /// The store's clock.
+    /// Returns the time of the change, by the store's clock.
     fn now(&self) -> Time;
 
-    /// A new secret or id.
+    /// Returns a new secret or id.
     fn random(&mut self) -> String;
 
-    /// The process that makes the change.
+    /// Returns the process that makes the change.
     fn me(&self) -> ProcessId;
 
-    /// How long claims last when nobody says otherwise.
+    /// Returns how long claims last when nobody says otherwise.
     fn lease(&self) -> std::time::Duration;
 
-    /// What becomes of tasks whose paths overlap.
+    /// Returns what becomes of tasks whose paths overlap.
     fn reservations(&self) -> Reservations;
 
-    /// Which team.
+    /// Returns the name of the team that is changed.
     fn team(&self) -> &TeamName;
 
-    /// The team's registry.
+    /// Returns the team's registry.
     fn config(&mut self) -> Result<TeamConfig>;
 
-    /// The registry to be changed: foreign programs are locked out of it until the change ends.
+    /// Opens the registry to be changed: foreign programs are locked out of it until the change ends.
     fn open_config(&mut self) -> Result<TeamConfig>;
 
-    /// A new registry.
+    /// Replaces the registry.
     fn put_config(&mut self, config: TeamConfig);
 
-    /// A task as it stands, for looking at: it may be changed by a foreign program right after.
+    /// Returns a task as it stands, for looking at: it may be changed by a foreign program right after.
     fn look(&mut self, id: &TaskId) -> Result<Option<Task>>;
 
-    /// A task to be changed: foreign programs are locked out of it until the change ends.
+    /// Opens a task to be changed: foreign programs are locked out of it until the change ends.
     fn open(&mut self, id: &TaskId) -> Result<Option<Task>>;
 
-    /// The task's new content.
+    /// Makes or replaces a task.
     fn put(&mut self, task: Task);
 
     /// Removes the task and its sidecar.
     fn remove(&mut self, id: &TaskId) -> Result<()>;
 
-    /// The id for a new task; foreign programs are locked out of the list until the change ends.
+    /// Returns the id for a new task; foreign programs are locked out of the list until the change ends.
     fn new_id(&mut self) -> Result<TaskId>;
 
-    /// How the task failed so far.
+    /// Returns how the task failed so far.
     fn failure(&mut self, id: &TaskId) -> Result<Option<Failure>>;
 
-    /// The sidecar's new content; `None` removes it.
+    /// Replaces the record of a task's failures; `None` removes it.
     fn put_failure(&mut self, id: &TaskId, failure: Option<Failure>);
 
-    /// The first task after `after` that may suit; the caller looks at it and decides.
+    /// Returns the first task after `after` that may suit; the caller looks at it and decides.
     fn next_candidate(
         &mut self,
         which: Candidates,
@@ -97,10 +126,10 @@ pub trait Txn {
         after: Option<&TaskId>,
     ) -> Result<Option<TaskId>>;
 
-    /// Whether any pending task is assigned to somebody.
+    /// Tells whether any pending task is assigned to somebody.
     fn has_assigned(&mut self) -> Result<bool>;
 
-    /// The tasks that somebody is at work on.
+    /// Returns the tasks that somebody is at work on.
     fn in_progress(&mut self) -> Result<Vec<TaskId>>;
 
     /// Looks again at everything a foreign program may have changed. True when that is worth another search.
@@ -109,28 +138,28 @@ pub trait Txn {
     /// Takes the lock that other programs honour while a task is being claimed. False: somebody else has it.
     fn hold_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool>;
 
-    /// Gives that lock back without a claim.
+    /// Gives the lock of a claim back without a claim.
     fn drop_claim(&mut self, id: &TaskId) -> Result<()>;
 
-    /// Whether a process lives.
+    /// Tells whether a process lives.
     fn life(&self, process: &ProcessId) -> Life;
 
-    /// A worker's heartbeat.
+    /// Returns a worker's heartbeat.
     fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>>;
 
-    /// Workers that have a heartbeat, for routing.
+    /// Returns the heartbeats of all workers, for routing.
     fn heartbeats(&mut self) -> Result<Vec<Heartbeat>>;
 
-    /// What happened. At least one event makes a change real; a change without any is not made.
+    /// Tells what happened. At least one event makes a change real; a change without any is not made.
     fn event(&mut self, event: NewEvent);
 
-    /// Task content that is not worth an event (a renewed lease).
+    /// Replaces a task without an event (a renewed lease).
     fn put_unjournalled(&mut self, task: Task) -> Result<()>;
 
-    /// Whether a mailbox exists.
+    /// Tells whether a mailbox exists.
     fn has_mailbox(&mut self, mailbox: &Mailbox) -> Result<bool>;
 
-    /// Workers that have an outbox.
+    /// Returns the workers that have an outbox.
     fn outboxes(&mut self) -> Result<Vec<WorkerName>>;
 
     /// Puts a message at the end of a mailbox.
@@ -139,13 +168,13 @@ pub trait Txn {
     /// Puts a message into an inbox that Claude Code owns.
     fn deliver_native(&mut self, name: &str, message: &Message) -> Result<()>;
 
-    /// How far a mailbox has been read.
+    /// Returns how far a mailbox has been read.
     fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor>;
 
-    /// Moves it.
+    /// Moves the cursor of a mailbox.
     fn put_cursor(&mut self, mailbox: &Mailbox, cursor: MailCursor) -> Result<()>;
 
-    /// Up to `limit` lines from `from` on, each with the position behind it; what is no message says why.
+    /// Returns up to `limit` lines from `from` on, each with the position behind it; what is no message says why.
     fn lines(
         &mut self,
         mailbox: &Mailbox,

@@ -37,7 +37,7 @@ pub struct StoreError {
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
-    /// An error without a hint.
+    /// Returns an error without a hint.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -47,29 +47,29 @@ impl StoreError {
         }
     }
 
-    /// With what to do now.
+    /// Adds what to do now.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Something that does not exist.
+    /// Returns the error for something that does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(Kind::NotFound, message)
     }
 
-    /// Somebody else holds it, or the step is illegal.
+    /// Returns the error for something that somebody else holds, or for an illegal step.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(Kind::Conflict, message)
     }
 
-    /// Not allowed.
+    /// Returns the error for something that is not allowed.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(Kind::Refused, message)
     }
 
-    /// A lock that somebody else holds at this moment.
+    /// Returns a conflict that may be over in a moment: somebody else holds a lock.
     pub fn busy(message: impl Into<String>) -> Self {
         Self {
             busy: true,
@@ -124,7 +124,7 @@ impl From<FsError> for StoreError {
 }
 
 impl StoreError {
-    /// The same, as something that is not allowed.
+    /// Returns the same error as something that is not allowed.
     #[must_use]
     pub(crate) fn refused_instead(self) -> Self {
         Self {

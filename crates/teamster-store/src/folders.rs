@@ -63,7 +63,7 @@ impl Folders {
         new
     }
 
-    /// Whether a folder is watched.
+    /// Tells whether a folder is watched.
     pub fn is_watched(&self, folder: &Path) -> bool {
         self.watched.contains(folder)
     }

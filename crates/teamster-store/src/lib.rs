@@ -1,43 +1,67 @@
 //! Teams, tasks, messages, heartbeats and the journal, behind one trait.
 //!
+//! # What it owns
+//!
+//! Everything durable about a team: `teams/{team}` (registry, journal, mailboxes, stop signals), `tasks/{team}` (one file
+//! for each task, its record of failures, the locks, the index), and the heartbeats of its workers. Nobody else in
+//! teamster writes there. Other programs do, above all Claude Code, so their formats and their locks are honoured.
+//!
 //! # How it works
 //!
-//! [`Store`] is what the rest of teamster sees: create, claim, complete, send, watch. Nothing above it knows whether
-//! files, memory or a database answer.
+//! [`Store`] is what the rest of teamster sees: create, claim, complete, send, watch. Nothing above it knows whether files,
+//! memory or a database answer.
 //!
-//! The rules (who may claim, what a failure costs, which mirror changes with which task) exist once, in `rules`,
-//! written against [`Txn`]: one change of one team, made whole or not at all. A back end implements [`Backend`],
-//! which opens such a change, and [`Read`], the plain reads; [`Store`] then follows by itself.
+//! The rules (who may claim, what a failure costs, which mirror changes with which task) exist once, in `rules`, written
+//! against [`Txn`]: one change of one team, made whole or not at all. A back end implements [`Backend`], which opens such a
+//! change, and [`Read`], the plain reads; [`Store`] then follows by itself.
 //!
-//! - [`FileStore`] keeps the files that other programs know. A change is made under the team's lock, prepared as
-//!   `.next` files, committed by one append to the journal, and finished by renames. Whoever holds the lock next
-//!   finishes or undoes what a killed process left.
-//! - `teamster-testkit` has a second one, which keeps everything in memory, and the one suite that every back end passes.
+//! - [`FileStore`] keeps the files that other programs know. A change is made under the team's lock, prepared as `.next`
+//!   files, committed by one append to the journal, and finished by renames. Whoever holds the lock next finishes or undoes
+//!   what a killed process left. `file` tells the steps.
+//! - `teamster-testkit` has a second back end, which keeps everything in memory, and the suite that every back end passes.
+//!
+//! The life of a claim:
+//!
+//! ```text
+//! claim ──► in progress, with a token, a fence and a lease ──► complete, fail or release, with the token
+//!                 │  ▲
+//!                 │  └── renew, with the token: the lease begins anew
+//!                 ▼
+//!           the lease ran out, or a supervisor asks: is the claim stale? ──► requeued, and one attempt is used up
+//! ```
+//!
+//! # Where it is decided that a claim is stale
+//!
+//! In one pure function, `takeover` of the steps of a task in `teamster-types`, called by `rules/claim.rs` with what is
+//! known: whether the process that claimed lives, whether its worker has a fresh heartbeat, and the time. A claim is stale
+//! when its lease ran out, its process is gone and no heartbeat is fresh. Before the lease ends there are two exceptions: a
+//! worker that was started anew gets its own task back by id, and a supervisor may requeue the task of a worker that is
+//! proven dead (`requeue` in `rules/claim.rs`). Whether a lock file that another claimer left is stale is another question,
+//! answered in `file/claim_lock.rs`.
 //!
 //! # What it refuses
 //!
-//! A stale token changes nothing. A task is never taken from a worker that may still be alive. A link is never
-//! followed. A file that cannot be understood is named, and hides no other.
+//! - A stale token changes nothing.
+//! - A task is never taken from a worker that may still be alive.
+//! - A link is never followed, and no path leaves the team's folders.
+//! - A file that cannot be understood is named, left as it is, and hides no other.
+//! - A team in a newer format is read, and never changed.
 
 pub mod backend;
-pub mod clock;
 mod error;
 mod file;
 mod folders;
-mod listen;
 pub mod rebuild;
 mod rules;
 mod store;
 mod watch;
 
-pub use backend::{Backend, Candidates, MailCursor, Position, Txn};
-pub use clock::{Clock, SystemClock};
+pub use backend::{Backend, Candidates, Clock, MailCursor, Position, SystemClock, Txn};
 pub use error::{Kind, Result, StoreError};
 pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
 pub use folders::Folders;
-pub use listen::{Heard, Listen, Pulse};
 pub use store::{
     ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, LostMerge, Merge,
     Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
 };
-pub use watch::{Change, Watch};
+pub use watch::{Change, Heard, Listen, Pulse, Watch};

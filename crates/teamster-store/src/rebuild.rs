@@ -51,28 +51,28 @@ impl Tasks {
         self.tasks.remove(id).map(Arc::unwrap_or_clone)
     }
 
-    /// One task.
+    /// Returns one task.
     pub fn get(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.get(id).map(AsRef::as_ref)
     }
 
-    /// The tasks, in the order of their ids.
+    /// Returns the tasks, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &Task> {
         self.tasks.values().map(AsRef::as_ref)
     }
 
-    /// Those that were not taken out.
+    /// Returns those that were not taken out.
     pub fn rest(&self) -> Vec<Task> {
         self.iter().cloned().collect()
     }
 
-    /// The highest id that was ever given.
+    /// Returns the highest id that was ever given.
     pub fn highest(&self) -> Option<TaskId> {
         self.highest.clone()
     }
 }
 
-/// Whether a rebuilt task and a task file say the same. The journal holds no token, no renewed lease and no secret.
+/// Tells whether a rebuilt task and a task file say the same. The journal holds no token, no renewed lease and no secret.
 pub fn same(rebuilt: &Task, file: &Task) -> bool {
     comparable(rebuilt) == comparable(file)
 }

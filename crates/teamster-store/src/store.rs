@@ -17,8 +17,7 @@ use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;
-use crate::listen::Listen;
-use crate::watch::Watch;
+use crate::watch::{Listen, Watch};
 
 /// A file that could not be understood.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -47,7 +46,7 @@ pub struct TaskList {
     pub problems: Vec<Damaged>,
 }
 
-/// A worker's wish for work.
+/// A worker's request for work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
     /// Who asks.
@@ -192,28 +191,28 @@ pub struct DeletedTeam {
 
 /// Plain reads, and the beats that no lock protects.
 pub trait Read: Send + Sync {
-    /// The store's clock. Leases are judged by it alone.
+    /// Returns the time of the store's clock. Leases are judged by it alone.
     fn now(&self) -> Time;
 
-    /// Every team there is.
+    /// Returns every team there is.
     fn teams(&self) -> Result<Vec<TeamEntry>>;
 
-    /// A team's registry.
+    /// Returns a team's registry.
     fn team(&self, team: &TeamName) -> Result<TeamConfig>;
 
-    /// One task.
+    /// Returns one task.
     fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task>;
 
-    /// All tasks, as they were at one moment.
+    /// Returns all tasks, as they were at one moment.
     fn tasks(&self, team: &TeamName) -> Result<TaskList>;
 
-    /// How far the team is, without reading more than needed.
+    /// Returns how far the team is, without reading more than needed.
     fn progress(&self, team: &TeamName) -> Result<(Progress, Vec<Damaged>)>;
 
-    /// How a task failed so far.
+    /// Returns how a task failed so far.
     fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>>;
 
-    /// Every message of a team with its receipts, oldest first in each box.
+    /// Returns every message of a team with its receipts, oldest first in each box.
     fn messages(&self, team: &TeamName) -> Result<Vec<Filed>>;
 
     /// Messages that were sent before `before` and not delivered yet.
@@ -225,10 +224,10 @@ pub trait Read: Send + Sync {
     /// Takes a worker's heartbeat away, at its orderly end.
     fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()>;
 
-    /// Every heartbeat of a team, and those that could not be read.
+    /// Returns every heartbeat of a team, and those that could not be read.
     fn heartbeats(&self, team: &TeamName) -> Result<(Vec<Heartbeat>, Vec<Damaged>)>;
 
-    /// Whether a process lives, as far as this store can tell.
+    /// Tells whether a process lives, as far as this store can tell.
     fn life(&self, process: &ProcessId) -> Life;
 
     /// Sessions of Claude Code that left a record on this machine.
@@ -242,23 +241,23 @@ pub trait Read: Send + Sync {
         Ok(None)
     }
 
-    /// The stop signals that wait for a worker.
+    /// Returns the stop signals that wait for a worker.
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>>;
 
     /// Listens for a worker: for signals, and for anything that may have changed. Cheap, for whoever has nothing to do
     /// but to wait.
     fn listen(&self, team: &TeamName, worker: &WorkerName) -> Result<Box<dyn Listen>>;
 
-    /// The last position of the journal; 0 when it is empty.
+    /// Returns the last position of the journal; 0 when it is empty.
     fn position(&self, team: &TeamName) -> Result<u64>;
 
-    /// Up to `limit` events from position `from` on.
+    /// Returns up to `limit` events from position `from` on.
     fn events(&self, team: &TeamName, from: u64, limit: usize) -> Result<JournalPage>;
 
-    /// The last `count` events.
+    /// Returns the last `count` events.
     fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage>;
 
-    /// The last event whose type begins with one of these.
+    /// Returns the last event whose type begins with one of these.
     fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
         let fits = |event: &Event| kinds.iter().any(|kind| event.kind.starts_with(kind));
         let mut reach = 200_usize;
@@ -274,7 +273,7 @@ pub trait Read: Send + Sync {
         }
     }
 
-    /// The same for several lists of types, in one go.
+    /// Returns the last event of each of several lists of types, in one go.
     fn last_of_each(&self, team: &TeamName, asked: &[&[&str]]) -> Result<Vec<Option<Event>>> {
         asked
             .iter()
@@ -411,7 +410,7 @@ pub trait Store: Read {
 }
 
 impl Reader {
-    /// The boxes it reads, given the workers that have an outbox.
+    /// Returns the boxes it reads, given the workers that have an outbox.
     pub fn boxes(&self, outboxes: impl IntoIterator<Item = WorkerName>) -> Vec<Mailbox> {
         match self {
             Self::Worker(worker) => vec![Mailbox::Inbox(worker.clone())],

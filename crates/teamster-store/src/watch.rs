@@ -1,4 +1,4 @@
-//! A stream of changes.
+//! Noticing changes: all changes of a team as they happen, and what one worker listens for.
 
 use std::time::Duration;
 
@@ -6,8 +6,9 @@ use teamster_journal::Event;
 use teamster_types::{TaskId, WorkerName};
 
 use crate::error::Result;
+use crate::store::Signal;
 
-/// Something changed.
+/// A change that was noticed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// The journal has a new event.
@@ -22,8 +23,34 @@ pub enum Change {
     Foreign,
 }
 
-/// Changes as they happen.
+/// Tells of changes as they happen.
 pub trait Watch: Send {
     /// Waits up to `patience` for the next changes; empty when nothing happened. Events come in order, each once.
     fn wait(&mut self, patience: Duration) -> Result<Vec<Change>>;
+}
+
+/// Tells whether anything may have changed since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// Changes with every event.
+    pub journal: u64,
+    /// Changes with every change of the task files, by whomever; a renewed lease is one too.
+    pub tasks: u64,
+}
+
+/// Holds what a worker heard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Changes when the team may have changed.
+    pub pulse: Pulse,
+    /// The stop signals that wait for the worker.
+    pub signals: Vec<Signal>,
+}
+
+/// Listens for one worker, whether it works or waits.
+///
+/// It may keep things open, so that a hundred workers who hear nothing cost next to nothing.
+pub trait Listen: Send {
+    /// Returns what there is to hear now.
+    fn hear(&mut self) -> Result<Heard>;
 }

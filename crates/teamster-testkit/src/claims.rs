@@ -102,7 +102,7 @@ impl State {
         matches!(self.holder, Holder::Held { ticket: held, .. } if held == ticket)
     }
 
-    /// The attempt is over; `resting` when it was its worker who said so.
+    /// Ends the attempt; `resting` when it was its worker who said so.
     fn failed(&self, resting: bool) -> Self {
         let failures = self.failures + 1;
         let holder = if failures >= ATTEMPTS {
@@ -113,7 +113,7 @@ impl State {
         Self { holder, failures }
     }
 
-    /// What somebody who looks for work makes of it before anything is given: a dead worker loses it.
+    /// Returns what somebody who looks for work makes of it before anything is given: a dead worker loses it.
     fn looked_at(&self, asker: Asker, by_id: bool) -> Self {
         match &self.holder {
             Holder::Held { by, .. } if by.ghost && by_id && by.worker == asker.worker => {
@@ -144,7 +144,7 @@ impl State {
 pub struct Task;
 
 impl Task {
-    /// What becomes of the state, and what is answered, where that does not depend on who is lucky.
+    /// Returns what becomes of the state, and what is answered, where that does not depend on who is lucky.
     fn turn(state: &State, call: &Call) -> (State, Answer) {
         let refused = (state.clone(), Answer::No);
         match call {

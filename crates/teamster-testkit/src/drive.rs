@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use teamster_fs::fail;
-use teamster_store::clock::ManualClock;
 use teamster_store::{ClaimRequest, Kind, PlannedTask, Result, Store, StoreError};
 use teamster_types::task::{NewTask, Token};
 use teamster_types::team::NewTeam;
 use teamster_types::transitions::LEASE;
 use teamster_types::{TaskId, TeamName};
 
+use crate::ManualClock;
 use crate::claims::Asker;
 use crate::history::{Asked, Entry, History, Said};
 

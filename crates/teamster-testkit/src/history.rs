@@ -72,7 +72,7 @@ pub struct History {
 type Part = Vec<Operation<(usize, Call), Answer>>;
 
 impl History {
-    /// Whether every task, by itself, was treated as if everyone had asked one after the other; otherwise what cannot
+    /// Tells whether every task, by itself, was treated as if everyone had asked one after the other; otherwise what cannot
     /// be.
     pub fn judge(&self) -> Result<(), String> {
         for task in 0..self.tasks {
@@ -103,7 +103,7 @@ impl History {
         )
     }
 
-    /// What concerns one task.
+    /// Returns what concerns one task.
     fn part(&self, task: usize) -> Part {
         let tokens = self.tokens();
         let entries = self.entries.iter().enumerate();

@@ -1,6 +1,7 @@
 //! Everything that the tests of several crates share. Nothing of it is shipped.
 //!
-//! - [`scratch`]: a folder for one test, in memory where the machine has such a place, and stores in it.
+//! - [`scratch`]: a folder for one test, in memory where the machine has such a place, stores in it, and a clock that
+//!   only the test moves.
 //! - [`wait`]: waiting for something to be so, with a limit and a message that says what never came.
 //! - [`MemStore`]: a store without a disk.
 //! - [`conformance`]: the suite that every back end of the store passes.
@@ -10,6 +11,7 @@
 //! - [`history`]: what clients did, when they began and when they had their answer; and its parts, task by task.
 //! - [`drive`]: clients that make such histories on a real store.
 //! - [`recorded()`]: events as somebody wrote them into a journal, complete or not.
+//! - [`RunCmd`]: the words of a whole `teamster run …` call.
 //! - [`skip()`]: the one rule for checks that a machine cannot make.
 //!
 //! It knows the store only through its public face. A product crate may name it as a dev-dependency only.
@@ -28,6 +30,7 @@ pub mod drive;
 pub mod history;
 pub mod linear;
 mod memory;
+mod run_cmd;
 pub mod scratch;
 pub mod wait;
 
@@ -37,6 +40,8 @@ use serde_json::Value;
 use teamster_journal::{EventKind, NewEvent};
 
 pub use memory::MemStore;
+pub use run_cmd::RunCmd;
+pub use scratch::ManualClock;
 
 /// Skips a check whose tool is missing: an error when `CI` is set, otherwise a note on the standard error.
 ///

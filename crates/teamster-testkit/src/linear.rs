@@ -19,7 +19,7 @@ pub trait Model {
     /// Before anything happened.
     fn start(&self) -> Self::State;
 
-    /// Every state in which the call could have ended with this answer; any answer when it is not known.
+    /// Returns every state in which the call could have ended with this answer; any answer when it is not known.
     fn step(
         &self,
         state: &Self::State,

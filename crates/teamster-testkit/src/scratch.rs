@@ -1,14 +1,15 @@
-//! A folder for one test, and stores in it.
+//! A folder for one test, stores in it, and a clock for them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_store::clock::ManualClock;
 use teamster_store::{Clock, FileStore, Settings, SystemClock};
+use teamster_types::Time;
 use teamster_types::process::ProcessId;
 
 /// Where files live in memory on Linux; elsewhere the usual place for temporary files must do.
@@ -21,7 +22,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A new, empty folder.
+    /// Makes a new, empty folder.
     pub fn new(name: &str) -> Self {
         let memory = Path::new(MEMORY);
         let parent = if memory.is_dir() {
@@ -41,17 +42,17 @@ impl Scratch {
         Self { path }
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The project that a team in it works on.
+    /// Returns the project that a team in it works on.
     pub fn project(&self) -> PathBuf {
         self.path.join("project")
     }
 
-    /// The roots of a store in it.
+    /// Returns the roots of a store in it.
     pub fn layout(&self) -> Layout {
         Layout {
             claude: self.path.join("claude"),
@@ -61,7 +62,7 @@ impl Scratch {
         }
     }
 
-    /// A store in it. Its files survive the death of a process, which is all that these tests kill.
+    /// Opens a store in it. Its files survive the death of a process, which is all that these tests kill.
     pub fn store(&self, clock: Arc<dyn Clock>, patience: Duration) -> FileStore {
         let settings = Settings {
             sync: Sync::Fast,
@@ -79,12 +80,34 @@ impl Drop for Scratch {
     }
 }
 
-/// A clock that shows the time of the machine and stands still there.
+/// A clock that stands still until it is moved.
+#[derive(Debug)]
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// Returns a clock that shows `now`.
+    pub fn new(now: Time) -> Self {
+        Self(AtomicI64::new(now.as_millis()))
+    }
+
+    /// Moves the hands by `millis`, back when negative.
+    pub fn advance(&self, millis: i64) {
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Time {
+        Time::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Returns a clock that shows the time of the machine and stands still there.
 pub fn stopped_clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(SystemClock.now()))
 }
 
-/// A process of this machine that is gone: nothing has this pid with this start time.
+/// Returns a process of this machine that is gone: nothing has this pid with this start time.
 pub fn gone() -> ProcessId {
     let machine = Machine::read();
     let me = machine.me();

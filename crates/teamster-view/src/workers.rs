@@ -210,8 +210,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use teamster_store::Store;
-    use teamster_store::clock::ManualClock;
-    use teamster_testkit::MemStore;
+    use teamster_testkit::{ManualClock, MemStore};
     use teamster_types::heartbeat::WorkerStatus;
     use teamster_types::process::ProcessId;
     use teamster_types::team::{NewMember, NewTeam};

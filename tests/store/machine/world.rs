@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use teamster_store::clock::ManualClock;
 use teamster_store::{
     Backend, ClaimRequest, Clock, FileStore, Outgoing, Read, Reader, Recipient, Result, Store,
     rebuild,
 };
+use teamster_testkit::ManualClock;
 use teamster_testkit::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::process::ProcessId;

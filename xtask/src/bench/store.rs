@@ -19,11 +19,21 @@ const PROCESSES: usize = 4;
 /// Measures all rows of the store.
 pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     Ok(vec![
-        cycle(programs, size)?,
+        changes(
+            programs,
+            ("cycle", "create + claim + complete, durable, 1 process"),
+            ("cycle", 1),
+            size.of((60, 11), (10, 3)),
+        )?,
         several(programs, size)?,
         growth(programs, size, false)?,
         growth(programs, size, true)?,
-        append(programs, size)?,
+        changes(
+            programs,
+            ("append", "message send, durable"),
+            ("send", 2),
+            size.of((240, 11), (40, 3)),
+        )?,
         receive(programs, size)?,
         journal(programs, size)?,
     ])
@@ -71,47 +81,20 @@ fn against_raw(
     Ok(Row::new(key, what, against, raw / product, times).at_least(0.5))
 }
 
-/// Measures create, claim and complete, durable, in one process.
-fn cycle(programs: &Programs, size: Size) -> Result<Row> {
+/// Measures durable changes of a team of so many workers, in one process: `count` of them in each sample.
+fn changes(
+    programs: &Programs,
+    row: (&'static str, &str),
+    (work, workers): (&str, usize),
+    (count, samples): (usize, usize),
+) -> Result<Row> {
     let project = TempProject::on_disk()?;
-    fixture::create_team(&project, 1)?;
-    let row = ("cycle", "create + claim + complete, durable, 1 process");
-    let (count, samples) = size.of((60, 11), (10, 3));
+    fixture::create_team(&project, workers)?;
     let warm_up = || {
-        programs
-            .seconds(&project, &["cycle", "--count", "1"])
-            .map(drop)
+        let seconds = programs.seconds(&project, &[work, "--count", "1"]);
+        seconds.map(drop)
     };
-    against_raw(
-        programs,
-        row,
-        &project,
-        ("cycle", count),
-        samples,
-        warm_up,
-        "",
-    )
-}
-
-fn append(programs: &Programs, size: Size) -> Result<Row> {
-    let project = TempProject::on_disk()?;
-    fixture::create_team(&project, 2)?;
-    let row = ("append", "message send, durable");
-    let (count, samples) = size.of((240, 11), (40, 3));
-    let warm_up = || {
-        programs
-            .seconds(&project, &["send", "--count", "1"])
-            .map(drop)
-    };
-    against_raw(
-        programs,
-        row,
-        &project,
-        ("send", count),
-        samples,
-        warm_up,
-        "",
-    )
+    against_raw(programs, row, &project, (work, count), samples, warm_up, "")
 }
 
 fn receive(programs: &Programs, size: Size) -> Result<Row> {

@@ -130,13 +130,7 @@ impl HookCase {
     }
 
     /// Applies the rules to a call that got a fault.
-    pub(super) fn judge(
-        &self,
-        product: &Product,
-        case: &Case,
-        struck: &Struck,
-        run: &mut Run,
-    ) -> Result<()> {
+    pub(super) fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()> {
         let (finished, is_runtime) = (&struck.finished, struck.point.is_runtime());
         if struck.fault != Fault::Kill {
             run.check(finished.code() == Some(0) || is_runtime, || {
@@ -150,7 +144,7 @@ impl HookCase {
                 format!("it took {:?}", finished.took)
             });
         }
-        let happened = self.go_on(product, &case.project, run)?;
+        let happened = self.go_on(struck.product, &struck.case.project, run)?;
         match struck.fault {
             // The output comes last.
             Fault::Kill => run.check(happened || finished.json().is_none(), || {

@@ -194,13 +194,8 @@ pub(super) const OPERATIONS: [Operation; 7] = [
 
 impl Operation {
     /// Applies the rules to a call that got a fault.
-    pub(super) fn judge(
-        &self,
-        product: &Product,
-        case: &Case,
-        struck: &Struck,
-        run: &mut Run,
-    ) -> Result<()> {
+    pub(super) fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()> {
+        let &Struck { product, case, .. } = struck;
         let before = Files::read(&case.project)?;
         run.violations.extend(before.problems.iter().cloned());
         (self.happened)(case, &before)?;
@@ -258,7 +253,7 @@ impl Operation {
     }
 
     /// Returns what is wrong with the end of a call after an injected error.
-    fn complaint_about_error(&self, struck: &Struck, happened: bool) -> Option<String> {
+    fn complaint_about_error(&self, struck: &Struck<'_>, happened: bool) -> Option<String> {
         let finished = &struck.finished;
         let is_printing = struck
             .hit

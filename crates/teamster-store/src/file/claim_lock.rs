@@ -9,7 +9,7 @@ use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, Time, WorkerName};
 
 use super::FileStore;
-use super::held::Held;
+use super::held_team::HeldTeam;
 use super::note::MadeClaim;
 use crate::error::{Result, StoreError};
 
@@ -18,7 +18,7 @@ const STALE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Content {
+struct LockContent {
     pid: u32,
     worker_name: String,
     timestamp: i64,
@@ -48,7 +48,7 @@ impl ClaimLocks {
     pub(super) fn take(
         &mut self,
         store: &FileStore,
-        held: &mut Held,
+        held: &mut HeldTeam,
         id: &TaskId,
         worker: &WorkerName,
         now: Time,
@@ -58,7 +58,7 @@ impl ClaimLocks {
             return Ok(true);
         }
         let me = &store.me;
-        let content = Content {
+        let content = LockContent {
             pid: me.pid,
             worker_name: worker.to_string(),
             timestamp: now.as_millis(),
@@ -91,7 +91,7 @@ impl ClaimLocks {
     }
 
     /// Refuses to go on if a lock of ours is not ours any more.
-    pub(super) fn verify(&self, held: &Held) -> Result<()> {
+    pub(super) fn verify(&self, held: &HeldTeam) -> Result<()> {
         for claim in &self.made {
             if !is_ours(held, claim)? {
                 return Err(StoreError::conflict(format!(
@@ -104,7 +104,7 @@ impl ClaimLocks {
     }
 
     /// Gives one back.
-    pub(super) fn release(&mut self, held: &Held, id: &TaskId) -> Result<()> {
+    pub(super) fn release(&mut self, held: &HeldTeam, id: &TaskId) -> Result<()> {
         if let Some(place) = self.made.iter().position(|claim| claim.id == id.as_str()) {
             let claim = self.made.remove(place);
             remove_ours(held, &claim)?;
@@ -113,7 +113,7 @@ impl ClaimLocks {
     }
 
     /// Gives all of them back.
-    pub(super) fn release_all(&mut self, held: &Held) -> Result<()> {
+    pub(super) fn release_all(&mut self, held: &HeldTeam) -> Result<()> {
         for claim in self.made.drain(..) {
             remove_ours(held, &claim)?;
         }
@@ -122,26 +122,26 @@ impl ClaimLocks {
 }
 
 /// Removes a claim lock if it is the one we made.
-pub(super) fn remove_ours(held: &Held, claim: &MadeClaim) -> Result<()> {
+pub(super) fn remove_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<()> {
     if is_ours(held, claim)? {
         held.folders.tasks.remove(&format!("{}.lock", claim.id))?;
     }
     Ok(())
 }
 
-fn is_ours(held: &Held, claim: &MadeClaim) -> Result<bool> {
+fn is_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<bool> {
     let there = match held.folders.tasks.read(&format!("{}.lock", claim.id)) {
         Ok(there) => there,
         // Whatever stands there now, we did not make it.
         Err(error) if error.is_unsafe() => return Ok(false),
         Err(error) => return Err(error.into()),
     };
-    let content = there.and_then(|(bytes, _)| serde_json::from_slice::<Content>(&bytes).ok());
+    let content = there.and_then(|(bytes, _)| serde_json::from_slice::<LockContent>(&bytes).ok());
     Ok(content.is_some_and(|content| content.nonce == claim.nonce))
 }
 
 /// Old, and its process is proven gone. An old lock that names no process was left by a killed one.
-fn is_stale(store: &FileStore, held: &Held, name: &str, now: Time) -> Result<bool> {
+fn is_stale(store: &FileStore, held: &HeldTeam, name: &str, now: Time) -> Result<bool> {
     let Some((bytes, stamp)) = held.folders.tasks.read(name)? else {
         return Ok(true);
     };

@@ -6,7 +6,7 @@ use teamster_types::task::Task;
 
 use super::index::Index;
 use super::note::ChangedTask;
-use super::staged::{self, Places, Staged};
+use super::staged::{self, Staged, StagedPlaces};
 use super::txn::FileTxn;
 use super::{journal, mailbox, rescan};
 use crate::error::{Result, StoreError};
@@ -44,14 +44,14 @@ impl FileTxn<'_> {
     fn write_all(&mut self, staged: &[Staged], events: &[Event]) -> Result<()> {
         let seq = self.held.note.seq + events.len() as u64;
         let sync = self.store.settings.sync;
-        let prepared = Places::open(&self.held, staged)?
+        let prepared = StagedPlaces::open(&self.held, staged)?
             .prepare(staged, seq, sync)
             // Syncing may have taken long enough for Claude Code to think us dead. This is the last moment to see it.
             .and_then(|()| self.folder_locks.verify(&self.held))
             .and_then(|()| self.held.check_lock())
             .and_then(|()| mailbox::append_all(self.store, &mut self.held, &self.mail));
         if let Err(error) = prepared {
-            Places::open(&self.held, staged)?.undo(staged, seq);
+            StagedPlaces::open(&self.held, staged)?.undo(staged, seq);
             return Err(error);
         }
         // A line in a mailbox is a commit by itself. Its event, if lost with the machine, is written again from it.
@@ -70,7 +70,7 @@ impl FileTxn<'_> {
             self.held.leave_open();
             return if delivered { Ok(()) } else { Err(error) };
         }
-        Places::open(&self.held, staged)?.undo(staged, seq);
+        StagedPlaces::open(&self.held, staged)?.undo(staged, seq);
         Err(error)
     }
 
@@ -91,7 +91,7 @@ impl FileTxn<'_> {
     }
 
     fn finish(&mut self, staged: &[Staged]) -> Result<()> {
-        Places::open(&self.held, staged)?.finish(staged, self.held.note.seq)?;
+        StagedPlaces::open(&self.held, staged)?.finish(staged, self.held.note.seq)?;
         let tasks = std::mem::take(&mut self.tasks);
         let noticed = std::mem::take(&mut self.noticed).into_iter();
         self.touched
@@ -143,7 +143,7 @@ impl FileTxn<'_> {
         index.save()
     }
 
-    /// What the change writes and removes.
+    /// Returns what the change writes and removes.
     fn staged(&mut self) -> Vec<Staged> {
         let mut staged = std::mem::take(&mut self.other);
         for (id, task) in &self.tasks {
@@ -174,7 +174,7 @@ impl FileTxn<'_> {
     }
 }
 
-/// The tasks among staged files, for the note.
+/// Returns the tasks among staged files, for the note.
 fn changed_tasks(staged: &[Staged]) -> Vec<ChangedTask> {
     let of_tasks = staged.iter().filter(|file| file.folder.is_none());
     of_tasks

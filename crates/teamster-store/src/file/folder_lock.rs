@@ -8,7 +8,7 @@
 use teamster_fs::{Dir, layout};
 use teamster_types::Time;
 
-use super::held::Held;
+use super::held_team::HeldTeam;
 use super::note::PlacedFolder;
 use crate::error::{Result, StoreError};
 
@@ -29,7 +29,7 @@ impl FolderLocks {
     /// Locks `file` in `within` against Claude Code. Busy when it has the lock.
     pub(super) fn take(
         &mut self,
-        held: &mut Held,
+        held: &mut HeldTeam,
         within: &str,
         file: &str,
         now: Time,
@@ -79,7 +79,7 @@ impl FolderLocks {
     }
 
     /// Refuses to go on if one of ours is not ours any more: its client thought us dead and took it over.
-    pub(super) fn verify(&self, held: &Held) -> Result<()> {
+    pub(super) fn verify(&self, held: &HeldTeam) -> Result<()> {
         for (folder, _) in &self.placed {
             let there = at_place(held, &folder.within, |place| Ok(place.stamp(&folder.name)?))?;
             if there.is_none_or(|stamp| stamp.modified != folder.mark) {
@@ -94,7 +94,7 @@ impl FolderLocks {
     }
 
     /// Gives all of them back.
-    pub(super) fn release(&mut self, held: &Held) -> Result<()> {
+    pub(super) fn release(&mut self, held: &HeldTeam) -> Result<()> {
         let mut first_error = None;
         for (folder, spare) in self.placed.drain(..) {
             if let Err(error) = put_back(held, &folder, &spare) {
@@ -105,13 +105,13 @@ impl FolderLocks {
     }
 }
 
-/// A modification time of now whose last nine digits nothing else has.
+/// Returns a modification time of now whose last nine digits nothing else has.
 fn mark(now: Time, random: &str) -> i64 {
     let noise = i64::from_str_radix(random.get(..7).unwrap_or("0"), 16).unwrap_or(0);
     now.as_millis() / 1000 * 1_000_000_000 + noise
 }
 
-fn at_place<T>(held: &Held, within: &str, then: impl FnOnce(&Dir) -> Result<T>) -> Result<T> {
+fn at_place<T>(held: &HeldTeam, within: &str, then: impl FnOnce(&Dir) -> Result<T>) -> Result<T> {
     match within {
         "tasks" => then(&held.folders.tasks),
         TEAM => then(&held.folders.team),
@@ -120,7 +120,7 @@ fn at_place<T>(held: &Held, within: &str, then: impl FnOnce(&Dir) -> Result<T>) 
 }
 
 /// Moves a lock folder back to the pool, if it is still ours.
-pub(super) fn put_back(held: &Held, folder: &PlacedFolder, spare: &str) -> Result<()> {
+pub(super) fn put_back(held: &HeldTeam, folder: &PlacedFolder, spare: &str) -> Result<()> {
     at_place(held, &folder.within, |place| {
         match place.stamp(&folder.name)? {
             Some(stamp) if stamp.modified == folder.mark => {

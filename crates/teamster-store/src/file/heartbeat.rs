@@ -9,7 +9,7 @@ use teamster_types::{TeamName, WorkerName};
 use crate::error::{Result, StoreError};
 use crate::store::Damaged;
 
-/// The folder of a team's heartbeats, if it is there.
+/// Returns the folder of a team's heartbeats, if it is there.
 pub(super) fn folder(project: Option<&str>, team: &TeamName) -> Result<Option<Dir>> {
     let Some(project) = project.filter(|project| !project.is_empty()) else {
         return Ok(None);
@@ -56,7 +56,7 @@ pub(super) fn remove(project: Option<&str>, team: &TeamName, worker: &WorkerName
     Ok(())
 }
 
-/// One worker's heartbeat; one that cannot be read is none.
+/// Returns one worker's heartbeat; one that cannot be read is none.
 pub(super) fn read(
     project: Option<&str>,
     team: &TeamName,
@@ -73,7 +73,7 @@ pub(super) fn read(
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-/// All of them, and those that could not be read.
+/// Returns all heartbeats of a team, and those that could not be read.
 pub(super) fn read_all(
     project: Option<&str>,
     team: &TeamName,

@@ -3,13 +3,21 @@
 //! It is one file of fixed-size records in the order of the ids. Only the holder of the team's lock writes it. Each
 //! record carries the stamp of the file it was made from: whoever doubts compares, and reads the file. Losing the
 //! index loses nothing.
+//!
+//! # Why it is worth its lines
+//!
+//! It is also how a change by another program is noticed: a file whose bytes are not those that the index knows was
+//! written by somebody else, and becomes an event. And it is fast where a scan is not. In a team of 10,000 tasks, of which
+//! 100 are open, a claim takes 1.9 ms by the index, while only reading every task, as a claim by a plain scan would have
+//! to under the team's lock, takes 577 ms; in a team of 1,000 it is 1.6 ms against 55 ms. Counting the tasks takes 87 ms
+//! instead of the 577. (November 2026, two busy cores; `examples/task_index.rs` measures it again.)
 
 use std::ops::ControlFlow;
 
 use teamster_fs::{Dir, InPlaceFile, layout};
 use teamster_types::TaskId;
 
-use super::record::{RECORD, Record, View, checksum, flag, get, hash_of, put};
+use super::record::{IndexRecord, RECORD, View, checksum, flag, get, hash_of, put};
 use crate::error::Result;
 
 const MAGIC: u64 = 0x7465_616d_0000_0004;
@@ -109,7 +117,7 @@ impl Index {
     }
 
     /// Counts anew what the header says about its records: a process may have been killed between the two.
-    pub(super) fn recount(&mut self, records: &[Record]) {
+    pub(super) fn recount(&mut self, records: &[IndexRecord]) {
         self.assigned = records.iter().filter(|record| record.is_assigned()).count() as u64;
         self.first_open = 0;
     }
@@ -119,7 +127,7 @@ impl Index {
         self.judged = self.generation.wrapping_sub(1);
     }
 
-    /// The highest id it has seen.
+    /// Returns the highest id it has seen.
     pub(super) fn max_id(&self) -> Option<&TaskId> {
         self.max_id.as_ref()
     }
@@ -129,8 +137,8 @@ impl Index {
         self.max_id = self.max_id.take().max(id.filter(TaskId::is_ordinary));
     }
 
-    /// The record of a task and its place.
-    pub(super) fn get(&self, id: &TaskId) -> Result<Option<(u64, Record)>> {
+    /// Returns the record of a task and its place.
+    pub(super) fn get(&self, id: &TaskId) -> Result<Option<(u64, IndexRecord)>> {
         // Ids are nearly always 1, 2, 3, …, so the first guess is nearly always right.
         let guess = u64::try_from(id.number())
             .unwrap_or(u64::MAX)
@@ -156,18 +164,18 @@ impl Index {
         Ok(None)
     }
 
-    fn at(&self, place: u64) -> Result<Option<Record>> {
+    fn at(&self, place: u64) -> Result<Option<IndexRecord>> {
         let mut bytes = [0; RECORD];
         let filled = self.cells.read(&mut bytes, offset(place))?;
         Ok(if filled == RECORD {
-            Record::from_bytes(&bytes)
+            IndexRecord::from_bytes(&bytes)
         } else {
             None
         })
     }
 
     /// Sets what is known about a task.
-    pub(super) fn put(&mut self, record: &Record) -> Result<()> {
+    pub(super) fn put(&mut self, record: &IndexRecord) -> Result<()> {
         self.generation += 1;
         self.assigned += u64::from(record.is_assigned());
         if let Some((place, old)) = self.get(&record.id)? {
@@ -192,22 +200,22 @@ impl Index {
         self.rewrite(all)
     }
 
-    /// Every record, in the order of ids.
-    pub(super) fn all(&self) -> Result<Vec<Record>> {
+    /// Returns every record, in the order of ids.
+    pub(super) fn all(&self) -> Result<Vec<IndexRecord>> {
         let mut all = Vec::with_capacity(usize::try_from(self.count).unwrap_or(0));
         self.scan(0, |_, bytes| {
-            all.extend(Record::from_bytes(bytes));
+            all.extend(IndexRecord::from_bytes(bytes));
             ControlFlow::Continue(())
         })?;
         Ok(all)
     }
 
     /// Begins anew with these records.
-    pub(super) fn rewrite(&mut self, mut records: Vec<Record>) -> Result<()> {
+    pub(super) fn rewrite(&mut self, mut records: Vec<IndexRecord>) -> Result<()> {
         records.sort_by(|a, b| a.id.cmp(&b.id));
         // Until the header is written again nobody may believe what lies between the old and the new.
         self.cells.write(&[0; 8], 0)?;
-        let bytes: Vec<u8> = records.iter().flat_map(Record::to_bytes).collect();
+        let bytes: Vec<u8> = records.iter().flat_map(IndexRecord::to_bytes).collect();
         self.cells.write(&bytes, HEADER as u64)?;
         self.cells.resize((HEADER + bytes.len()) as u64)?;
         self.count = records.len() as u64;
@@ -243,7 +251,7 @@ impl Index {
         Ok(())
     }
 
-    /// Whether any pending task is assigned to somebody.
+    /// Tells whether any pending task is assigned to somebody.
     pub(super) fn has_assigned(&self) -> bool {
         self.assigned > 0
     }
@@ -253,7 +261,7 @@ impl Index {
         &mut self,
         from: Option<u64>,
         mut wanted: impl FnMut(View<'_>) -> bool,
-    ) -> Result<Option<Record>> {
+    ) -> Result<Option<IndexRecord>> {
         let start = from.unwrap_or(self.first_open);
         let mut leading = from.is_none();
         let mut first_open = self.first_open;
@@ -265,7 +273,7 @@ impl Index {
                 first_open = place + 1;
             }
             if wanted(view) {
-                found = Record::from_bytes(bytes);
+                found = IndexRecord::from_bytes(bytes);
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
@@ -279,8 +287,8 @@ fn offset(place: u64) -> u64 {
     HEADER as u64 + place * RECORD as u64
 }
 
-/// What a reader without the lock finds in the index; only records whose stamp still fits may be believed.
-pub(super) fn read_all(tasks: &Dir) -> Result<Vec<Record>> {
+/// Returns what a reader without the lock finds in the index; only records whose stamp still fits may be believed.
+pub(super) fn read_all(tasks: &Dir) -> Result<Vec<IndexRecord>> {
     let Some((bytes, _)) = tasks.read(layout::INDEX)? else {
         return Ok(Vec::new());
     };
@@ -289,6 +297,6 @@ pub(super) fn read_all(tasks: &Dir) -> Result<Vec<Record>> {
     }
     Ok(bytes[HEADER..]
         .chunks_exact(RECORD)
-        .filter_map(Record::from_bytes)
+        .filter_map(IndexRecord::from_bytes)
         .collect())
 }

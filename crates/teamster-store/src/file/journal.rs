@@ -8,7 +8,7 @@ use teamster_fs::{Dir, FileKind, Sync, layout};
 use teamster_journal::{Event, LINE_LIMIT};
 use teamster_types::json::{self, Object};
 
-use super::pages::Files;
+use super::pages::JournalFiles;
 use crate::error::Result;
 
 /// A segment is full at this size.
@@ -17,7 +17,7 @@ pub(super) const SEGMENT: u64 = 64 * 1024 * 1024;
 const LONG_TEXT: usize = 1024;
 const CHUNK: usize = 64 * 1024;
 
-/// The size of the live segment.
+/// Returns the size of the live segment.
 pub(super) fn size(team: &Dir) -> Result<u64> {
     let Some(stamp) = team.stamp(layout::JOURNAL)? else {
         return Ok(0);
@@ -48,7 +48,7 @@ fn rotate(team: &Dir) -> Result<()> {
     Ok(())
 }
 
-/// The line of an event, with texts that are too long for it moved to blobs.
+/// Returns the line of an event, with texts that are too long for it moved to blobs.
 fn line(team: &Dir, event: &Event, sync: Sync) -> Result<Vec<u8>> {
     let line = json::to_line(event);
     if line.len() <= LINE_LIMIT {
@@ -182,7 +182,7 @@ pub(super) fn segments(team: &Dir) -> Result<Vec<(u64, String)>> {
 
 /// The end of the journal: the last whole events that belong together, where they begin and where they end.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(super) struct JournalTail {
     /// The last commit: one event, or several that belong together.
     pub(super) events: Vec<Event>,
     /// The size that the live segment should have.
@@ -190,12 +190,12 @@ pub(super) struct Tail {
 }
 
 /// Reads the end of the journal and leaves out what is torn: a line without an end, and a commit without its last line.
-pub(super) fn tail(team: &Dir) -> Result<Tail> {
-    tail_of(team, &Files::of(team)?)
+pub(super) fn tail(team: &Dir) -> Result<JournalTail> {
+    tail_of(team, &JournalFiles::of(team)?)
 }
 
-fn tail_of(team: &Dir, files: &Files) -> Result<Tail> {
-    let mut tail = Tail {
+fn tail_of(team: &Dir, files: &JournalFiles) -> Result<JournalTail> {
+    let mut tail = JournalTail {
         events: Vec::new(),
         size: size(team)?,
     };
@@ -260,7 +260,7 @@ impl<'a> LinesBackwards<'a> {
         }
     }
 
-    /// The line before: its offset, its bytes without line end, and whether it had one.
+    /// Returns the line before: its offset, its bytes without line end, and whether it had one.
     pub(super) fn next_line(&mut self) -> Result<Option<(u64, Vec<u8>, bool)>> {
         if self.end == 0 {
             return Ok(None);
@@ -297,10 +297,10 @@ impl<'a> LinesBackwards<'a> {
     }
 }
 
-/// The position of the last event; 0 when there is none.
+/// Returns the position of the last event; 0 when there is none.
 pub(super) fn position(team: &Dir) -> Result<u64> {
     loop {
-        let files = Files::of(team)?;
+        let files = JournalFiles::of(team)?;
         let tail = tail_of(team, &files)?;
         // Without the lock the live file may become a segment meanwhile, and its events would be passed over.
         if !files.has_another(team)? {

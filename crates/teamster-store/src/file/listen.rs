@@ -9,10 +9,10 @@ use teamster_types::{TeamName, WorkerName};
 
 use super::record::hash_of;
 use super::{FileStore, no_team};
-use crate::clock::Clock;
+use crate::backend::Clock;
 use crate::error::Result;
-use crate::listen::{Heard, Listen, Pulse};
 use crate::store::Signal;
+use crate::watch::{Heard, Listen, Pulse};
 
 /// After so many looks the folders are opened anew: whoever moves them away and puts others in their place is noticed.
 const OPEN_AGAIN: u32 = 10;
@@ -32,9 +32,9 @@ pub(super) struct FileListener {
 /// The folder of the signals while there are none for the worker.
 struct Quiet {
     stamp: Option<Stamp>,
-    /// Since when it has looked like this,
+    /// When it was first seen to look like this.
     since: Instant,
-    /// and whether it was read after that had been so for a while.
+    /// Whether it was read after it had looked like this for a while.
     settled: bool,
 }
 
@@ -75,7 +75,7 @@ impl FileListener {
         })
     }
 
-    /// The folders, if they are still the team's; else those that are now.
+    /// Returns the open folders if they are still the team's, and otherwise opens those that are now.
     fn folders(&mut self) -> Result<Open> {
         let Some(mut open) = self.open.take() else {
             return self.open();
@@ -127,7 +127,7 @@ impl Listen for FileListener {
     }
 }
 
-/// The signals that wait for a worker, in a team's folder.
+/// Returns the signals that wait for a worker, in a team's folder.
 pub(super) fn read(team: &Dir, worker: &WorkerName, clock: &dyn Clock) -> Result<Vec<Signal>> {
     let mut found = Vec::new();
     let Some(dir) = team.child(layout::SIGNALS)? else {

@@ -12,7 +12,7 @@ use teamster_journal::{EventKind, NewEvent};
 use teamster_types::WorkerName;
 use teamster_types::message::{Mailbox, Message};
 
-use super::held::Held;
+use super::held_team::HeldTeam;
 use super::note::OpenMailbox;
 use super::staged::{self, Staged};
 use super::{FileStore, recover};
@@ -40,7 +40,7 @@ struct CursorFile {
 
 /// The lines of one segment that were read last, so that paging through it reads it once.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct MailPage {
     mailbox: Mailbox,
     segment: u64,
     /// Where in the segment the bytes begin.
@@ -71,7 +71,7 @@ pub(super) fn exists(team: &Dir, mailbox: &Mailbox) -> Result<bool> {
     Ok(live.is_some() || dir.stamp(&layout::mail_segment(mailbox, 1))?.is_some())
 }
 
-/// The number of the first segment and of the live file.
+/// Returns the number of the first segment and of the live file.
 fn numbers(dir: &Dir, mailbox: &Mailbox) -> Result<(u64, u64)> {
     if dir.stamp(&layout::mail_segment(mailbox, 1))?.is_none() {
         return Ok((1, 1));
@@ -120,7 +120,7 @@ fn owners(team: &Dir, folder: &str) -> Result<Vec<WorkerName>> {
     Ok(owners)
 }
 
-/// Every mailbox of a team.
+/// Returns every mailbox of a team.
 pub(super) fn all(team: &Dir) -> Result<Vec<Mailbox>> {
     let mut boxes: Vec<Mailbox> = owners(team, layout::INBOX)?
         .into_iter()
@@ -133,13 +133,13 @@ pub(super) fn all(team: &Dir) -> Result<Vec<Mailbox>> {
     Ok(boxes)
 }
 
-/// The cursor; one that cannot be understood is none: a message again is better than a message lost.
+/// Returns the cursor; one that cannot be understood is none: a message again is better than a message lost.
 fn read_cursor(dir: &Dir, mailbox: &Mailbox) -> Result<Option<CursorFile>> {
     let read = dir.read(&layout::mail_cursor(mailbox))?;
     Ok(read.and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok()))
 }
 
-/// How far a mailbox has been read.
+/// Returns how far a mailbox has been read.
 pub(super) fn cursor(team: &Dir, mailbox: &Mailbox) -> Result<MailCursor> {
     let Some(dir) = folder(team, mailbox)? else {
         return Ok(MailCursor::default());
@@ -167,7 +167,7 @@ pub(super) fn cursor(team: &Dir, mailbox: &Mailbox) -> Result<MailCursor> {
     Ok(MailCursor { acked, delivered })
 }
 
-/// The cursor file's new content.
+/// Returns the cursor file's new content.
 pub(super) fn staged_cursor(team: &Dir, mailbox: &Mailbox, cursor: MailCursor) -> Result<Staged> {
     let live = match folder(team, mailbox)? {
         Some(dir) => numbers(&dir, mailbox)?.1,
@@ -197,13 +197,13 @@ pub(super) fn staged_cursor(team: &Dir, mailbox: &Mailbox, cursor: MailCursor) -
     })
 }
 
-/// Up to `limit` whole lines from a place on, each with the place behind it.
+/// Returns up to `limit` whole lines from a place on, each with the place behind it.
 pub(super) fn lines(
     team: &Dir,
     mailbox: &Mailbox,
     from: Position,
     limit: usize,
-    page: &mut Option<Page>,
+    page: &mut Option<MailPage>,
 ) -> Result<Vec<(Position, Result<Message, String>)>> {
     let Some(dir) = folder(team, mailbox)? else {
         return Ok(Vec::new());
@@ -220,7 +220,7 @@ pub(super) fn lines(
         if !known {
             let read = dir.read_from(&segment_file(mailbox, segment, live), offset)?;
             let bytes = read.map_or_else(Vec::new, |(bytes, _)| bytes);
-            *page = Some(Page {
+            *page = Some(MailPage {
                 mailbox: mailbox.clone(),
                 segment,
                 start: offset,
@@ -256,7 +256,7 @@ pub(super) fn lines(
     Ok(Vec::new())
 }
 
-/// A line that another program wrote without an id gets one from its place, so that it can be acknowledged.
+/// Gives a line that another program wrote without an id one from its place, so that it can be acknowledged.
 fn named(message: Message, mailbox: &Mailbox, segment: u64, behind: u64) -> Message {
     if !message.id().is_empty() {
         return message;
@@ -268,7 +268,7 @@ fn named(message: Message, mailbox: &Mailbox, segment: u64, behind: u64) -> Mess
 /// Appends each message to its box: all of them, or none.
 pub(super) fn append_all(
     store: &FileStore,
-    held: &mut Held,
+    held: &mut HeldTeam,
     mail: &[(Mailbox, Message)],
 ) -> Result<()> {
     if mail.is_empty() {
@@ -316,7 +316,7 @@ pub(super) fn append_all(
     Ok(written?)
 }
 
-/// The live file with a whole last line and room in it; its size.
+/// Makes sure that the live file has a whole last line and room in it, and returns its size.
 fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
     let name = layout::mail_file(mailbox);
     let size = mend_tail(dir, &name)?;
@@ -369,7 +369,7 @@ fn mend_tail(dir: &Dir, name: &str) -> Result<u64> {
 }
 
 /// Finishes a send that was killed: who has the line, has the message, and then everyone it was for gets it.
-pub(super) fn roll_forward(store: &FileStore, held: &mut Held) -> Result<()> {
+pub(super) fn roll_forward(store: &FileStore, held: &mut HeldTeam) -> Result<()> {
     let open_boxes = held.note.mail.clone();
     if open_boxes.is_empty() {
         return Ok(());
@@ -422,7 +422,7 @@ pub(super) fn roll_forward(store: &FileStore, held: &mut Held) -> Result<()> {
 }
 
 /// After the machine went down: lines whose events did not reach the disk are journalled again.
-pub(super) fn journal_unknown(store: &FileStore, held: &mut Held) -> Result<()> {
+pub(super) fn journal_unknown(store: &FileStore, held: &mut HeldTeam) -> Result<()> {
     let mut lost: Vec<(u64, NewEvent)> = Vec::new();
     for mailbox in all(&held.folders.team)? {
         let Some(dir) = folder(&held.folders.team, &mailbox)? else {

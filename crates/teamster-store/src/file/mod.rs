@@ -19,10 +19,10 @@ mod claim_lock;
 mod commit;
 mod folder_lock;
 mod heartbeat;
-mod held;
+mod held_team;
 mod index;
 mod journal;
-mod last_of;
+mod last_events;
 mod listen;
 mod mailbox;
 mod native;
@@ -51,11 +51,10 @@ use teamster_types::paths::Reservations;
 use teamster_types::process::ProcessId;
 use teamster_types::team::{NewTeam, SCHEMA, TeamConfig};
 
-use crate::backend::{Backend, Txn};
-use crate::clock::Clock;
+use crate::backend::{Backend, Clock, Txn};
 use crate::error::{Result, StoreError};
 use crate::store::DeletedTeam;
-use held::Held;
+use held_team::HeldTeam;
 pub use native::client_sessions;
 pub use pages::each_event;
 pub use team::keep_journal;
@@ -98,13 +97,13 @@ pub struct FileStore {
     /// A team whose format is known to be ours, and how its configuration looked then.
     known_format: Mutex<Option<(TeamName, Stamp)>>,
     /// Events that were looked for before.
-    known: last_of::Known,
+    known: last_events::LastEvents,
     /// Where readers of journals left off.
-    places: pages::Places,
+    places: pages::ReadPlaces,
 }
 
 impl FileStore {
-    /// A store at the roots of `layout`. Nothing is made or touched before the first change.
+    /// Opens a store at the roots of `layout`. Nothing is made or touched before the first change.
     pub fn open(layout: &Layout, clock: Arc<dyn Clock>, settings: Settings) -> Result<Self> {
         let machine = Machine::read();
         Ok(Self {
@@ -115,18 +114,18 @@ impl FileStore {
             settings,
             project: Mutex::new(None),
             known_format: Mutex::new(None),
-            known: last_of::Known::default(),
-            places: pages::Places::default(),
+            known: last_events::LastEvents::default(),
+            places: pages::ReadPlaces::default(),
         })
     }
 
-    /// The same store, claiming in the name of another process: a test plays a process that is gone.
+    /// Returns the same store, claiming in the name of another process: a test plays a process that is gone.
     #[must_use]
     pub fn claiming_as(self, me: ProcessId) -> Self {
         Self { me, ..self }
     }
 
-    /// The two folders of a team.
+    /// Returns the two folders of a team.
     fn folders(&self, team: &TeamName) -> Result<TeamFolders> {
         let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
         let teams = root.child(layout::TEAMS)?.ok_or_else(|| no_team(team))?;
@@ -167,7 +166,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// The same for a reader, who makes nothing: a team may have no task folder yet.
+    /// Returns the two folders for a reader, who makes nothing: a team may have no task folder yet.
     fn folders_to_read(&self, team: &TeamName) -> Result<(Dir, Option<Dir>)> {
         let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
         let teams = root.child(layout::TEAMS)?.ok_or_else(|| no_team(team))?;
@@ -186,7 +185,7 @@ impl FileStore {
         patience: Duration,
         change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
     ) -> Result<()> {
-        let held = Held::take(self, team, what, patience)?;
+        let held = HeldTeam::take(self, team, what, patience)?;
         let mut txn = FileTxn::new(self, team, held);
         match change(&mut txn) {
             Ok(()) => txn.commit(),
@@ -211,7 +210,7 @@ struct TeamFolders {
 }
 
 impl TeamFolders {
-    /// Whether the open folders are still the team's: it may have been removed, or removed and made anew.
+    /// Tells whether the open folders are still the team's: it may have been removed, or removed and made anew.
     fn are_current(&self, team: &TeamName) -> Result<bool> {
         for (parent, folder) in [(&self.teams, &self.team), (&self.all_tasks, &self.tasks)] {
             let there = parent.stamp(team.as_str())?.map(|stamp| stamp.inode);

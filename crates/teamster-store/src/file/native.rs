@@ -13,7 +13,7 @@ use crate::error::Result;
 /// No session's record is larger.
 const LARGEST_RECORD: u64 = 1024 * 1024;
 
-/// Every running session whose record below the Claude folder can be read. The `.key` file beside one is a secret and
+/// Returns every running session whose record below the Claude folder can be read. The `.key` file beside one is a secret and
 /// never opened.
 pub fn client_sessions(root: &Dir) -> Vec<ClientSession> {
     let Ok(Some(folder)) = root.child(layout::NATIVE_SESSIONS) else {
@@ -34,12 +34,12 @@ pub fn client_sessions(root: &Dir) -> Vec<ClientSession> {
         .collect()
 }
 
-/// The file of a teammate's inbox.
+/// Returns the file of a teammate's inbox.
 pub(super) fn file(name: &str) -> String {
     format!("{name}.json")
 }
 
-/// The inbox with one plain message more. The caller holds its lock folder.
+/// Returns the content of an inbox with one plain message more. The caller holds its lock folder.
 pub(super) fn with_message(team: &Dir, name: &str, message: &Message) -> Result<Staged> {
     let name = file(name);
     let mut entries = match team.child(layout::NATIVE_INBOXES)? {
@@ -68,7 +68,7 @@ pub(super) fn with_message(team: &Dir, name: &str, message: &Message) -> Result<
     })
 }
 
-/// The messages that lie in Claude Code's inboxes, with the name of each inbox.
+/// Returns the messages that lie in Claude Code's inboxes, with the name of each inbox.
 pub(super) fn messages(team: &Dir) -> Result<Vec<(String, Message)>> {
     let mut found = Vec::new();
     let Some(inboxes) = team.child(layout::NATIVE_INBOXES)? else {

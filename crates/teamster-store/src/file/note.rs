@@ -15,7 +15,7 @@ const USUAL: usize = 4096;
 /// What the holder of the lock leaves for the next one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Note {
+pub(super) struct LockNote {
     /// Nothing is left to finish or undo.
     pub(super) clean: bool,
     /// The boot it was written in.
@@ -55,7 +55,7 @@ pub(super) struct ChangedTask {
 }
 
 impl ChangedTask {
-    /// A task that gets this content, or none.
+    /// Returns the note of a task that gets this content, or is removed.
     pub(super) fn new(id: &TaskId, bytes: Option<&[u8]>) -> Self {
         Self {
             id: id.to_string(),
@@ -96,7 +96,7 @@ pub(super) struct OpenMailbox {
     pub(super) size: u64,
 }
 
-impl Note {
+impl LockNote {
     /// Reads the note. One that cannot be read is not clean.
     pub(super) fn read(cells: &InPlaceFile) -> Result<Self, FsError> {
         let mut buffer = vec![0; USUAL];

@@ -32,11 +32,11 @@ const TRIES: usize = 4;
 
 /// Where readers of journals left off.
 #[derive(Debug, Default)]
-pub(super) struct Places(Mutex<VecDeque<Place>>);
+pub(super) struct ReadPlaces(Mutex<VecDeque<ReadPlace>>);
 
 /// The last event that somebody read.
 #[derive(Clone, Debug)]
-struct Place {
+struct ReadPlace {
     /// The team's folder: another team of the same name has another.
     folder: u64,
     /// Its file: a segment that is full has the same under another name.
@@ -51,7 +51,7 @@ struct Place {
 }
 
 /// Where a reading begins.
-struct Start {
+struct PageStart {
     /// The place of the file among all.
     file: usize,
     offset: u64,
@@ -59,8 +59,8 @@ struct Start {
     proof: Option<(u64, String)>,
 }
 
-impl Places {
-    /// Up to `limit` events from position `from` on.
+impl ReadPlaces {
+    /// Returns up to `limit` events from position `from` on.
     pub(super) fn read(&self, team: &Dir, from: u64, limit: usize) -> Result<JournalPage> {
         if limit == 0 {
             return Ok(JournalPage::default());
@@ -77,7 +77,7 @@ impl Places {
         let mut tries = 0;
         loop {
             tries += 1;
-            let files = Files::of(team)?;
+            let files = JournalFiles::of(team)?;
             let start = match &known {
                 Some(place) => files.proven(team, place)?,
                 None => None,
@@ -98,7 +98,7 @@ impl Places {
             };
             if let Some((file, begin, end, seq, id)) = last {
                 let is_last = live.filter(|live| live.inode == file && live.size == end);
-                let place = Place {
+                let place = ReadPlace {
                     folder,
                     file,
                     begin,
@@ -112,19 +112,19 @@ impl Places {
         }
     }
 
-    /// The place that is not far before `from`.
-    fn nearest(&self, folder: u64, from: u64) -> Option<Place> {
+    /// Returns the place that is not far before `from`.
+    fn nearest(&self, folder: u64, from: u64) -> Option<ReadPlace> {
         let places = self.lock();
-        let suits = |place: &&Place| {
+        let suits = |place: &&ReadPlace| {
             place.folder == folder && place.seq < from && from - place.seq <= NEARBY
         };
         let nearest = places.iter().filter(suits).max_by_key(|place| place.seq);
         nearest.cloned()
     }
 
-    fn remember(&self, before: Option<&Place>, place: Place) {
+    fn remember(&self, before: Option<&ReadPlace>, place: ReadPlace) {
         let mut places = self.lock();
-        let is_same = |one: &Place, other: &Place| {
+        let is_same = |one: &ReadPlace, other: &ReadPlace| {
             one.folder == other.folder && one.file == other.file && one.seq == other.seq
         };
         places.retain(|known| {
@@ -134,20 +134,20 @@ impl Places {
         places.push_front(place);
     }
 
-    fn forget(&self, place: Option<Place>) {
+    fn forget(&self, place: Option<ReadPlace>) {
         if let Some(place) = place {
-            let is_it = |known: &Place| known.folder == place.folder && known.id == place.id;
+            let is_it = |known: &ReadPlace| known.folder == place.folder && known.id == place.id;
             self.lock().retain(|known| !is_it(known));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Place>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<ReadPlace>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The files of a journal at one moment, the oldest first and the live one last.
-pub(super) struct Files {
+pub(super) struct JournalFiles {
     names: Vec<String>,
     segments: u64,
 }
@@ -155,7 +155,7 @@ pub(super) struct Files {
 /// The last event that a reading came by: its file, where its line begins and ends, its position and its id.
 type Last = (u64, u64, u64, u64, String);
 
-impl Files {
+impl JournalFiles {
     pub(super) fn of(team: &Dir) -> Result<Self> {
         let segments = journal::segments(team)?;
         let last = segments.last().map_or(0, |(number, _)| *number);
@@ -171,20 +171,20 @@ impl Files {
         &self.names
     }
 
-    /// Whether the live file has become a segment since: then what was read under its name is of two files.
+    /// Tells whether the live file has become a segment since: then what was read under its name is of two files.
     pub(super) fn has_another(&self, team: &Dir) -> Result<bool> {
         let next = layout::journal_segment(self.segments + 1);
         Ok(team.stamp(&next)?.is_some())
     }
 
-    /// Where a reader goes on, if the file is still there.
-    fn proven(&self, team: &Dir, place: &Place) -> Result<Option<Start>> {
+    /// Returns where a reader goes on, if the file is still there.
+    fn proven(&self, team: &Dir, place: &ReadPlace) -> Result<Option<PageStart>> {
         for (number, name) in self.names.iter().enumerate().rev() {
             if team
                 .stamp(name)?
                 .is_some_and(|stamp| stamp.inode == place.file)
             {
-                return Ok(Some(Start {
+                return Ok(Some(PageStart {
                     file: number,
                     offset: place.begin,
                     proof: Some((place.seq, place.id.clone())),
@@ -200,7 +200,7 @@ impl Files {
         Ok((start.file, start.offset))
     }
 
-    fn halve(&self, team: &Dir, from: u64) -> Result<Start> {
+    fn halve(&self, team: &Dir, from: u64) -> Result<PageStart> {
         // The last file whose first event is not after `from` is the one to begin in.
         let mut file = self.names.len() - 1;
         while file > 0 {
@@ -220,7 +220,7 @@ impl Files {
                 _ => high = middle,
             }
         }
-        Ok(Start {
+        Ok(PageStart {
             file,
             offset: low,
             proof: None,
@@ -231,7 +231,7 @@ impl Files {
     fn read(
         &self,
         team: &Dir,
-        start: &Start,
+        start: &PageStart,
         from: u64,
         limit: usize,
     ) -> Result<Option<(JournalPage, Option<Last>)>> {
@@ -303,12 +303,12 @@ impl Files {
     }
 }
 
-/// The last `count` events, read from the end.
+/// Returns the last `count` events, read from the end.
 pub(super) fn last(team: &Dir, count: usize) -> Result<JournalPage> {
     let mut tries = 0;
     loop {
         tries += 1;
-        let files = Files::of(team)?;
+        let files = JournalFiles::of(team)?;
         let page = last_in(team, &files, count)?;
         if tries >= TRIES || !files.has_another(team)? {
             return Ok(page);
@@ -316,7 +316,7 @@ pub(super) fn last(team: &Dir, count: usize) -> Result<JournalPage> {
     }
 }
 
-fn last_in(team: &Dir, files: &Files, count: usize) -> Result<JournalPage> {
+fn last_in(team: &Dir, files: &JournalFiles, count: usize) -> Result<JournalPage> {
     let mut page = JournalPage::default();
     let mut newest = None;
     'files: for name in files.names.iter().rev() {
@@ -362,7 +362,7 @@ pub fn each_event(
     tell: &mut dyn FnMut(Event) -> bool,
 ) -> Result<Vec<Damaged>> {
     let names = if name == layout::JOURNAL {
-        Files::of(folder)?.names
+        JournalFiles::of(folder)?.names
     } else {
         vec![name.to_owned()]
     };
@@ -394,7 +394,7 @@ pub fn each_event(
     Ok(damaged)
 }
 
-/// The first event whose line begins at or after `offset` (at 0) or behind the line that `offset` lies in: where it
+/// Returns the first event whose line begins at or after `offset` (at 0) or behind the line that `offset` lies in: where it
 /// begins, and its position.
 fn seq_after(team: &Dir, name: &str, offset: u64) -> Result<Option<(u64, u64)>> {
     let mut size = PROBE;
@@ -454,12 +454,12 @@ impl Chunk {
         self.bytes.is_empty()
     }
 
-    /// The offset behind it.
+    /// Returns the offset behind the line.
     fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
 
-    /// The lines without their ends, each with its offset.
+    /// Returns the lines without their ends, each with its offset.
     fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut at = 0;
         memchr::memchr_iter(b'\n', &self.bytes).map(move |end| {

@@ -8,8 +8,8 @@ use teamster_types::Time;
 use teamster_types::json::{self, Object};
 
 use super::journal;
-use super::last_of::Known;
-use super::pages::{Places, each_event, last};
+use super::last_events::LastEvents;
+use super::pages::{ReadPlaces, each_event, last};
 
 /// A folder with a journal, removed at the end.
 struct Shelf {
@@ -78,8 +78,8 @@ fn positions(events: &[Event]) -> Vec<u64> {
     events.iter().map(|event| event.seq).collect()
 }
 
-/// The positions that one reader gets from `from` on, page by page, until there are no more.
-fn read_all(places: &Places, shelf: &Shelf, from: u64, limit: usize) -> Vec<u64> {
+/// Returns the positions that one reader gets from `from` on, page by page, until there are no more.
+fn read_all(places: &ReadPlaces, shelf: &Shelf, from: u64, limit: usize) -> Vec<u64> {
     let mut all = Vec::new();
     loop {
         let next = all.last().map_or(from, |last| last + 1);
@@ -95,7 +95,7 @@ fn read_all(places: &Places, shelf: &Shelf, from: u64, limit: usize) -> Vec<u64>
 fn pages_fit_together_whether_a_place_is_known_or_not() {
     let shelf = Shelf::new();
     shelf.write(1..=900);
-    let places = Places::default();
+    let places = ReadPlaces::default();
     let all: Vec<u64> = (1..=900).collect();
     for limit in [1, 7, 64, 899, 900, 5_000] {
         assert_eq!(read_all(&places, &shelf, 1, limit), all, "{limit}");
@@ -103,7 +103,7 @@ fn pages_fit_together_whether_a_place_is_known_or_not() {
     // Backwards, crosswise and twice: what is known of one reader does not lead another astray.
     for from in [900, 899, 450, 451, 1, 850, 2, 900, 901] {
         let expected: Vec<u64> = (from..=900).take(5).collect();
-        for places in [&places, &Places::default()] {
+        for places in [&places, &ReadPlaces::default()] {
             let page = places.read(&shelf.dir, from, 5).unwrap();
             assert_eq!(positions(&page.events), expected, "from {from}");
         }
@@ -114,7 +114,7 @@ fn pages_fit_together_whether_a_place_is_known_or_not() {
 fn a_torn_last_line_is_not_there_until_it_is_whole() {
     let shelf = Shelf::new();
     shelf.write(1..=10);
-    let places = Places::default();
+    let places = ReadPlaces::default();
     let line = json::to_line(&event(11, "agent.event"));
     let (torn, rest) = line.split_at(line.len() / 2);
     shelf.put(torn);
@@ -135,7 +135,7 @@ fn a_torn_last_line_is_not_there_until_it_is_whole() {
 fn a_commit_without_its_last_line_did_not_happen() {
     let shelf = Shelf::new();
     shelf.write(1..=3);
-    let places = Places::default();
+    let places = ReadPlaces::default();
     let half = Event {
         more: true,
         ..event(4, "task.claimed")
@@ -152,7 +152,7 @@ fn a_commit_without_its_last_line_did_not_happen() {
 #[test]
 fn a_reader_goes_on_when_its_file_becomes_a_segment() {
     let shelf = Shelf::new();
-    let places = Places::default();
+    let places = ReadPlaces::default();
     shelf.write(1..=50);
     assert_eq!(read_all(&places, &shelf, 1, 20).len(), 50);
     let page = places.read(&shelf.dir, 21, 10).unwrap();
@@ -181,7 +181,7 @@ fn a_reader_goes_on_when_its_file_becomes_a_segment() {
 #[test]
 fn a_file_that_was_replaced_or_cut_is_read_anew() {
     let shelf = Shelf::new();
-    let places = Places::default();
+    let places = ReadPlaces::default();
     shelf.write(1..=40);
     assert_eq!(read_all(&places, &shelf, 1, 10).len(), 40);
     // Another file under the same name, whose lines stand elsewhere.
@@ -222,7 +222,7 @@ fn damaged_lines_are_told_and_passed_over() {
     shelf.write(1..=5);
     shelf.put(b"{\"seq\":6,\"this is\n");
     shelf.write(7..=9);
-    let places = Places::default();
+    let places = ReadPlaces::default();
     let page = places.read(&shelf.dir, 1, 100).unwrap();
     assert_eq!(positions(&page.events), [1, 2, 3, 4, 5, 7, 8, 9]);
     assert_eq!(page.damaged.len(), 1);
@@ -249,7 +249,7 @@ fn a_reader_misses_nothing_while_others_append_and_rotate() {
         for limit in [3, 100, 1_000] {
             let shelf = &shelf;
             scope.spawn(move || {
-                let places = Places::default();
+                let places = ReadPlaces::default();
                 let mut seen = 0;
                 let mut at = 0;
                 while seen < EVENTS {
@@ -271,8 +271,8 @@ fn a_reader_misses_nothing_while_others_append_and_rotate() {
 #[test]
 fn the_last_of_a_type_is_found_however_far_back_and_across_segments() {
     let shelf = Shelf::new();
-    let places = Places::default();
-    let known = Known::default();
+    let places = ReadPlaces::default();
+    let known = LastEvents::default();
     let ask = || {
         let asked: [&[&str]; 3] = [&["run."], &["run.started"], &["approval.", "run.finished"]];
         let found = known.last_of_each(&shelf.dir, &places, &asked).unwrap();
@@ -303,7 +303,7 @@ fn the_last_of_a_type_is_found_however_far_back_and_across_segments() {
     let expected = [some(2_651, "run.resumed"), some(2, "run.started"), gate];
     assert_eq!(ask(), expected);
     assert_eq!(ask(), expected);
-    let fresh = Known::default();
+    let fresh = LastEvents::default();
     let found = fresh
         .last_of_each(&shelf.dir, &places, &[&["run.st"]])
         .unwrap();

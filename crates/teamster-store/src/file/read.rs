@@ -16,18 +16,17 @@ use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
-use super::held::Held;
+use super::held_team::HeldTeam;
 use super::index;
-use super::note::Note;
-use super::record::{Record, flag};
+use super::note::LockNote;
+use super::record::{IndexRecord, flag};
 use super::{FileStore, heartbeat, journal, listen, mailbox, native, pages, watch};
 use crate::error::{Kind, Result, StoreError};
-use crate::listen::Listen;
 use crate::rules::no_task;
 use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
-use crate::watch::Watch;
+use crate::watch::{Listen, Watch};
 
-/// A file that cannot be understood.
+/// Returns the error for a file that cannot be understood.
 pub(super) fn damaged(file: &str, error: &str) -> StoreError {
     StoreError::new(Kind::Failed, format!("{file}: {error}"))
         .hint("mend or remove the file; nothing was changed")
@@ -67,7 +66,7 @@ pub(super) fn config(team: &Dir, name: &TeamName) -> Result<TeamConfig> {
     }
 }
 
-/// A task; `None` when there is none, an error when its file is damaged.
+/// Returns a task; `None` when there is none, an error when its file is damaged.
 pub(super) fn task(tasks: &Dir, id: &TaskId) -> Result<Option<Task>> {
     let name = layout::task_file(id);
     let read = read_settled(tasks, &name, |bytes| Task::parse(id, bytes))?;
@@ -84,7 +83,7 @@ pub(super) fn failure(tasks: &Dir, id: &TaskId) -> Result<Option<Failure>> {
         .map_err(|error| damaged(&name, &error.to_string()))
 }
 
-/// The ids in a task folder, in their order.
+/// Returns the ids in a task folder, in their order.
 fn ids(tasks: &Dir) -> Result<Vec<TaskId>> {
     let mut ids: Vec<TaskId> = tasks
         .entries()?
@@ -120,7 +119,7 @@ fn problem(id: &TaskId, error: &StoreError) -> Damaged {
 }
 
 fn count(tasks: &Dir) -> Result<(Progress, Vec<Damaged>)> {
-    let known: HashMap<TaskId, Record> = index::read_all(tasks)?
+    let known: HashMap<TaskId, IndexRecord> = index::read_all(tasks)?
         .into_iter()
         .map(|record| (record.id.clone(), record))
         .collect();
@@ -158,7 +157,7 @@ fn count(tasks: &Dir) -> Result<(Progress, Vec<Damaged>)> {
     Ok((progress, problems))
 }
 
-/// The position of a team that nobody is changing right now.
+/// Returns the position of a team that nobody is changing right now.
 fn quiet(tasks: &Dir) -> Result<Option<(u64, u64)>> {
     let Some((bytes, _)) = tasks.read(layout::TEAM_LOCK)? else {
         return Ok(Some((0, 0)));
@@ -167,7 +166,7 @@ fn quiet(tasks: &Dir) -> Result<Option<(u64, u64)>> {
         .split(|byte| *byte == b'\n')
         .next()
         .unwrap_or_default();
-    let note: Note = serde_json::from_slice(line).unwrap_or_default();
+    let note: LockNote = serde_json::from_slice(line).unwrap_or_default();
     Ok((note.clean || bytes.is_empty()).then_some((note.seq, note.journal)))
 }
 
@@ -230,7 +229,7 @@ impl FileStore {
                 }
                 std::thread::sleep(Duration::from_micros(500));
             }
-            match Held::take(self, team, "read", Duration::from_millis(500)) {
+            match HeldTeam::take(self, team, "read", Duration::from_millis(500)) {
                 Err(error) if error.busy && start.elapsed() < self.settings.patience => {}
                 // Where it cannot be taken (a read-only disk, a writer that hangs), what is there now is the best there
                 // is.
@@ -239,7 +238,7 @@ impl FileStore {
         }
     }
 
-    /// The team's project. It is asked for at every heartbeat, and a large team's configuration takes long to parse, so
+    /// Returns the team's project. It is asked for at every heartbeat, and a large team's configuration takes long to parse, so
     /// it is read again only when that file has changed.
     fn project(&self, team: &TeamName) -> Result<Option<String>> {
         let stamp = self.folders_to_read(team)?.0.stamp(layout::CONFIG)?;

@@ -27,7 +27,7 @@ pub(super) mod flag {
 
 /// What the index knows about one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct IndexRecord {
     pub(super) id: TaskId,
     pub(super) modified: i64,
     pub(super) inode: u64,
@@ -43,7 +43,7 @@ pub(super) struct Record {
     pub(super) flags: u64,
 }
 
-/// A hash that is the same in every process of every build: what an older one noted must still be understood.
+/// Returns a hash that is the same in every process of every build: what an older one noted must still be understood.
 pub(super) fn hash_of(bytes: impl AsRef<[u8]>) -> u64 {
     let hash = bytes
         .as_ref()
@@ -54,15 +54,15 @@ pub(super) fn hash_of(bytes: impl AsRef<[u8]>) -> u64 {
     hash.max(1)
 }
 
-/// The bits of these capabilities.
+/// Returns the bits of these capabilities.
 pub(super) fn capability_bits(capabilities: &[String]) -> u64 {
     capabilities
         .iter()
         .fold(0, |bits, name| bits | 1 << (hash_of(name) % 64))
 }
 
-impl Record {
-    /// What `bytes`, read with this stamp, say.
+impl IndexRecord {
+    /// Returns what `bytes`, read with this stamp, say.
     pub(super) fn of(
         id: &TaskId,
         bytes: &[u8],
@@ -130,7 +130,7 @@ impl Record {
         self.has(flag::COMPLETED) && !self.has(flag::FAILED | flag::UNMERGED)
     }
 
-    /// Whether the file is still the one it was made from.
+    /// Tells whether the file is still the one it was made from.
     pub(super) fn fits(&self, stamp: &Stamp) -> bool {
         self.modified == stamp.modified
             && self.inode == stamp.inode

@@ -8,14 +8,14 @@ use teamster_types::message::Mailbox;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, TeamName};
 
-use super::held::Held;
+use super::held_team::HeldTeam;
 use super::index::Index;
 use super::note::ChangedTask;
 use super::{FileStore, claim_lock, folder_lock, journal, mailbox, rescan, team};
 use crate::error::Result;
 
 /// Finishes what was committed, removes what was not, and leaves a clean note.
-pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut Held) -> Result<()> {
+pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut HeldTeam) -> Result<()> {
     let tail = journal::tail(&held.folders.team)?;
     if tail.size != journal::size(&held.folders.team)? {
         held.folders.team.truncate(layout::JOURNAL, tail.size)?;
@@ -72,7 +72,7 @@ fn own_tasks(noted: &[ChangedTask]) -> HashMap<TaskId, u64> {
 }
 
 /// Files that the journal has committed get their new content; others never existed.
-fn finish_staged(store: &FileStore, held: &Held) -> Result<()> {
+fn finish_staged(store: &FileStore, held: &HeldTeam) -> Result<()> {
     sweep(store, held, &held.folders.tasks)?;
     sweep(store, held, &held.folders.team)?;
     for folder in [
@@ -90,7 +90,7 @@ fn finish_staged(store: &FileStore, held: &Held) -> Result<()> {
 }
 
 /// Finishes the files of the last commit; any other name of ours never came to be. What is no plain file is not ours.
-fn sweep(store: &FileStore, held: &Held, dir: &Dir) -> Result<()> {
+fn sweep(store: &FileStore, held: &HeldTeam, dir: &Dir) -> Result<()> {
     for entry in dir.entries()? {
         let name = &entry.name;
         let staged = layout::staged(name);
@@ -115,7 +115,7 @@ fn sweep(store: &FileStore, held: &Held, dir: &Dir) -> Result<()> {
     Ok(())
 }
 
-/// Whether a temp file's writer is gone. Our own temp files under the lock are never met here.
+/// Tells whether a temp file's writer is gone. Our own temp files under the lock are never met here.
 fn is_gone(store: &FileStore, pid: u32) -> bool {
     let me = store.machine.me();
     pid == me.pid
@@ -126,7 +126,7 @@ fn is_gone(store: &FileStore, pid: u32) -> bool {
         }) == Life::Gone
 }
 
-/// The mailbox that a note or a file name speaks of.
+/// Returns the mailbox that a note or a file name speaks of.
 pub(super) fn mailbox_of(folder: &str, owner: &str) -> Option<Mailbox> {
     match (folder, owner) {
         (layout::INBOX, "lead") => Some(Mailbox::Lead),

@@ -9,9 +9,9 @@ use teamster_types::TaskId;
 use teamster_types::task::{Status, Task};
 
 use super::FileStore;
-use super::held::Held;
+use super::held_team::HeldTeam;
 use super::index::Index;
-use super::record::{Record, flag, hash_of};
+use super::record::{IndexRecord, flag, hash_of};
 use super::staged;
 use crate::error::Result;
 use crate::rebuild;
@@ -20,14 +20,14 @@ use crate::rebuild;
 pub(super) const EVERY: i64 = 5_000;
 
 /// A task file as it is now.
-struct Found {
+struct FoundTask {
     id: TaskId,
     bytes: Vec<u8>,
     stamp: Stamp,
     task: Result<Task, String>,
 }
 
-fn read(held: &Held, id: &TaskId) -> Result<Option<Found>> {
+fn read(held: &HeldTeam, id: &TaskId) -> Result<Option<FoundTask>> {
     let name = layout::task_file(id);
     let (bytes, stamp) = match held.folders.tasks.read(&name) {
         Ok(Some(read)) => read,
@@ -38,7 +38,7 @@ fn read(held: &Held, id: &TaskId) -> Result<Option<Found>> {
                 return Ok(None);
             };
             let task = Err(error.to_string());
-            return Ok(Some(Found {
+            return Ok(Some(FoundTask {
                 id: id.clone(),
                 bytes: Vec::new(),
                 stamp,
@@ -48,7 +48,7 @@ fn read(held: &Held, id: &TaskId) -> Result<Option<Found>> {
         Err(error) => return Err(error.into()),
     };
     let task = Task::parse(id, &bytes);
-    Ok(Some(Found {
+    Ok(Some(FoundTask {
         id: id.clone(),
         bytes,
         stamp,
@@ -62,7 +62,7 @@ fn read(held: &Held, id: &TaskId) -> Result<Option<Found>> {
 /// Who finds just that there finds no foreign change.
 pub(super) fn rescan(
     store: &FileStore,
-    held: &mut Held,
+    held: &mut HeldTeam,
     index: &mut Index,
     own: &HashMap<TaskId, u64>,
 ) -> Result<bool> {
@@ -73,12 +73,12 @@ pub(super) fn rescan(
     let folder = held.folders.tasks.own_stamp()?.modified;
     let records = index.all()?;
     index.recount(&records);
-    let mut known: HashMap<TaskId, Record> = records
+    let mut known: HashMap<TaskId, IndexRecord> = records
         .into_iter()
         .map(|record| (record.id.clone(), record))
         .collect();
     let mut events = Vec::new();
-    let mut changed: Vec<Found> = Vec::new();
+    let mut changed: Vec<FoundTask> = Vec::new();
     for entry in held.folders.tasks.entries()? {
         let Some(id) = layout::task_of_file(&entry.name) else {
             continue;
@@ -101,7 +101,7 @@ pub(super) fn rescan(
         }
         changed.push(found);
     }
-    let gone: Vec<Record> = known
+    let gone: Vec<IndexRecord> = known
         .into_values()
         .filter(|record| !record.has(flag::REMOVED))
         .collect();
@@ -126,7 +126,7 @@ pub(super) fn rescan(
         staged::journal_now(store, held, &events)?;
     }
     for record in gone {
-        index.put(&Record {
+        index.put(&IndexRecord {
             flags: flag::REMOVED,
             ..record
         })?;
@@ -142,7 +142,7 @@ pub(super) fn rescan(
 }
 
 /// An index from nothing: what the files say, compared with what the journal says.
-fn rebuild_index(store: &FileStore, held: &mut Held, index: &mut Index) -> Result<()> {
+fn rebuild_index(store: &FileStore, held: &mut HeldTeam, index: &mut Index) -> Result<()> {
     held.announce()?;
     let folder = held.folders.tasks.own_stamp()?.modified;
     let mut told = rebuild::Tasks::default();
@@ -202,7 +202,7 @@ fn rebuild_index(store: &FileStore, held: &mut Held, index: &mut Index) -> Resul
                 .task
                 .as_ref()
                 .is_ok_and(|task| task.blocked_by().iter().any(|id| !done.contains(id)));
-            Record::of(
+            IndexRecord::of(
                 &file.id,
                 &file.bytes,
                 &file.stamp,
@@ -219,14 +219,14 @@ fn rebuild_index(store: &FileStore, held: &mut Held, index: &mut Index) -> Resul
     index.save()
 }
 
-/// What a foreign program made of a task file, as an event.
-fn foreign_event(found: &Found, before: Option<&Record>) -> Option<NewEvent> {
+/// Returns what a foreign program made of a task file, as an event.
+fn foreign_event(found: &FoundTask, before: Option<&IndexRecord>) -> Option<NewEvent> {
     let task = found.task.as_ref().ok()?;
     Some(foreign_change(task, before))
 }
 
-/// A task that a foreign program made or changed. What it was before is not known, so the event holds the whole of it.
-pub(super) fn foreign_change(task: &Task, before: Option<&Record>) -> NewEvent {
+/// Returns the event of a task that a foreign program made or changed. What it was before is not known, so the event holds the whole of it.
+pub(super) fn foreign_change(task: &Task, before: Option<&IndexRecord>) -> NewEvent {
     let change = TaskChange::between(None, Some(task));
     let what = match before {
         Some(before) => EventKind::TaskUpdated(change.whole(status_of(before))),
@@ -238,7 +238,7 @@ pub(super) fn foreign_change(task: &Task, before: Option<&Record>) -> NewEvent {
 /// The actor of changes by programs that are not ours.
 const FOREIGN: &str = "foreign";
 
-fn status_of(record: &Record) -> Status {
+fn status_of(record: &IndexRecord) -> Status {
     if record.has(flag::COMPLETED) {
         Status::Completed
     } else if record.has(flag::IN_PROGRESS) {
@@ -249,7 +249,7 @@ fn status_of(record: &Record) -> Status {
 }
 
 /// An id that a foreign program freed is never handed out again.
-fn keep_ids(store: &FileStore, held: &Held, index: &Index, gone: &[Record]) -> Result<()> {
+fn keep_ids(store: &FileStore, held: &HeldTeam, index: &Index, gone: &[IndexRecord]) -> Result<()> {
     let ordinary = gone
         .iter()
         .map(|record| &record.id)
@@ -268,13 +268,13 @@ fn keep_ids(store: &FileStore, held: &Held, index: &Index, gone: &[Record]) -> R
     Ok(())
 }
 
-/// The record of a task that was just read or written.
-fn record_of(index: &Index, found: &Found) -> Result<Record> {
+/// Returns the record of a task that was just read or written.
+fn record_of(index: &Index, found: &FoundTask) -> Result<IndexRecord> {
     let blocked = match &found.task {
         Ok(task) => is_blocked(index, task)?,
         Err(_) => false,
     };
-    Ok(Record::of(
+    Ok(IndexRecord::of(
         &found.id,
         &found.bytes,
         &found.stamp,
@@ -283,7 +283,7 @@ fn record_of(index: &Index, found: &Found) -> Result<Record> {
     ))
 }
 
-/// Whether it waits for a task that is not done, as far as the index knows.
+/// Tells whether a task waits for a task that is not done, as far as the index knows.
 fn is_blocked(index: &Index, task: &Task) -> Result<bool> {
     for blocker in task.blocked_by() {
         let done = index
@@ -297,7 +297,7 @@ fn is_blocked(index: &Index, task: &Task) -> Result<bool> {
 }
 
 /// Judges every blocked task anew, unless nothing changed since that was last done.
-fn judge_blocked(held: &Held, index: &mut Index) -> Result<()> {
+fn judge_blocked(held: &HeldTeam, index: &mut Index) -> Result<()> {
     if index.judged == index.generation {
         return Ok(());
     }
@@ -313,7 +313,7 @@ fn judge_blocked(held: &Held, index: &mut Index) -> Result<()> {
 }
 
 /// Judges anew whether one task is blocked. What others made of its file meanwhile is left for a rescan to journal.
-fn refresh(held: &Held, index: &mut Index, id: &TaskId) -> Result<()> {
+fn refresh(held: &HeldTeam, index: &mut Index, id: &TaskId) -> Result<()> {
     let (Some((_, known)), Some(found)) = (index.get(id)?, read(held, id)?) else {
         return Ok(());
     };
@@ -322,7 +322,7 @@ fn refresh(held: &Held, index: &mut Index, id: &TaskId) -> Result<()> {
         now
     } else {
         let flags = (known.flags & !flag::BLOCKED) | (now.flags & flag::BLOCKED);
-        Record {
+        IndexRecord {
             flags,
             ..known.clone()
         }
@@ -367,7 +367,7 @@ impl Touched {
 }
 
 /// Brings the index up to date after we changed these tasks, and those that wait for them.
-pub(super) fn follow(held: &Held, index: &mut Index, touched: Vec<Touched>) -> Result<()> {
+pub(super) fn follow(held: &HeldTeam, index: &mut Index, touched: Vec<Touched>) -> Result<()> {
     let ids: Vec<TaskId> = touched.iter().map(|change| change.id.clone()).collect();
     let mut freed: Vec<TaskId> = Vec::new();
     for Touched { id, task, found } in touched {
@@ -382,14 +382,14 @@ pub(super) fn follow(held: &Held, index: &mut Index, touched: Vec<Touched>) -> R
         };
         let (Some(task), Some((bytes, stamp))) = (task, content) else {
             if let Some(record) = known {
-                index.put(&Record {
+                index.put(&IndexRecord {
                     flags: flag::REMOVED,
                     ..record
                 })?;
             }
             continue;
         };
-        let found = Found {
+        let found = FoundTask {
             id,
             bytes,
             stamp,

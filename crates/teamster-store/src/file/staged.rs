@@ -5,7 +5,7 @@ use teamster_journal::{Event, NewEvent};
 use teamster_types::Time;
 
 use super::FileStore;
-use super::held::Held;
+use super::held_team::HeldTeam;
 use super::journal;
 use crate::error::Result;
 
@@ -21,7 +21,12 @@ pub(super) struct Staged {
 }
 
 /// Gives new events their places in the journal, redacted.
-pub(super) fn numbered(held: &Held, events: Vec<NewEvent>, team: &str, now: Time) -> Vec<Event> {
+pub(super) fn numbered(
+    held: &HeldTeam,
+    events: Vec<NewEvent>,
+    team: &str,
+    now: Time,
+) -> Vec<Event> {
     let count = events.len() as u64;
     let first = held.note.seq + 1;
     (first..)
@@ -35,7 +40,11 @@ pub(super) fn numbered(held: &Held, events: Vec<NewEvent>, team: &str, now: Time
 }
 
 /// Journals events that belong to no file of ours.
-pub(super) fn journal_now(store: &FileStore, held: &mut Held, events: &[NewEvent]) -> Result<()> {
+pub(super) fn journal_now(
+    store: &FileStore,
+    held: &mut HeldTeam,
+    events: &[NewEvent],
+) -> Result<()> {
     let team = held
         .folders
         .team
@@ -57,7 +66,7 @@ pub(super) fn journal_now(store: &FileStore, held: &mut Held, events: &[NewEvent
 }
 
 /// Appends events and moves the note on.
-pub(super) fn append(held: &mut Held, events: &[Event], sync: Sync) -> Result<()> {
+pub(super) fn append(held: &mut HeldTeam, events: &[Event], sync: Sync) -> Result<()> {
     held.note.journal = journal::append(&held.folders.team, events, held.note.journal, sync)?;
     held.note.seq += events.len() as u64;
     teamster_fs::fail::reached_event(held.note.seq);
@@ -65,13 +74,13 @@ pub(super) fn append(held: &mut Held, events: &[Event], sync: Sync) -> Result<()
 }
 
 /// Folders that a commit touches, opened once.
-pub(super) struct Places<'a> {
-    held: &'a Held,
+pub(super) struct StagedPlaces<'a> {
+    held: &'a HeldTeam,
     opened: Vec<(&'static str, Dir)>,
 }
 
-impl<'a> Places<'a> {
-    pub(super) fn open(held: &'a Held, staged: &[Staged]) -> Result<Self> {
+impl<'a> StagedPlaces<'a> {
+    pub(super) fn open(held: &'a HeldTeam, staged: &[Staged]) -> Result<Self> {
         let mut opened: Vec<(&'static str, Dir)> = Vec::new();
         for folder in staged.iter().filter_map(|file| file.folder) {
             if !folder.is_empty() && !opened.iter().any(|(name, _)| *name == folder) {

@@ -10,7 +10,7 @@ use teamster_types::json;
 use teamster_types::process::ProcessId;
 use teamster_types::team::{Kind, NewTeam, TeamConfig};
 
-use super::held::Held;
+use super::held_team::HeldTeam;
 use super::{FileStore, heartbeat, journal, staged};
 use crate::error::{Result, StoreError};
 use crate::rules;
@@ -111,7 +111,7 @@ pub(super) fn delete(
     actor: &str,
     force: bool,
 ) -> Result<DeletedTeam> {
-    let mut held = Held::take(store, team, "team delete", store.settings.patience)?;
+    let mut held = HeldTeam::take(store, team, "team delete", store.settings.patience)?;
     let config = super::read::config(&held.folders.team, team).ok();
     if config
         .as_ref()
@@ -133,12 +133,12 @@ pub(super) fn delete(
 }
 
 /// The same for a team whose end is journalled but whose files are still there.
-pub(super) fn finish_delete(store: &FileStore, team: &TeamName, held: &mut Held) -> Result<()> {
+pub(super) fn finish_delete(store: &FileStore, team: &TeamName, held: &mut HeldTeam) -> Result<()> {
     move_aside(store, team, held)?;
     Err(super::no_team(team))
 }
 
-fn move_aside(store: &FileStore, team: &TeamName, held: &Held) -> Result<DeletedTeam> {
+fn move_aside(store: &FileStore, team: &TeamName, held: &HeldTeam) -> Result<DeletedTeam> {
     let config = super::read::config(&held.folders.team, team).ok();
     let project = config.as_ref().and_then(TeamConfig::project);
     let journal = project.and_then(|project| {
@@ -165,9 +165,9 @@ fn move_aside(store: &FileStore, team: &TeamName, held: &Held) -> Result<Deleted
     })
 }
 
-/// The folder that a removed team goes to, named after the moment of its end: who finishes a removal that was
+/// Returns the folder that a removed team goes to, named after the moment of its end: who finishes a removal that was
 /// interrupted finds the same one, and a later team of the same name gets another.
-fn trash_for(root: &Dir, team: &TeamName, held: &Held) -> Result<Dir> {
+fn trash_for(root: &Dir, team: &TeamName, held: &HeldTeam) -> Result<Dir> {
     let end = journal::tail(&held.folders.team)?;
     let moment = end.events.last().map_or(String::new(), |event| {
         let moment = event.ts.to_string();

@@ -16,10 +16,10 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use super::claim_lock::ClaimLocks;
 use super::folder_lock::{self, FolderLocks};
-use super::held::Held;
+use super::held_team::HeldTeam;
 use super::index::Index;
 use super::note::ChangedTask;
-use super::record::{Record, View, capability_bits, flag, hash_of};
+use super::record::{IndexRecord, View, capability_bits, flag, hash_of};
 use super::staged::Staged;
 use super::{FileStore, heartbeat, mailbox, native, read, rescan};
 use crate::backend::{Candidates, MailCursor, Position, Txn};
@@ -30,7 +30,7 @@ use crate::store::Signal;
 pub(super) struct FileTxn<'a> {
     pub(super) store: &'a FileStore,
     pub(super) name: &'a TeamName,
-    pub(super) held: Held,
+    pub(super) held: HeldTeam,
     pub(super) now: Time,
     pub(super) folder_locks: FolderLocks,
     pub(super) claim_locks: ClaimLocks,
@@ -52,12 +52,12 @@ pub(super) struct FileTxn<'a> {
     pub(super) failures: BTreeMap<TaskId, Option<Failure>>,
     pub(super) other: Vec<Staged>,
     pub(super) mail: Vec<(Mailbox, Message)>,
-    pub(super) lines: Option<mailbox::Page>,
+    pub(super) lines: Option<mailbox::MailPage>,
     pub(super) events: Vec<NewEvent>,
 }
 
 impl<'a> FileTxn<'a> {
-    pub(super) fn new(store: &'a FileStore, name: &'a TeamName, held: Held) -> Self {
+    pub(super) fn new(store: &'a FileStore, name: &'a TeamName, held: HeldTeam) -> Self {
         Self {
             store,
             name,
@@ -90,7 +90,7 @@ impl<'a> FileTxn<'a> {
         }
     }
 
-    /// The index, after a look at the files if anything speaks for one.
+    /// Returns the index, after a look at the files if anything speaks for one.
     fn fresh_index(&mut self) -> Result<&mut Index> {
         let mut index = self.take_index()?;
         let age = teamster_fs::proc::uptime() - index.scanned;
@@ -136,8 +136,8 @@ impl<'a> FileTxn<'a> {
     }
 }
 
-/// The highest id that Claude Code says was handed out.
-pub(super) fn high_water_mark(held: &Held) -> Result<Option<TaskId>> {
+/// Returns the highest id that Claude Code says was handed out.
+pub(super) fn high_water_mark(held: &HeldTeam) -> Result<Option<TaskId>> {
     let mark = held.folders.tasks.read(layout::HIGH_WATER_MARK)?;
     Ok(mark
         .and_then(|(bytes, _)| std::str::from_utf8(&bytes).ok()?.trim().parse().ok())
@@ -314,7 +314,7 @@ impl Txn for FileTxn<'_> {
         let mut found = Vec::new();
         self.fresh_index()?.find(None, |record| {
             if record.has(flag::IN_PROGRESS) {
-                found.extend(Record::from_bytes(record.0).map(|record| record.id));
+                found.extend(IndexRecord::from_bytes(record.0).map(|record| record.id));
             }
             false
         })?;

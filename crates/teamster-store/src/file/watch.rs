@@ -9,16 +9,16 @@ use notify::{RecursiveMode, Watcher};
 use teamster_fs::{Dir, Stamp, layout};
 use teamster_types::{TaskId, TeamName, WorkerName};
 
-use super::pages::Places;
+use super::pages::ReadPlaces;
 use super::record::hash_of;
 use super::{FileStore, heartbeat};
 use crate::error::Result;
 use crate::store::Read;
 use crate::watch::{Change, Watch};
 
-/// How long a change may go unnoticed where notification does not work,
+/// How long a change may go unnoticed where notification does not work.
 const POLL: Duration = Duration::from_millis(500);
-/// and one that another program made inside a task file, which shows only in that file.
+/// How long a change that another program made inside a task file may go unnoticed; it shows only in that file.
 const SLOW_POLL: Duration = Duration::from_secs(5);
 /// Hearts beat every five seconds, and a hundred of them must not keep anybody busy: they are looked at this often.
 const BEATS: Duration = Duration::from_millis(250);
@@ -43,7 +43,7 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
         project,
         team: team.clone(),
         seen: after,
-        places: Places::default(),
+        places: ReadPlaces::default(),
         notices,
         watcher: watcher.ok(),
         beats: HashMap::new(),
@@ -93,7 +93,7 @@ struct FileWatch {
     project: Option<String>,
     team: TeamName,
     seen: u64,
-    places: Places,
+    places: ReadPlaces,
     notices: Receiver<Notice>,
     watcher: Option<notify::RecommendedWatcher>,
     beats: HashMap<WorkerName, Stamp>,
@@ -105,9 +105,9 @@ struct FileWatch {
     files_seen: Instant,
     /// Whether a task file was written in place.
     rewritten: bool,
-    /// When an event was last seen,
+    /// When an event was last seen.
     told: Option<Instant>,
-    /// and since when files have changed that no event tells of.
+    /// When files were first seen to have changed without an event that tells of it.
     suspected: Option<Instant>,
     watched_beats: bool,
 }
@@ -127,7 +127,7 @@ impl FileWatch {
         Ok(())
     }
 
-    /// All task files, each with a number that changes when the file does.
+    /// Returns all task files, each with a number that changes when the file does.
     fn all_files(&self) -> Result<HashMap<TaskId, u64>> {
         let mut all = HashMap::new();
         let Some(tasks) = &self.tasks else {
@@ -198,7 +198,7 @@ impl FileWatch {
         Ok(changed.into_iter().map(Change::Beat).collect())
     }
 
-    /// Whether another program changed something. Our own writers leave an event behind, so what is touched is held
+    /// Tells whether another program changed something. Our own writers leave an event behind, so what is touched is held
     /// against them first: reading every task again for each of their changes would take longer than the changes.
     fn is_foreign(&mut self, is_touched: bool, has_events: bool) -> bool {
         let now = Instant::now();
@@ -286,7 +286,7 @@ mod tests {
     use teamster_types::team::NewTeam;
 
     use super::*;
-    use crate::clock::SystemClock;
+    use crate::backend::SystemClock;
     use crate::file::Settings;
     use crate::store::Store;
 
@@ -322,7 +322,7 @@ mod tests {
             project: None,
             team: team.clone(),
             seen: 1,
-            places: Places::default(),
+            places: ReadPlaces::default(),
             notices,
             watcher: None,
             beats: HashMap::new(),

@@ -7,7 +7,7 @@ use teamster_journal::{EventKind, NewEvent};
 use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::paths::Reservations;
+use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::process::Life;
 use teamster_types::routing::{self, Candidate};
 use teamster_types::task::{Status, Task, Token};
@@ -15,7 +15,6 @@ use teamster_types::team::Member;
 use teamster_types::transitions::{self, Edit, Takeover};
 use teamster_types::{TaskId, Time, WorkerName};
 
-use super::reserved::Reserved;
 use super::{known_failure, must_open, no_task};
 use crate::backend::{Candidates, Txn};
 use crate::error::{Kind, Result, StoreError};
@@ -29,7 +28,7 @@ pub(super) fn claim(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<C
     }
 }
 
-/// A certain task, or the reason why not.
+/// Claims a certain task, or says why not.
 fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<Claimed> {
     if tx.look(id)?.is_none() {
         return Err(no_task(tx.team(), id));
@@ -50,7 +49,7 @@ fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<
     Ok(give(tx, &mut task, request, &overlaps))
 }
 
-/// The worker's own tasks first, then free ones, the lowest number first.
+/// Claims the next task: the worker's own first, then free ones, the lowest number first.
 fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
     let mut seeker = Seeker {
         request,
@@ -95,7 +94,7 @@ struct Seeker<'a> {
     lost: Vec<WorkerName>,
 }
 
-/// One candidate: claimed, or not for this worker now.
+/// Claims one candidate, unless it is not for this worker now.
 fn try_candidate(
     tx: &mut dyn Txn,
     id: &TaskId,
@@ -133,7 +132,7 @@ fn try_candidate(
     Ok(Some(give(tx, &mut task, request, &overlaps)))
 }
 
-/// Workers that will not do what was assigned to them. Who never had a heartbeat is not among them: a missing file
+/// Returns the workers that will not do what was assigned to them. Who never had a heartbeat is not among them: a missing file
 /// proves nothing.
 fn lost_owners(tx: &mut dyn Txn) -> Result<Vec<WorkerName>> {
     let beats = tx.heartbeats()?;
@@ -164,7 +163,7 @@ fn refuse_quarantined(tx: &mut dyn Txn, worker: &WorkerName) -> Result<()> {
     Ok(())
 }
 
-/// The task without its owner, if that is one who will not do it.
+/// Returns the task without its owner, if that is one who will not do it.
 fn without_lost_owner(task: &Task, lost: &[WorkerName]) -> Result<Option<Task>> {
     let owner = task.owner().unwrap_or_default();
     let is_lost = lost.iter().any(|worker| worker.as_str() == owner);
@@ -202,7 +201,7 @@ fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A cheap look before any lock is taken.
+/// Takes a cheap look before any lock is taken.
 fn may_suit(
     tx: &mut dyn Txn,
     task: &Task,
@@ -388,7 +387,7 @@ pub(super) fn renew(
     })
 }
 
-/// What a worker can do: what the registry says, else its provider's table. Who is not a member can do anything.
+/// Returns what a worker can do: what the registry says, else its provider's table. Who is not a member can do anything.
 fn capabilities_of(tx: &mut dyn Txn, worker: &WorkerName) -> Result<Vec<String>> {
     let config = tx.config()?;
     let member = config
@@ -412,7 +411,7 @@ fn member_capabilities(member: &Member) -> Vec<String> {
     }
 }
 
-/// Whether routing lets this worker take the task: it can do it, and nobody idle can do it better.
+/// Tells whether routing lets this worker take the task: it can do it, and nobody idle can do it better.
 fn may_pull(
     tx: &mut dyn Txn,
     task: &Task,
@@ -474,4 +473,46 @@ fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
         }
     }
     Ok(since)
+}
+
+/// Holds the paths of tasks that somebody is at work on. They are read when first asked for: most tasks name no paths,
+/// and need nothing of it.
+#[derive(Default)]
+struct Reserved {
+    tasks: Option<Vec<(TaskId, Vec<String>)>>,
+}
+
+impl Reserved {
+    /// Returns the tasks at work that may change a file which `task` may change.
+    fn by_others(&mut self, tx: &mut dyn Txn, task: &Task) -> Result<Vec<TaskId>> {
+        let paths = task.paths();
+        if paths.is_empty() || tx.reservations() == Reservations::Off {
+            return Ok(Vec::new());
+        }
+        let tasks = match self.tasks.take() {
+            Some(tasks) => tasks,
+            None => reserved_paths(tx)?,
+        };
+        let tasks = self.tasks.insert(tasks);
+        let others = tasks
+            .iter()
+            .filter(|(id, theirs)| id != task.id() && may_overlap(&paths, theirs));
+        Ok(others.map(|(id, _)| id.clone()).collect())
+    }
+}
+
+/// Returns the tasks at work that name paths, with those.
+fn reserved_paths(tx: &mut dyn Txn) -> Result<Vec<(TaskId, Vec<String>)>> {
+    let mut found = Vec::new();
+    for id in tx.in_progress()? {
+        // One that cannot be read reserves nothing that anybody could name.
+        let Ok(Some(task)) = tx.look(&id) else {
+            continue;
+        };
+        let paths = task.paths();
+        if task.status() == Status::InProgress && !paths.is_empty() {
+            found.push((id, paths));
+        }
+    }
+    Ok(found)
 }

@@ -29,8 +29,8 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
     for route in &routes {
         let message = write(tx, outgoing, route.name());
         match route {
-            Route::Box(mailbox, _) => tx.deliver(mailbox, message.clone())?,
-            Route::Native(name) => match tx.deliver_native(name, &message) {
+            MailRoute::Box(mailbox, _) => tx.deliver(mailbox, message.clone())?,
+            MailRoute::Native(name) => match tx.deliver_native(name, &message) {
                 // One inbox that cannot be written must not keep a broadcast from the others.
                 Err(error) if routes.len() > 1 && !error.busy => {
                     missed.push(format!("{name}: {error}"));
@@ -87,12 +87,12 @@ fn write(tx: &mut dyn Txn, outgoing: &Outgoing, to: &str) -> Message {
     message
 }
 
-enum Route {
+enum MailRoute {
     Box(Mailbox, String),
     Native(String),
 }
 
-impl Route {
+impl MailRoute {
     fn name(&self) -> &str {
         match self {
             Self::Box(_, name) | Self::Native(name) => name,
@@ -100,7 +100,7 @@ impl Route {
     }
 }
 
-fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<Vec<Route>> {
+fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<Vec<MailRoute>> {
     let members = config.members();
     match &outgoing.to {
         Recipient::Lead => {
@@ -108,11 +108,11 @@ fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<
                 Ok(worker) => Mailbox::Outbox(worker),
                 Err(_) => Mailbox::Lead,
             };
-            Ok(vec![Route::Box(mailbox, "lead".to_owned())])
+            Ok(vec![MailRoute::Box(mailbox, "lead".to_owned())])
         }
         Recipient::All => {
             let others = members.iter().filter(|member| member.name != outgoing.from);
-            let routes: Vec<Route> = others
+            let routes: Vec<MailRoute> = others
                 .filter_map(|member| route_to(config, &member.name, &member.backend))
                 .collect();
             if routes.is_empty() {
@@ -133,7 +133,7 @@ fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<
             if let Ok(worker) = name.parse::<WorkerName>() {
                 let mailbox = Mailbox::Inbox(worker);
                 if tx.has_mailbox(&mailbox)? {
-                    return Ok(vec![Route::Box(mailbox, name.clone())]);
+                    return Ok(vec![MailRoute::Box(mailbox, name.clone())]);
                 }
             }
             let known: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
@@ -142,12 +142,12 @@ fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<
     }
 }
 
-fn route_to(config: &TeamConfig, name: &str, backend: &str) -> Option<Route> {
+fn route_to(config: &TeamConfig, name: &str, backend: &str) -> Option<MailRoute> {
     if config.kind() == TeamKind::Claude || backend == "claude-native" {
-        return Some(Route::Native(name.to_owned()));
+        return Some(MailRoute::Native(name.to_owned()));
     }
     let worker = name.parse().ok()?;
-    Some(Route::Box(Mailbox::Inbox(worker), name.to_owned()))
+    Some(MailRoute::Box(Mailbox::Inbox(worker), name.to_owned()))
 }
 
 fn unknown(tx: &dyn Txn, name: &str, known: &[&str]) -> StoreError {
@@ -162,7 +162,7 @@ fn unknown(tx: &dyn Txn, name: &str, known: &[&str]) -> StoreError {
     }
 }
 
-/// How many single-character edits lie between two names.
+/// Returns how many single-character edits lie between two names.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -178,7 +178,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The boxes of a reader. A worker that is no member and has no box is nobody.
+/// Returns the boxes of a reader. A worker that is no member and has no box is nobody.
 fn boxes(tx: &mut dyn Txn, reader: &Reader) -> Result<Vec<Mailbox>> {
     let boxes = reader.boxes(tx.outboxes()?);
     if let Reader::Worker(worker) = reader

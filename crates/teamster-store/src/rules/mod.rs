@@ -3,7 +3,6 @@
 mod claim;
 mod finish;
 mod mail;
-mod reserved;
 mod tasks;
 mod teams;
 
@@ -229,12 +228,12 @@ fn make<T>(
         .ok_or_else(|| StoreError::new(Kind::Failed, format!("{what} of team {team} was not made")))
 }
 
-/// The task, or that there is none.
+/// Opens a task that must be there.
 fn must_open(tx: &mut dyn Txn, id: &TaskId) -> Result<Task> {
     tx.open(id)?.ok_or_else(|| no_task(tx.team(), id))
 }
 
-/// How a task failed so far. A sidecar that cannot be read is no reason to stop: the task itself knows how often.
+/// Returns how a task failed so far. A sidecar that cannot be read is no reason to stop: the task itself knows how often.
 fn known_failure(tx: &mut dyn Txn, task: &Task) -> Result<Option<Failure>> {
     let sidecar = match tx.failure(task.id()) {
         Err(error) if matches!(error.kind, Kind::Failed | Kind::Refused) => None,

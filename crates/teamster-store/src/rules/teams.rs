@@ -37,7 +37,7 @@ pub(super) fn may_be_joined(team: &TeamName, config: &TeamConfig) -> Result<()> 
     }
 }
 
-/// The process that asks becomes the host of the team's run, and this is told.
+/// Makes the process that asks the host of the team's run, and tells it.
 pub(super) fn host(tx: &mut dyn Txn, order: Option<&Value>, event: NewEvent) -> Result<TeamConfig> {
     let team = tx.team().clone();
     let mut config = tx.open_config()?;

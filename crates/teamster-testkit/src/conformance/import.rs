@@ -4,7 +4,7 @@ use teamster_store::{Kind, PlannedTask};
 use teamster_types::TaskId;
 use teamster_types::task::NewTask;
 
-use super::stage::{Stage, id};
+use super::fixture::{StoreFixture, id};
 
 fn planned(subject: &str, after: &[usize]) -> PlannedTask {
     PlannedTask {
@@ -20,55 +20,59 @@ fn numbers(ids: &[TaskId]) -> Vec<u128> {
     ids.iter().map(TaskId::number).collect()
 }
 
-pub(super) fn a_plan_is_made_whole(stage: &Stage) {
-    stage.create("there before");
+pub(super) fn a_plan_is_made_whole(fixture: &StoreFixture) {
+    fixture.create("there before");
     // A plan may name what comes later in it.
     let plan = [
         planned("deploy", &[2, 1]),
         planned("test", &[2]),
         planned("build", &[]),
     ];
-    let position = stage.position();
-    let made = stage.step(
+    let position = fixture.position();
+    let made = fixture.step(
         "import",
-        stage.store.import_tasks(&stage.team, "lead", &plan),
+        fixture.store.import_tasks(&fixture.team, "lead", &plan),
     );
     let ids: Vec<u128> = made.iter().map(|task| task.id().number()).collect();
     assert_eq!(ids, [2, 3, 4]);
-    assert_eq!(stage.kinds_after(position), ["task.created"; 3]);
-    let (deploy, test, build) = (stage.task(&id(2)), stage.task(&id(3)), stage.task(&id(4)));
+    assert_eq!(fixture.kinds_after(position), ["task.created"; 3]);
+    let (deploy, test, build) = (
+        fixture.task(&id(2)),
+        fixture.task(&id(3)),
+        fixture.task(&id(4)),
+    );
     assert_eq!([deploy.clone(), test.clone(), build.clone()], made[..]);
     assert_eq!(numbers(deploy.blocked_by()), [4, 3]);
     assert_eq!(numbers(test.blocked_by()), [4]);
     assert_eq!(numbers(build.blocks()), [2, 3]);
-    stage.complete(&stage.claim("worker-1"));
+    fixture.complete(&fixture.claim("worker-1"));
     for expected in [4, 3, 2] {
-        let claimed = stage.claim("worker-1");
+        let claimed = fixture.claim("worker-1");
         assert_eq!(claimed.task.id(), &id(expected));
-        stage.complete(&claimed);
+        fixture.complete(&claimed);
     }
-    assert_eq!(stage.create("after the plan"), id(5));
+    assert_eq!(fixture.create("after the plan"), id(5));
 }
 
-pub(super) fn a_plan_may_build_on_what_is_there(stage: &Stage) {
-    stage.create("there before");
+pub(super) fn a_plan_may_build_on_what_is_there(fixture: &StoreFixture) {
+    fixture.create("there before");
     let mut plan = [planned("one", &[]), planned("two", &[0])];
     for planned in &mut plan {
         planned.task.blocked_by = vec![id(1)];
     }
-    stage.step(
+    fixture.step(
         "import",
-        stage.store.import_tasks(&stage.team, "lead", &plan),
+        fixture.store.import_tasks(&fixture.team, "lead", &plan),
     );
-    assert_eq!(numbers(stage.task(&id(1)).blocks()), [2, 3]);
-    assert_eq!(numbers(stage.task(&id(3)).blocked_by()), [1, 2]);
+    assert_eq!(numbers(fixture.task(&id(1)).blocks()), [2, 3]);
+    assert_eq!(numbers(fixture.task(&id(3)).blocked_by()), [1, 2]);
 }
 
-pub(super) fn a_wrong_plan_makes_nothing(stage: &Stage) {
-    stage.create("there before");
+pub(super) fn a_wrong_plan_makes_nothing(fixture: &StoreFixture) {
+    fixture.create("there before");
     let refuse = |plan: &[PlannedTask], said: &str| {
-        let error = stage.refuse("import", Kind::Refused, |store| {
-            store.import_tasks(&stage.team, "lead", plan)
+        let error = fixture.refuse("import", Kind::Refused, |store| {
+            store.import_tasks(&fixture.team, "lead", plan)
         });
         assert!(error.message.contains(said), "{error}");
     };
@@ -83,13 +87,13 @@ pub(super) fn a_wrong_plan_makes_nothing(stage: &Stage) {
     let mut unknown = [planned("first", &[]), planned("second", &[])];
     unknown[1].task.blocked_by = vec![id(9)];
     refuse(&unknown, "9");
-    assert_eq!(stage.create("the next"), id(2), "no id was used up");
+    assert_eq!(fixture.create("the next"), id(2), "no id was used up");
 }
 
-pub(super) fn a_plan_cannot_close_a_cycle_through_ids_it_guesses(stage: &Stage) {
+pub(super) fn a_plan_cannot_close_a_cycle_through_ids_it_guesses(fixture: &StoreFixture) {
     let mut plan = [planned("first", &[1]), planned("second", &[])];
     plan[1].task.blocked_by = vec![id(1)];
-    stage.refuse("import", Kind::Refused, |store| {
-        store.import_tasks(&stage.team, "lead", &plan)
+    fixture.refuse("import", Kind::Refused, |store| {
+        store.import_tasks(&fixture.team, "lead", &plan)
     });
 }

@@ -8,20 +8,20 @@ use teamster_types::json::Object;
 use teamster_types::message::CONTENT_LIMIT;
 use teamster_types::task::DESCRIPTION_LIMIT;
 
-use super::stage::{Stage, worker};
+use super::fixture::{StoreFixture, worker};
 
-pub(super) fn positions_grow_by_one_and_pages_fit_together(stage: &Stage) {
+pub(super) fn positions_grow_by_one_and_pages_fit_together(fixture: &StoreFixture) {
     for number in 0..9 {
-        stage.create(&format!("number {number}"));
+        fixture.create(&format!("number {number}"));
     }
-    let all = stage.events();
+    let all = fixture.events();
     let positions: Vec<u64> = all.iter().map(|event| event.seq).collect();
     assert_eq!(positions, (1..=10).collect::<Vec<_>>());
     assert_eq!(all[0].kind, "team.created");
-    assert_eq!(stage.position(), 10);
+    assert_eq!(fixture.position(), 10);
     let page = |from, limit| {
-        stage
-            .step("page", stage.store.events(&stage.team, from, limit))
+        fixture
+            .step("page", fixture.store.events(&fixture.team, from, limit))
             .events
     };
     let mut pages = Vec::new();
@@ -35,8 +35,8 @@ pub(super) fn positions_grow_by_one_and_pages_fit_together(stage: &Stage) {
     assert_eq!(page(11, 5), []);
     assert_eq!(page(5, 0), []);
     let last = |count| {
-        stage
-            .step("last", stage.store.last_events(&stage.team, count))
+        fixture
+            .step("last", fixture.store.last_events(&fixture.team, count))
             .events
     };
     assert_eq!(last(4), all[6..]);
@@ -44,38 +44,40 @@ pub(super) fn positions_grow_by_one_and_pages_fit_together(stage: &Stage) {
     assert_eq!(last(0), []);
 }
 
-pub(super) fn the_pulse_changes_with_the_team_and_only_then(stage: &Stage) {
-    let listener = stage.store.listen(&stage.team, &worker("worker-1"));
-    let mut listener = stage.step("listen", listener);
-    let mut pulse = || stage.step("hear", listener.hear()).pulse;
-    stage.create("first");
+pub(super) fn the_pulse_changes_with_the_team_and_only_then(fixture: &StoreFixture) {
+    let listener = fixture.store.listen(&fixture.team, &worker("worker-1"));
+    let mut listener = fixture.step("listen", listener);
+    let mut pulse = || fixture.step("hear", listener.hear()).pulse;
+    fixture.create("first");
     let before = pulse();
-    let _ = stage.step("look", stage.store.tasks(&stage.team));
+    let _ = fixture.step("look", fixture.store.tasks(&fixture.team));
     assert_eq!(pulse(), before);
-    stage.tell("worker-2", "worker-1", "hello");
+    fixture.tell("worker-2", "worker-1", "hello");
     let told = pulse();
     assert_ne!(told.journal, before.journal);
-    let claimed = stage.claim("worker-1");
+    let claimed = fixture.claim("worker-1");
     let taken = pulse();
     assert!(taken.journal != told.journal && taken.tasks != told.tasks);
     let id = claimed.task.id().clone();
-    let renewed = stage.store.renew(&stage.team, &id, &claimed.token, None);
-    stage.step("renew", renewed);
+    let renewed = fixture
+        .store
+        .renew(&fixture.team, &id, &claimed.token, None);
+    fixture.step("renew", renewed);
     assert_eq!(pulse().journal, taken.journal, "a renewed lease is no news");
 }
 
-pub(super) fn every_step_has_its_event_and_its_actor(stage: &Stage) {
-    let position = stage.position();
-    let first = stage.create("first");
-    stage.update(&first, |edit| edit.subject = Some("better".to_owned()));
-    stage.release(&stage.claim("worker-1"));
-    stage.fail(&stage.claim("worker-1"), "boom");
-    stage.step("retry", stage.store.retry(&stage.team, "user", &first));
-    stage.complete(&stage.claim("worker-2"));
-    stage.delete(&first);
-    stage.tell("worker-2", "worker-1", "hello");
-    stage.read_and_ack("worker-1");
-    let told: Vec<(String, String)> = stage
+pub(super) fn every_step_has_its_event_and_its_actor(fixture: &StoreFixture) {
+    let position = fixture.position();
+    let first = fixture.create("first");
+    fixture.update(&first, |edit| edit.subject = Some("better".to_owned()));
+    fixture.release(&fixture.claim("worker-1"));
+    fixture.fail(&fixture.claim("worker-1"), "boom");
+    fixture.step("retry", fixture.store.retry(&fixture.team, "user", &first));
+    fixture.complete(&fixture.claim("worker-2"));
+    fixture.delete(&first);
+    fixture.tell("worker-2", "worker-1", "hello");
+    fixture.read_and_ack("worker-1");
+    let told: Vec<(String, String)> = fixture
         .events()
         .into_iter()
         .filter(|event| event.seq > position)
@@ -98,7 +100,7 @@ pub(super) fn every_step_has_its_event_and_its_actor(stage: &Stage) {
     ]
     .map(|(kind, actor)| (kind.to_owned(), actor.to_owned()));
     assert_eq!(told, expected);
-    let of_tasks = stage.events();
+    let of_tasks = fixture.events();
     let claimed = of_tasks
         .iter()
         .find(|event| event.kind == "task.claimed")
@@ -107,19 +109,19 @@ pub(super) fn every_step_has_its_event_and_its_actor(stage: &Stage) {
     assert_eq!(claimed.data["from"], "pending");
     assert_eq!(claimed.data["to"], "in_progress");
     assert_eq!(claimed.data["fence"], 1);
-    assert_eq!(claimed.ts, stage.store.now());
+    assert_eq!(claimed.ts, fixture.store.now());
 }
 
-pub(super) fn an_event_of_ones_own_gets_the_next_position(stage: &Stage) {
-    let before = stage.position();
+pub(super) fn an_event_of_ones_own_gets_the_next_position(fixture: &StoreFixture) {
+    let before = fixture.position();
     let restarted = WorkerRestarted {
         worker: "worker-1".to_owned(),
         times: 17,
     };
     let event = NewEvent::new("host", EventKind::WorkerRestarted(restarted));
-    let at = stage.step("record", stage.store.record(&stage.team, event));
+    let at = fixture.step("record", fixture.store.record(&fixture.team, event));
     assert_eq!(at, before + 1);
-    let last = stage.events().pop().unwrap_or_else(|| panic!("no event"));
+    let last = fixture.events().pop().unwrap_or_else(|| panic!("no event"));
     assert_eq!((last.seq, last.kind.as_str()), (at, "worker.restarted"));
     assert_eq!(last.actor, "host");
     assert_eq!(last.data["worker"], "worker-1");
@@ -127,9 +129,9 @@ pub(super) fn an_event_of_ones_own_gets_the_next_position(stage: &Stage) {
     assert_eq!(last.task_id, None);
 }
 
-pub(super) fn the_last_event_of_a_type_is_found_wherever_it_is(stage: &Stage) {
+pub(super) fn the_last_event_of_a_type_is_found_wherever_it_is(fixture: &StoreFixture) {
     let find = |kinds: &[&str]| {
-        let found = stage.store.last_of(&stage.team, kinds);
+        let found = fixture.store.last_of(&fixture.team, kinds);
         let found = found.unwrap_or_else(|error| panic!("{error}"));
         found.map(|event| (event.seq, event.kind))
     };
@@ -138,7 +140,7 @@ pub(super) fn the_last_event_of_a_type_is_found_wherever_it_is(stage: &Stage) {
         let mut data = Object::new();
         data.insert("text".to_owned(), "\"type\":\"run.started\"".into());
         let event = NewEvent::new("host", EventKind::parse(kind, &data));
-        stage.step("record", stage.store.record(&stage.team, event))
+        fixture.step("record", fixture.store.record(&fixture.team, event))
     };
     let started = record("run.started");
     let stage_at = record("run.stage");
@@ -152,63 +154,64 @@ pub(super) fn the_last_event_of_a_type_is_found_wherever_it_is(stage: &Stage) {
     assert_eq!(find(&["team."]).map(|(seq, _)| seq), Some(1));
 }
 
-pub(super) fn a_token_is_nowhere_in_the_journal(stage: &Stage) {
-    let first = stage.create("first");
+pub(super) fn a_token_is_nowhere_in_the_journal(fixture: &StoreFixture) {
+    let first = fixture.create("first");
     let mut tokens = Vec::new();
     for _ in 0..3 {
-        let claimed = stage.claim("worker-1");
-        stage.renew(&claimed);
-        stage.rewrite_as_foreign(&first, |object| {
+        let claimed = fixture.claim("worker-1");
+        fixture.renew(&claimed);
+        fixture.rewrite_as_foreign(&first, |object| {
             object.insert("note".to_owned(), json!("seen"));
         });
-        stage.release(&claimed);
+        fixture.release(&claimed);
         tokens.push(claimed.token);
     }
-    let ghost = stage.claim_as_ghost("worker-1");
+    let ghost = fixture.claim_as_ghost("worker-1");
     tokens.push(ghost.token);
-    tokens.push(stage.claim_id("worker-1", &first).token);
-    stage.wait_secs(1_000);
-    let journal = json!(stage.events()).to_string();
+    tokens.push(fixture.claim_id("worker-1", &first).token);
+    fixture.wait_secs(1_000);
+    let journal = json!(fixture.events()).to_string();
     for token in tokens {
         assert!(!journal.contains(token.reveal()), "a token was told");
     }
 }
 
-pub(super) fn a_secret_is_nowhere_in_the_journal(stage: &Stage) {
+pub(super) fn a_secret_is_nowhere_in_the_journal(fixture: &StoreFixture) {
     let secret = format!("sk-ant-api03-{}", "A1b2C3d4".repeat(11));
     let password = "hunter2-hunter2-hunter2";
-    let first = stage.create_with("log in", |new| {
+    let first = fixture.create_with("log in", |new| {
         new.description = format!("use {secret} and postgres://me:{password}@db/x");
     });
-    stage.tell("lead", "worker-1", &format!("the key is {secret}"));
-    let claimed = stage.claim("worker-1");
-    stage.fail(&claimed, &format!("401 for Authorization: Bearer {secret}"));
-    let journal = json!(stage.events()).to_string();
+    fixture.tell("lead", "worker-1", &format!("the key is {secret}"));
+    let claimed = fixture.claim("worker-1");
+    fixture.fail(&claimed, &format!("401 for Authorization: Bearer {secret}"));
+    let journal = json!(fixture.events()).to_string();
     for canary in [secret.as_str(), password] {
         assert!(!journal.contains(canary), "{canary} stands in the journal");
     }
     assert!(
-        stage.task(&first).description().contains(&secret),
+        fixture.task(&first).description().contains(&secret),
         "the task itself must arrive as written"
     );
-    assert!(stage.read("worker-1")[0].contains(&secret));
+    assert!(fixture.read("worker-1")[0].contains(&secret));
 }
 
-pub(super) fn long_texts_come_back_whole(stage: &Stage) {
+pub(super) fn long_texts_come_back_whole(fixture: &StoreFixture) {
     let description = "line after line, ünd so on\n".repeat(DESCRIPTION_LIMIT / 27);
-    let first = stage.create_with("long", |new| new.description.clone_from(&description));
+    let first = fixture.create_with("long", |new| new.description.clone_from(&description));
     let message = "m".repeat(CONTENT_LIMIT);
-    stage.tell("lead", "worker-1", &message);
-    let claimed = stage.claim("worker-1");
+    fixture.tell("lead", "worker-1", &message);
+    let claimed = fixture.claim("worker-1");
     let result = json!({
         "summary": "s".repeat(20_000),
         "files": (0..2_000).map(|n| format!("src/file_{n}.rs")).collect::<Vec<_>>(),
     });
-    let completed = stage
-        .store
-        .complete(&stage.team, &first, &claimed.token, Some(result.clone()));
-    stage.step("complete", completed);
-    let events = stage.events();
+    let completed =
+        fixture
+            .store
+            .complete(&fixture.team, &first, &claimed.token, Some(result.clone()));
+    fixture.step("complete", completed);
+    let events = fixture.events();
     let of = |kind: &str| {
         events
             .iter()
@@ -221,9 +224,9 @@ pub(super) fn long_texts_come_back_whole(stage: &Stage) {
     assert_eq!(told, &result);
 }
 
-pub(super) fn a_foreign_key_is_rebuilt_too(stage: &Stage) {
-    let first = stage.create("first");
-    stage.rewrite_as_foreign(&first, |object| {
+pub(super) fn a_foreign_key_is_rebuilt_too(fixture: &StoreFixture) {
+    let first = fixture.create("first");
+    fixture.rewrite_as_foreign(&first, |object| {
         object.insert(
             "x-priority".to_owned(),
             json!({"level": 3, "why": ["a", null]}),
@@ -231,21 +234,21 @@ pub(super) fn a_foreign_key_is_rebuilt_too(stage: &Stage) {
         object["metadata"]["mine"] = json!({"deep": {"er": [1, 2]}});
         object.insert("nothing".to_owned(), json!(null));
     });
-    let claimed = stage.claim("worker-1");
-    stage.rewrite_as_foreign(&first, |object| {
+    let claimed = fixture.claim("worker-1");
+    fixture.rewrite_as_foreign(&first, |object| {
         object["x-priority"] = json!({"why": []});
         object["metadata"]["mine"] = json!("flat");
     });
-    stage.complete(&claimed);
+    fixture.complete(&claimed);
     let mut told = rebuild::Tasks::default();
-    stage.events().iter().for_each(|event| told.apply(event));
+    fixture.events().iter().for_each(|event| told.apply(event));
     let task = told
         .iter()
         .next()
         .unwrap_or_else(|| panic!("nothing was rebuilt"));
     assert_eq!(task.as_object()["x-priority"], json!({"why": []}));
     assert_eq!(task.as_object()["metadata"]["mine"], "flat");
-    stage.send("worker-1", Recipient::Lead, "done");
-    stage.receive(&Reader::Lead, 10, true);
-    stage.receive(&Reader::Worker(worker("worker-2")), 10, true);
+    fixture.send("worker-1", Recipient::Lead, "done");
+    fixture.receive(&Reader::Lead, 10, true);
+    fixture.receive(&Reader::Worker(worker("worker-2")), 10, true);
 }

@@ -1,18 +1,19 @@
-//! The one suite that every back end passes, told as stories.
+//! The one suite that every back end passes.
 //!
-//! A back end brings a [`Stage`]: its store with one fresh team, seen by a process that lives and by one that is
-//! gone, and a clock that only the story moves. Every verb of the stage looks around afterwards: the journal alone must
+//! A back end brings a [`StoreFixture`]: its store with one fresh team, seen by a process that lives and by one that is
+//! gone, and a clock that only the test moves. Every verb of the fixture checks the store afterwards: the journal alone must
 //! rebuild the same tasks, its positions grow by one, it holds no token, `blocks` mirrors `blockedBy`, and a refused
-//! step has changed nothing at all. So a story only says what happens.
+//! step has changed nothing at all. So a test only says what happens.
 
 #![allow(
     clippy::missing_panics_doc,
-    reason = "a story that goes wrong ends in a panic, which is what it is for"
+    reason = "a test that fails ends in a panic, which is what it is for"
 )]
 
 mod claims;
 mod dependencies;
 mod failures;
+mod fixture;
 mod import;
 mod journal;
 mod leases;
@@ -20,7 +21,6 @@ mod messages;
 mod order;
 mod routing;
 mod snapshot;
-mod stage;
 mod tasks;
 mod teams;
 mod watch;
@@ -28,22 +28,22 @@ mod workers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use stage::Stage;
+pub use fixture::StoreFixture;
 
-/// A story with its name.
-pub type Story = (&'static str, fn(&Stage));
+/// A test of the suite, with its name.
+pub type TestCase = (&'static str, fn(&StoreFixture));
 
 macro_rules! table {
-    ($($topic:ident { $($story:ident),+ $(,)? })+) => {
+    ($($topic:ident { $($case:ident),+ $(,)? })+) => {
         &[$($((
-            concat!(stringify!($topic), "::", stringify!($story)),
-            $topic::$story as fn(&Stage),
+            concat!(stringify!($topic), "::", stringify!($case)),
+            $topic::$case as fn(&StoreFixture),
         )),+),+]
     };
 }
 
-/// One that is missing here is dead code, and the compiler says so.
-const STORIES: &[Story] = table! {
+/// A test that is missing here is dead code, and the compiler says so.
+const CASES: &[TestCase] = table! {
         tasks {
             a_new_task_is_pending_and_whole,
             ids_grow_and_are_never_used_again,
@@ -162,19 +162,19 @@ const STORIES: &[Story] = table! {
         }
 };
 
-/// Every story.
-pub fn stories() -> &'static [Story] {
-    STORIES
+/// Returns every test of the suite.
+pub fn cases() -> &'static [TestCase] {
+    CASES
 }
 
-/// Tells every story, each on a stage of its own, and names those that went wrong.
-pub fn tell(backend: &str, mut stage: impl FnMut(&'static str) -> Stage) {
+/// Runs every test, each on a fixture of its own, and panics with those that failed.
+pub fn run_all(backend: &str, mut fixture: impl FnMut(&'static str) -> StoreFixture) {
     let mut wrong = Vec::new();
-    for (name, story) in stories() {
+    for (name, case) in cases() {
         let told = catch_unwind(AssertUnwindSafe(|| {
-            let stage = stage(name);
-            story(&stage);
-            stage.end();
+            let fixture = fixture(name);
+            case(&fixture);
+            fixture.end();
         }));
         if let Err(panic) = told {
             let said = panic
@@ -187,9 +187,9 @@ pub fn tell(backend: &str, mut stage: impl FnMut(&'static str) -> Stage) {
     }
     assert!(
         wrong.is_empty(),
-        "{} of {} stories went wrong on the {backend} back end:\n{}",
+        "{} of {} cases went wrong on the {backend} back end:\n{}",
         wrong.len(),
-        stories().len(),
+        cases().len(),
         wrong.join("\n")
     );
 }

@@ -1,4 +1,4 @@
-//! What must be true after every step of every story.
+//! What must be true after every step of every test.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use teamster_types::{TaskId, TeamName};
 
 /// What the journal has told so far.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct JournalChecker {
     last: u64,
     ids: HashSet<String>,
     tasks: rebuild::Tasks,
     tokens: Vec<String>,
 }
 
-impl Seen {
+impl JournalChecker {
     /// A token was given out; it must never be told.
     pub(super) fn token(&mut self, token: String) {
         assert!(!self.tokens.contains(&token), "a token was given out twice");

@@ -10,7 +10,7 @@ use teamster_types::task::Task;
 
 /// One moment of a team.
 #[derive(Debug, PartialEq)]
-pub(super) struct Snapshot {
+pub(super) struct TeamSnapshot {
     config: Object,
     tasks: Vec<Task>,
     failures: Vec<Option<Failure>>,
@@ -20,7 +20,7 @@ pub(super) struct Snapshot {
     events: Vec<Event>,
 }
 
-impl Snapshot {
+impl TeamSnapshot {
     pub(super) fn of(store: &dyn Store, team: &TeamName) -> Result<Self> {
         let config = store.team(team)?;
         let tasks = store.tasks(team)?.tasks;
@@ -45,7 +45,7 @@ impl Snapshot {
         })
     }
 
-    /// What differs, by name.
+    /// Returns what differs, by name.
     pub(super) fn differences(&self, other: &Self) -> Vec<&'static str> {
         [
             ("the registry", self.config == other.config),

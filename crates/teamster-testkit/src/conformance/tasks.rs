@@ -6,9 +6,9 @@ use teamster_types::progress::Progress;
 use teamster_types::task::{DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Token};
 use teamster_types::transitions::Edit;
 
-use super::stage::{Stage, id, wish, worker};
+use super::fixture::{StoreFixture, claim_request, id, worker};
 
-pub(super) fn a_new_task_is_pending_and_whole(stage: &Stage) {
+pub(super) fn a_new_task_is_pending_and_whole(fixture: &StoreFixture) {
     let new = NewTask {
         subject: "Fix type errors".to_owned(),
         description: "in src/auth".to_owned(),
@@ -19,9 +19,12 @@ pub(super) fn a_new_task_is_pending_and_whole(stage: &Stage) {
         verify: vec!["cargo check".to_owned()],
         ..NewTask::default()
     };
-    let created = stage.step("create", stage.store.create_task(&stage.team, "lead", &new));
+    let created = fixture.step(
+        "create",
+        fixture.store.create_task(&fixture.team, "lead", &new),
+    );
     assert_eq!(created.id(), &id(1));
-    let task = stage.task(&id(1));
+    let task = fixture.task(&id(1));
     assert_eq!(task, created, "what is answered is what is kept");
     let shown = json!(task.as_object());
     assert_eq!(shown["id"], "1");
@@ -40,30 +43,30 @@ pub(super) fn a_new_task_is_pending_and_whole(stage: &Stage) {
     assert_eq!(ours["capabilities"], json!(["testing"]));
     assert_eq!(ours["paths"], json!(["src/auth/**"]));
     assert_eq!(ours["verify"], json!(["cargo check"]));
-    assert_eq!(task.moment("createdAt"), Some(stage.store.now()));
+    assert_eq!(task.moment("createdAt"), Some(fixture.store.now()));
     assert!(task.claim().is_none());
 }
 
-pub(super) fn ids_grow_and_are_never_used_again(stage: &Stage) {
+pub(super) fn ids_grow_and_are_never_used_again(fixture: &StoreFixture) {
     for number in 1..=3 {
-        assert_eq!(stage.create("one of three"), id(number));
+        assert_eq!(fixture.create("one of three"), id(number));
     }
-    stage.delete(&id(3));
-    assert_eq!(stage.create("after the last was deleted"), id(4));
+    fixture.delete(&id(3));
+    assert_eq!(fixture.create("after the last was deleted"), id(4));
     for number in [1, 2, 4] {
-        stage.delete(&id(number));
+        fixture.delete(&id(number));
     }
-    assert_eq!(stage.create("after all were deleted"), id(5));
+    assert_eq!(fixture.create("after all were deleted"), id(5));
 }
 
-pub(super) fn texts_have_limits(stage: &Stage) {
+pub(super) fn texts_have_limits(fixture: &StoreFixture) {
     // Limits are in characters, not in bytes.
     let long = "é".repeat(SUBJECT_LIMIT);
     let longer = format!("{long}é");
     let endless = "ö".repeat(DESCRIPTION_LIMIT);
-    let first = stage.create_with(&long, |new| new.description.clone_from(&endless));
-    assert_eq!(stage.task(&first).subject(), long);
-    assert_eq!(stage.task(&first).description(), endless);
+    let first = fixture.create_with(&long, |new| new.description.clone_from(&endless));
+    assert_eq!(fixture.task(&first).subject(), long);
+    assert_eq!(fixture.task(&first).description(), endless);
 
     let wrong = [
         (longer.as_str(), String::new(), "500"),
@@ -77,8 +80,8 @@ pub(super) fn texts_have_limits(stage: &Stage) {
             description: description.clone(),
             ..NewTask::default()
         };
-        let error = stage.refuse("create", Kind::Refused, |store| {
-            store.create_task(&stage.team, "lead", &new)
+        let error = fixture.refuse("create", Kind::Refused, |store| {
+            store.create_task(&fixture.team, "lead", &new)
         });
         assert!(error.message.contains(said), "{error}");
         let edit = Edit {
@@ -86,31 +89,31 @@ pub(super) fn texts_have_limits(stage: &Stage) {
             description: Some(description),
             ..Edit::default()
         };
-        let error = stage.refuse("update", Kind::Refused, |store| {
-            store.update_task(&stage.team, "lead", &first, &edit)
+        let error = fixture.refuse("update", Kind::Refused, |store| {
+            store.update_task(&fixture.team, "lead", &first, &edit)
         });
         assert!(error.message.contains(said), "{error}");
     }
 }
 
-pub(super) fn an_update_changes_what_it_names_and_nothing_else(stage: &Stage) {
-    let first = stage.create_with("before", |new| {
+pub(super) fn an_update_changes_what_it_names_and_nothing_else(fixture: &StoreFixture) {
+    let first = fixture.create_with("before", |new| {
         new.description.push_str("kept");
         new.paths = vec!["src/**".to_owned()];
     });
-    let before = stage.task(&first);
-    let after = stage.update(&first, |edit| edit.subject = Some("after".to_owned()));
+    let before = fixture.task(&first);
+    let after = fixture.update(&first, |edit| edit.subject = Some("after".to_owned()));
     assert_eq!(after.subject(), "after");
     assert_eq!(after.description(), "kept");
     assert_eq!(after.paths(), ["src/**"]);
     assert_eq!(after.version(), before.version() + 1);
-    assert_eq!(after, stage.task(&first));
+    assert_eq!(after, fixture.task(&first));
 
-    let assigned = stage.update(&first, |edit| edit.owner = Some(Some(worker("worker-2"))));
+    let assigned = fixture.update(&first, |edit| edit.owner = Some(Some(worker("worker-2"))));
     assert_eq!(assigned.owner(), Some("worker-2"));
-    let free = stage.update(&first, |edit| edit.owner = Some(None));
+    let free = fixture.update(&first, |edit| edit.owner = Some(None));
     assert_eq!(free.owner(), None);
-    let able = stage.update(&first, |edit| {
+    let able = fixture.update(&first, |edit| {
         edit.capabilities = Some(vec!["testing".to_owned()]);
         edit.paths = Some(Vec::new());
     });
@@ -118,104 +121,104 @@ pub(super) fn an_update_changes_what_it_names_and_nothing_else(stage: &Stage) {
     assert_eq!(able.paths(), Vec::<String>::new());
 }
 
-pub(super) fn the_owner_of_a_task_at_work_is_not_edited(stage: &Stage) {
-    let first = stage.create("at work");
-    let claimed = stage.claim("worker-1");
+pub(super) fn the_owner_of_a_task_at_work_is_not_edited(fixture: &StoreFixture) {
+    let first = fixture.create("at work");
+    let claimed = fixture.claim("worker-1");
     let assign = Edit {
         owner: Some(Some(worker("worker-2"))),
         ..Edit::default()
     };
-    stage.refuse("assign", Kind::Conflict, |store| {
-        store.update_task(&stage.team, "lead", &first, &assign)
+    fixture.refuse("assign", Kind::Conflict, |store| {
+        store.update_task(&fixture.team, "lead", &first, &assign)
     });
-    let renamed = stage.update(&first, |edit| edit.subject = Some("better said".to_owned()));
+    let renamed = fixture.update(&first, |edit| edit.subject = Some("better said".to_owned()));
     assert_eq!(
         renamed.owner(),
         Some("worker-1"),
         "other fields may change meanwhile"
     );
-    stage.complete(&claimed);
-    stage.refuse("assign", Kind::Conflict, |store| {
-        store.update_task(&stage.team, "lead", &first, &assign)
+    fixture.complete(&claimed);
+    fixture.refuse("assign", Kind::Conflict, |store| {
+        store.update_task(&fixture.team, "lead", &first, &assign)
     });
 }
 
-pub(super) fn what_is_not_there_is_not_found(stage: &Stage) {
-    stage.create("the only one");
-    let (team, nine, token) = (&stage.team, id(9), Token::new("nobody gave it"));
+pub(super) fn what_is_not_there_is_not_found(fixture: &StoreFixture) {
+    fixture.create("the only one");
+    let (team, nine, token) = (&fixture.team, id(9), Token::new("nobody gave it"));
     let edit = Edit::default();
-    stage.refuse("show", Kind::NotFound, |store| store.task(team, &nine));
-    stage.refuse("update", Kind::NotFound, |store| {
+    fixture.refuse("show", Kind::NotFound, |store| store.task(team, &nine));
+    fixture.refuse("update", Kind::NotFound, |store| {
         store.update_task(team, "lead", &nine, &edit)
     });
-    stage.refuse("delete", Kind::NotFound, |store| {
+    fixture.refuse("delete", Kind::NotFound, |store| {
         store.delete_task(team, "lead", &nine)
     });
-    stage.refuse("claim", Kind::NotFound, |store| {
-        store.claim(team, &wish("worker-1", Some(&nine)))
+    fixture.refuse("claim", Kind::NotFound, |store| {
+        store.claim(team, &claim_request("worker-1", Some(&nine)))
     });
-    stage.refuse("renew", Kind::NotFound, |store| {
+    fixture.refuse("renew", Kind::NotFound, |store| {
         store.renew(team, &nine, &token, None)
     });
-    stage.refuse("complete", Kind::NotFound, |store| {
+    fixture.refuse("complete", Kind::NotFound, |store| {
         store.complete(team, &nine, &token, None)
     });
-    stage.refuse("fail", Kind::NotFound, |store| {
+    fixture.refuse("fail", Kind::NotFound, |store| {
         store.fail(team, &nine, &token, "x")
     });
-    stage.refuse("release", Kind::NotFound, |store| {
+    fixture.refuse("release", Kind::NotFound, |store| {
         store.release(team, "lead", &nine, None)
     });
-    stage.refuse("retry", Kind::NotFound, |store| {
+    fixture.refuse("retry", Kind::NotFound, |store| {
         store.retry(team, "lead", &nine)
     });
 }
 
-pub(super) fn a_task_at_work_is_not_deleted(stage: &Stage) {
-    let first = stage.create("at work");
-    let claimed = stage.claim("worker-1");
-    let error = stage.refuse("delete", Kind::Conflict, |store| {
-        store.delete_task(&stage.team, "lead", &first)
+pub(super) fn a_task_at_work_is_not_deleted(fixture: &StoreFixture) {
+    let first = fixture.create("at work");
+    let claimed = fixture.claim("worker-1");
+    let error = fixture.refuse("delete", Kind::Conflict, |store| {
+        store.delete_task(&fixture.team, "lead", &first)
     });
     assert!(error.message.contains("worker-1"), "{error}");
-    stage.complete(&claimed);
-    stage.delete(&first);
-    stage.refuse("show", Kind::NotFound, |store| {
-        store.task(&stage.team, &first)
+    fixture.complete(&claimed);
+    fixture.delete(&first);
+    fixture.refuse("show", Kind::NotFound, |store| {
+        store.task(&fixture.team, &first)
     });
 }
 
-pub(super) fn a_deleted_task_takes_its_failure_along(stage: &Stage) {
-    let first = stage.create("fails");
-    stage.fail(&stage.claim("worker-1"), "boom");
-    let failure = |id| stage.step("failure", stage.store.failure(&stage.team, id));
+pub(super) fn a_deleted_task_takes_its_failure_along(fixture: &StoreFixture) {
+    let first = fixture.create("fails");
+    fixture.fail(&fixture.claim("worker-1"), "boom");
+    let failure = |id| fixture.step("failure", fixture.store.failure(&fixture.team, id));
     assert!(failure(&first).is_some());
-    stage.delete(&first);
+    fixture.delete(&first);
     assert_eq!(failure(&first), None);
-    assert!(stage.tasks().is_empty());
+    assert!(fixture.tasks().is_empty());
 }
 
-pub(super) fn tasks_are_listed_by_number_and_counted(stage: &Stage) {
+pub(super) fn tasks_are_listed_by_number_and_counted(fixture: &StoreFixture) {
     for number in 1..=12 {
-        stage.create(&format!("number {number}"));
+        fixture.create(&format!("number {number}"));
     }
-    let numbers: Vec<u128> = stage
+    let numbers: Vec<u128> = fixture
         .tasks()
         .iter()
         .map(|task| task.id().number())
         .collect();
     assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
-    stage.complete(&stage.claim("worker-1"));
-    stage.claim("worker-2");
+    fixture.complete(&fixture.claim("worker-1"));
+    fixture.claim("worker-2");
     for _ in 0..5 {
-        let claimed = stage.claim_id("worker-3", &id(3));
-        stage.fail(&claimed, "boom");
-        stage.wait_secs(60);
+        let claimed = fixture.claim_id("worker-3", &id(3));
+        fixture.fail(&claimed, "boom");
+        fixture.wait_secs(60);
     }
-    stage.rewrite_as_foreign(&id(12), |object| {
+    fixture.rewrite_as_foreign(&id(12), |object| {
         object["metadata"]["_internal"] = json!(true);
     });
-    let (progress, problems) = stage.step("progress", stage.store.progress(&stage.team));
+    let (progress, problems) = fixture.step("progress", fixture.store.progress(&fixture.team));
     assert!(problems.is_empty());
     let expected = Progress {
         total_tasks: 11,
@@ -228,5 +231,5 @@ pub(super) fn tasks_are_listed_by_number_and_counted(stage: &Stage) {
         progress, expected,
         "internal tasks do not count, and failed ones are not completed"
     );
-    assert_eq!(stage.task(&id(3)).status(), Status::Completed);
+    assert_eq!(fixture.task(&id(3)).status(), Status::Completed);
 }

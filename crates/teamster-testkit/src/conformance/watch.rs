@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use teamster_store::{Change, Watch};
 
-use super::stage::{Stage, worker};
+use super::fixture::{StoreFixture, worker};
 
 /// Longer than any watcher needs.
 const PATIENCE: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(20);
 
-fn open(stage: &Stage, after: u64) -> Box<dyn Watch> {
-    stage
+fn open(fixture: &StoreFixture, after: u64) -> Box<dyn Watch> {
+    fixture
         .store
-        .watch(&stage.team, after)
+        .watch(&fixture.team, after)
         .unwrap_or_else(|error| panic!("watch: {error}"))
 }
 
@@ -43,30 +43,30 @@ fn positions(changes: &[Change]) -> Vec<u64> {
         .collect()
 }
 
-pub(super) fn every_event_is_seen_once_and_in_order(stage: &Stage) {
-    let mut watch = open(stage, stage.position());
-    let begin = stage.position();
+pub(super) fn every_event_is_seen_once_and_in_order(fixture: &StoreFixture) {
+    let mut watch = open(fixture, fixture.position());
+    let begin = fixture.position();
     for number in 0..5 {
-        stage.create(&format!("number {number}"));
-        let claimed = stage.claim("worker-1");
-        stage.renew(&claimed);
-        stage.complete(&claimed);
+        fixture.create(&format!("number {number}"));
+        let claimed = fixture.claim("worker-1");
+        fixture.renew(&claimed);
+        fixture.complete(&claimed);
     }
-    let end = stage.position();
+    let end = fixture.position();
     let seen = events_until(&mut *watch, end);
     assert_eq!(seen, (begin + 1..=end).collect::<Vec<_>>());
     let later = positions(&wait(&mut *watch, GLANCE));
     assert_eq!(later, Vec::<u64>::new(), "each once");
-    stage.create("one more");
+    fixture.create("one more");
     assert_eq!(events_until(&mut *watch, end + 1), [end + 1]);
 }
 
-pub(super) fn a_watcher_that_comes_late_sees_what_it_missed(stage: &Stage) {
+pub(super) fn a_watcher_that_comes_late_sees_what_it_missed(fixture: &StoreFixture) {
     for number in 0..5 {
-        stage.create(&format!("number {number}"));
+        fixture.create(&format!("number {number}"));
     }
-    let mut from_the_start = open(stage, 0);
-    let mut from_the_middle = open(stage, 3);
+    let mut from_the_start = open(fixture, 0);
+    let mut from_the_middle = open(fixture, 3);
     assert_eq!(
         events_until(&mut *from_the_start, 6),
         (1..=6).collect::<Vec<_>>()
@@ -74,14 +74,14 @@ pub(super) fn a_watcher_that_comes_late_sees_what_it_missed(stage: &Stage) {
     assert_eq!(events_until(&mut *from_the_middle, 6), [4, 5, 6]);
 }
 
-pub(super) fn a_watcher_sees_what_others_do_meanwhile(stage: &Stage) {
+pub(super) fn a_watcher_sees_what_others_do_meanwhile(fixture: &StoreFixture) {
     const TASKS: u64 = 30;
-    let mut watch = open(stage, stage.position());
-    let begin = stage.position();
+    let mut watch = open(fixture, fixture.position());
+    let begin = fixture.position();
     let seen = std::thread::scope(|scope| {
         let watcher = scope.spawn(move || events_until(&mut *watch, begin + TASKS));
         for number in 0..TASKS {
-            stage.create(&format!("number {number}"));
+            fixture.create(&format!("number {number}"));
         }
         watcher
             .join()
@@ -90,8 +90,8 @@ pub(super) fn a_watcher_sees_what_others_do_meanwhile(stage: &Stage) {
     assert_eq!(seen, (begin + 1..=begin + TASKS).collect::<Vec<_>>());
 }
 
-pub(super) fn beats_are_seen_as_they_come_and_go(stage: &Stage) {
-    let mut watch = open(stage, stage.position());
+pub(super) fn beats_are_seen_as_they_come_and_go(fixture: &StoreFixture) {
+    let mut watch = open(fixture, fixture.position());
     let mut beats = |count: usize| {
         let start = Instant::now();
         let mut seen = Vec::new();
@@ -105,13 +105,13 @@ pub(super) fn beats_are_seen_as_they_come_and_go(stage: &Stage) {
         seen.sort_unstable();
         seen
     };
-    stage.beat("worker-1", |_| {});
-    stage.beat("worker-2", |_| {});
+    fixture.beat("worker-1", |_| {});
+    fixture.beat("worker-2", |_| {});
     assert_eq!(beats(2), [worker("worker-1"), worker("worker-2")]);
-    stage.wait_secs(3);
-    stage.beat("worker-2", |beat| beat.consecutive_errors = 1);
+    fixture.wait_secs(3);
+    fixture.beat("worker-2", |beat| beat.consecutive_errors = 1);
     assert_eq!(beats(1), [worker("worker-2")]);
-    let ended = stage.store.end_beat(&stage.team, &worker("worker-1"));
-    stage.step("end the beat", ended);
+    let ended = fixture.store.end_beat(&fixture.team, &worker("worker-1"));
+    fixture.step("end the beat", ended);
     assert_eq!(beats(1), [worker("worker-1")]);
 }

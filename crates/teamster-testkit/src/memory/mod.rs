@@ -24,7 +24,7 @@ use txn::MemTxn;
 
 /// Holds everything about one team.
 #[derive(Debug)]
-struct Team {
+struct MemTeam {
     config: TeamConfig,
     tasks: BTreeMap<TaskId, Task>,
     highest: u64,
@@ -38,8 +38,8 @@ struct Team {
 }
 
 #[derive(Default)]
-struct Shared {
-    teams: Mutex<BTreeMap<TeamName, Team>>,
+struct MemTeams {
+    teams: Mutex<BTreeMap<TeamName, MemTeam>>,
     changed: Condvar,
 }
 
@@ -48,7 +48,7 @@ type Lives = dyn Fn(&ProcessId) -> Life + Send + Sync;
 
 /// Keeps teams in memory.
 pub struct MemStore {
-    shared: Arc<Shared>,
+    shared: Arc<MemTeams>,
     clock: Arc<dyn Clock>,
     me: ProcessId,
     lease: Duration,
@@ -83,14 +83,14 @@ impl MemStore {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<TeamName, Team>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<TeamName, MemTeam>> {
         self.shared
             .teams
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, team: &TeamName, read: impl FnOnce(&Team) -> T) -> Result<T> {
+    fn with<T>(&self, team: &TeamName, read: impl FnOnce(&MemTeam) -> T) -> Result<T> {
         self.lock().get(team).map(read).ok_or_else(|| no_team(team))
     }
 }
@@ -132,7 +132,7 @@ impl Backend for MemStore {
         }
         let now = self.clock.now();
         let config = TeamConfig::new(new, base, &self.me, now);
-        let team = Team {
+        let team = MemTeam {
             config: config.clone(),
             tasks: BTreeMap::new(),
             highest: 0,

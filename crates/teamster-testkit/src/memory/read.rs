@@ -18,7 +18,7 @@ use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
-use super::{MemStore, Shared, Team, no_team};
+use super::{MemStore, MemTeam, MemTeams, no_team};
 
 impl Read for MemStore {
     fn now(&self) -> Time {
@@ -189,7 +189,7 @@ impl Read for MemStore {
 
 /// Listens for one worker.
 struct MemListener {
-    shared: Arc<Shared>,
+    shared: Arc<MemTeams>,
     team: TeamName,
     worker: WorkerName,
 }
@@ -209,7 +209,7 @@ impl Listen for MemListener {
     }
 }
 
-impl Team {
+impl MemTeam {
     /// Returns the stop signals that wait for a worker.
     fn signals_for(&self, worker: &WorkerName) -> Vec<Signal> {
         [false, true]
@@ -221,14 +221,14 @@ impl Team {
 
 /// Watches one team: the journal after `seen`, and heartbeats that differ from `beats`.
 struct MemWatch {
-    shared: Arc<Shared>,
+    shared: Arc<MemTeams>,
     team: TeamName,
     seen: u64,
     beats: BTreeMap<WorkerName, Heartbeat>,
 }
 
 impl MemWatch {
-    fn look(&mut self, team: &Team) -> Vec<Change> {
+    fn look(&mut self, team: &MemTeam) -> Vec<Change> {
         let new = team.events.iter().filter(|event| event.seq > self.seen);
         let mut changes: Vec<Change> = new
             .map(|event| Change::Event(Box::new(event.clone())))

@@ -14,13 +14,13 @@ use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
-use super::{MemStore, Team, numbered};
+use super::{MemStore, MemTeam, numbered};
 
 /// A change that is being made: what is put waits here until it ends well.
 pub(super) struct MemTxn<'a> {
     store: &'a MemStore,
     name: &'a TeamName,
-    team: &'a mut Team,
+    team: &'a mut MemTeam,
     now: Time,
     config: Option<TeamConfig>,
     tasks: BTreeMap<TaskId, Option<Task>>,
@@ -33,7 +33,7 @@ pub(super) struct MemTxn<'a> {
 }
 
 impl<'a> MemTxn<'a> {
-    pub(super) fn new(store: &'a MemStore, name: &'a TeamName, team: &'a mut Team) -> Self {
+    pub(super) fn new(store: &'a MemStore, name: &'a TeamName, team: &'a mut MemTeam) -> Self {
         Self {
             now: store.clock.now(),
             store,

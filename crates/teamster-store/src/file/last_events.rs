@@ -12,7 +12,7 @@ use teamster_fs::Dir;
 use teamster_journal::{Event, LINE_LIMIT};
 
 use super::journal::{inflate, position};
-use super::pages::{Files, Places};
+use super::pages::{JournalFiles, ReadPlaces};
 use crate::error::Result;
 
 /// How much is searched at once: what the processor has at hand, so that several words cost little more than one.
@@ -23,14 +23,14 @@ const MARGIN: u64 = LINE_LIMIT as u64 + 1;
 const FEW: u64 = 1_000;
 
 /// For a team's folder and some types: up to which position was looked, and what was found.
-type Found = HashMap<(u64, String), (u64, Option<Event>)>;
+type FoundEvents = HashMap<(u64, String), (u64, Option<Event>)>;
 
 /// What was found before.
 #[derive(Debug, Default)]
-pub(super) struct Known(Mutex<Found>);
+pub(super) struct LastEvents(Mutex<FoundEvents>);
 
 /// One question and what is known of its answer.
-struct Question<'a> {
+struct LastQuery<'a> {
     kinds: &'a [&'a str],
     key: (u64, String),
     /// Up to here was looked before.
@@ -41,18 +41,18 @@ struct Question<'a> {
     newer: Option<Event>,
 }
 
-impl Known {
+impl LastEvents {
     /// For each list of types the last event whose type begins with one of them.
     pub(super) fn last_of_each(
         &self,
         team: &Dir,
-        places: &Places,
+        places: &ReadPlaces,
         asked: &[&[&str]],
     ) -> Result<Vec<Option<Event>>> {
         let last = position(team)?;
         // Another team of the same name has another folder.
         let folder = team.own_stamp()?.inode;
-        let mut questions: Vec<Question<'_>> = asked
+        let mut questions: Vec<LastQuery<'_>> = asked
             .iter()
             .map(|kinds| self.question(folder, kinds, last))
             .collect();
@@ -78,12 +78,12 @@ impl Known {
         Ok(answered.collect())
     }
 
-    fn question<'a>(&self, folder: u64, kinds: &'a [&'a str], last: u64) -> Question<'a> {
+    fn question<'a>(&self, folder: u64, kinds: &'a [&'a str], last: u64) -> LastQuery<'a> {
         let key = (folder, kinds.join(" "));
         let known = self.lock().get(&key).cloned();
         // A journal that has become shorter is another one.
         let (seen, before) = known.filter(|(seen, _)| *seen <= last).unwrap_or_default();
-        Question {
+        LastQuery {
             kinds,
             key,
             seen,
@@ -92,12 +92,12 @@ impl Known {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, FoundEvents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Question<'_> {
+impl LastQuery<'_> {
     fn is_open(&self) -> bool {
         self.newer.is_none()
     }
@@ -112,13 +112,13 @@ impl Question<'_> {
 
 /// A type's word as it stands in a line. That it is there at all is found out fast, forwards; where it stands last, only
 /// then.
-struct Word {
+struct TypeWord {
     bytes: String,
     is_there: Finder<'static>,
     last: FinderRev<'static>,
 }
 
-impl Word {
+impl TypeWord {
     fn of(kind: &str) -> Self {
         let bytes = format!("\"type\":\"{kind}");
         Self {
@@ -129,18 +129,18 @@ impl Word {
     }
 }
 
-/// The words that have to be looked for: one that begins with another is found with it.
-fn words(questions: &[Question<'_>]) -> Vec<Word> {
+/// Returns the words that have to be looked for: one that begins with another is found with it.
+fn words(questions: &[LastQuery<'_>]) -> Vec<TypeWord> {
     let open = questions.iter().filter(|question| question.is_open());
     let mut kinds: Vec<&str> = open.flat_map(|question| question.kinds).copied().collect();
     kinds.sort_unstable();
     kinds.dedup_by(|longer, shorter| longer.starts_with(*shorter));
-    kinds.into_iter().map(Word::of).collect()
+    kinds.into_iter().map(TypeWord::of).collect()
 }
 
 /// Searches from the end back to the position `seen`, until every question is answered.
-fn search(team: &Dir, last: u64, seen: u64, questions: &mut [Question<'_>]) -> Result<()> {
-    let files = Files::of(team)?;
+fn search(team: &Dir, last: u64, seen: u64, questions: &mut [LastQuery<'_>]) -> Result<()> {
+    let files = JournalFiles::of(team)?;
     let (oldest, oldest_offset) = files.place_of(team, seen + 1)?;
     for (number, name) in files.names().iter().enumerate().rev() {
         if number < oldest {
@@ -168,8 +168,8 @@ fn look_through(
     name: &str,
     (begin, end, size): (u64, u64, u64),
     last: u64,
-    words: &[Word],
-    questions: &mut [Question<'_>],
+    words: &[TypeWord],
+    questions: &mut [LastQuery<'_>],
 ) -> Result<()> {
     let from = begin.saturating_sub(MARGIN);
     let to = (end + MARGIN).min(size);
@@ -181,7 +181,7 @@ fn look_through(
     let longest = words.iter().map(|word| word.bytes.len()).max().unwrap_or(0);
     let mut upto = place((end + longest as u64).min(to));
     let part = &bytes[place(begin)..upto];
-    let there: Vec<&Word> = words
+    let there: Vec<&TypeWord> = words
         .iter()
         .filter(|word| word.is_there.find(part).is_some())
         .collect();
@@ -192,7 +192,7 @@ fn look_through(
         .filter(|at| *at >= place(begin))
     {
         if let Some(mut event) = line_at(&bytes, at) {
-            let asks = |question: &Question<'_>| question.is_open() && question.fits(&event, last);
+            let asks = |question: &LastQuery<'_>| question.is_open() && question.fits(&event, last);
             if questions.iter().any(asks) {
                 inflate(team, &mut event)?;
                 for question in &mut *questions {
@@ -200,7 +200,7 @@ fn look_through(
                         question.newer = Some(event.clone());
                     }
                 }
-                if !questions.iter().any(Question::is_open) {
+                if !questions.iter().any(LastQuery::is_open) {
                     return Ok(());
                 }
             }
@@ -211,7 +211,7 @@ fn look_through(
     Ok(())
 }
 
-/// The event whose line has the byte `at`.
+/// Returns the event whose line has the byte `at`.
 fn line_at(bytes: &[u8], at: usize) -> Option<Event> {
     let begin = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |newline| newline + 1);
     let end = at + memchr::memchr(b'\n', &bytes[at..])?;

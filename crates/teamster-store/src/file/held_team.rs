@@ -5,15 +5,15 @@ use std::time::Duration;
 use teamster_fs::{Dir, Lock, Waited, layout};
 use teamster_types::TeamName;
 
-use super::note::Note;
+use super::note::LockNote;
 use super::{FileStore, TeamFolders, journal, recover};
 use crate::error::{Result, StoreError};
 
 /// What a lock holder has: the folders, the lock, and a team that is whole.
-pub(super) struct Held {
+pub(super) struct HeldTeam {
     pub(super) folders: TeamFolders,
     pub(super) lock: Lock,
-    pub(super) note: Note,
+    pub(super) note: LockNote,
     /// The task folder's modification time before this holder changed anything in it.
     pub(super) folder_before: i64,
     /// Whether the note on disk says that something is going on.
@@ -24,7 +24,7 @@ pub(super) struct Held {
     lost: bool,
 }
 
-impl Held {
+impl HeldTeam {
     /// Waits for the lock, then makes the team whole if its last holder was killed.
     pub(super) fn take(
         store: &FileStore,
@@ -45,7 +45,7 @@ impl Held {
             )));
         }
         let folder = folders.tasks.own_stamp()?;
-        let note = Note::read(lock.notes())?;
+        let note = LockNote::read(lock.notes())?;
         let size = journal::size(&folders.team)?;
         let clean = note.clean && note.boot == store.machine.boot_id() && note.journal == size;
         let mut held = Self {
@@ -63,14 +63,14 @@ impl Held {
             recover::recover(store, team, &mut held)?;
             held.folder_before = held.folders.tasks.own_stamp()?.modified;
         }
-        held.note = Note {
+        held.note = LockNote {
             clean: false,
             boot: store.machine.boot_id().to_owned(),
             seq: held.note.seq,
             journal: held.note.journal,
             pid: std::process::id(),
             what: what.to_owned(),
-            ..Note::default()
+            ..LockNote::default()
         };
         Ok(held)
     }
@@ -95,7 +95,7 @@ impl Held {
         )))
     }
 
-    /// Whether the lock was found to be taken away.
+    /// Tells whether the lock was found to be taken away.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
@@ -110,12 +110,12 @@ impl Held {
         if !self.noted || self.open {
             return Ok(());
         }
-        let note = Note {
+        let note = LockNote {
             clean: true,
             boot: self.note.boot.clone(),
             seq: self.note.seq,
             journal: self.note.journal,
-            ..Note::default()
+            ..LockNote::default()
         };
         note.write(self.lock.notes())?;
         self.noted = false;
@@ -126,7 +126,7 @@ impl Held {
 fn timed_out(team: &TeamName, tasks: &Dir) -> StoreError {
     let holder = tasks
         .open_in_place(layout::TEAM_LOCK)
-        .and_then(|cells| Note::read(&cells))
+        .and_then(|cells| LockNote::read(&cells))
         .ok()
         .filter(|note| !note.clean && note.pid != 0)
         .map_or_else(String::new, |note| {

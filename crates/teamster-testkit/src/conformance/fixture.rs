@@ -1,4 +1,4 @@
-//! Where stories play: a store, two processes, a clock, and a look around after every step.
+//! What every test of the suite works with: a store, two processes, a clock, and a look around after every step.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use teamster_journal::payload::TaskChange;
 use teamster_journal::{Event, EventKind, NewEvent};
-use teamster_store::clock::ManualClock;
 use teamster_store::{
     Backend, ClaimRequest, Claimed, Delivery, Kind, Outgoing, Reader, Recipient, Result, Store,
     StoreError,
@@ -19,14 +18,15 @@ use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
-use super::order::Seen;
-use super::snapshot::Snapshot;
+use super::order::JournalChecker;
+use super::snapshot::TeamSnapshot;
+use crate::ManualClock;
 
-/// The members that every stage begins with. None of them needs a capability.
+/// The members that every fixture begins with. None of them needs a capability.
 pub(super) const MEMBERS: [&str; 3] = ["worker-1", "worker-2", "worker-3"];
 
 /// A back end with one fresh team.
-pub struct Stage {
+pub struct StoreFixture {
     /// The store, used by a process that lives.
     pub store: Arc<dyn Store>,
     /// The same store, used by a process that is gone: what is claimed here, a dead process has claimed.
@@ -38,10 +38,10 @@ pub struct Stage {
     /// The folder the team works in.
     pub project: String,
     raw: Arc<dyn Backend>,
-    seen: Mutex<Seen>,
+    seen: Mutex<JournalChecker>,
 }
 
-impl Stage {
+impl StoreFixture {
     /// Makes the team `fix-ts` in an empty store that a living process and a dead one share.
     pub fn new<B: Backend + 'static>(
         living: B,
@@ -50,7 +50,7 @@ impl Stage {
         project: &str,
     ) -> Self {
         let living = Arc::new(living);
-        let stage = Self {
+        let fixture = Self {
             store: living.clone(),
             ghost: Arc::new(gone),
             clock,
@@ -59,9 +59,9 @@ impl Stage {
             raw: living,
             seen: Mutex::default(),
         };
-        let new = stage.new_team("fix-ts", &MEMBERS);
-        stage.step("make the team", stage.store.create_team(&new, None));
-        stage
+        let new = fixture.new_team("fix-ts", &MEMBERS);
+        fixture.step("make the team", fixture.store.create_team(&new, None));
+        fixture
     }
 
     /// A last look: everything once more, from the beginning of the journal.
@@ -71,7 +71,7 @@ impl Stage {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .forget();
-            self.look_around("the end of the story");
+            self.look_around("the end of the test");
         }
     }
 
@@ -86,7 +86,7 @@ impl Stage {
         self.wait(Duration::from_secs(seconds));
     }
 
-    /// What a team of these members is made of.
+    /// Returns what a team of these members is made of.
     pub(super) fn new_team(&self, team: &str, members: &[&str]) -> NewTeam {
         NewTeam {
             name: name(team),
@@ -104,7 +104,7 @@ impl Stage {
         }
     }
 
-    /// A step that must go well.
+    /// Checks a step that must go well, and returns what it gave.
     pub(super) fn step<T>(&self, what: &str, done: Result<T>) -> T {
         match done {
             Ok(value) => {
@@ -115,7 +115,7 @@ impl Stage {
         }
     }
 
-    /// A step that must be refused and change nothing at all.
+    /// Tries a step that must be refused and change nothing at all, and returns the error.
     pub(super) fn refuse<T: Debug>(
         &self,
         what: &str,
@@ -137,8 +137,8 @@ impl Stage {
         error
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&*self.store, &self.team)
+    fn snapshot(&self) -> TeamSnapshot {
+        TeamSnapshot::of(&*self.store, &self.team)
             .unwrap_or_else(|error| panic!("the store cannot be read: {error}"))
     }
 
@@ -176,28 +176,31 @@ impl Stage {
             .tasks
     }
 
-    /// The next task for a worker; there must be one.
+    /// Claims the next task for a worker; there must be one.
     pub(super) fn claim(&self, who: &str) -> Claimed {
-        self.claimed(who, self.store.claim(&self.team, &wish(who, None)))
+        self.claimed(who, self.store.claim(&self.team, &claim_request(who, None)))
             .unwrap_or_else(|| panic!("there is nothing for {who}"))
     }
 
-    /// A certain task; it must be free.
+    /// Claims a certain task; it must be free.
     pub(super) fn claim_id(&self, who: &str, id: &TaskId) -> Claimed {
-        self.claimed(who, self.store.claim(&self.team, &wish(who, Some(id))))
-            .unwrap_or_else(|| panic!("{who} did not get task {id}"))
+        self.claimed(
+            who,
+            self.store.claim(&self.team, &claim_request(who, Some(id))),
+        )
+        .unwrap_or_else(|| panic!("{who} did not get task {id}"))
     }
 
-    /// The next task for a worker whose process is gone.
+    /// Claims the next task for a worker whose process is gone.
     pub(super) fn claim_as_ghost(&self, who: &str) -> Claimed {
-        self.claimed(who, self.ghost.claim(&self.team, &wish(who, None)))
+        self.claimed(who, self.ghost.claim(&self.team, &claim_request(who, None)))
             .unwrap_or_else(|| panic!("there is nothing for {who}"))
     }
 
     /// There must be nothing for this worker, and asking must change nothing.
     pub(super) fn nothing_for(&self, who: &str) {
         let before = self.snapshot();
-        let got = self.claimed(who, self.store.claim(&self.team, &wish(who, None)));
+        let got = self.claimed(who, self.store.claim(&self.team, &claim_request(who, None)));
         assert!(got.is_none(), "{who} got {got:?}");
         let changed = before.differences(&self.snapshot());
         assert!(
@@ -286,12 +289,12 @@ impl Stage {
         self.step("receive", delivery)
     }
 
-    /// What a worker reads without acknowledging it.
+    /// Reads as a worker without acknowledging it.
     pub(super) fn read(&self, who: &str) -> Vec<String> {
         contents(&self.receive(&Reader::Worker(worker(who)), 1_000, false))
     }
 
-    /// What a worker reads and acknowledges.
+    /// Reads and acknowledges as a worker.
     pub(super) fn read_and_ack(&self, who: &str) -> Vec<String> {
         contents(&self.receive(&Reader::Worker(worker(who)), 1_000, true))
     }
@@ -303,7 +306,7 @@ impl Stage {
             .events
     }
 
-    /// The types of events after a position.
+    /// Returns the types of events after a position.
     pub(super) fn kinds_after(&self, position: u64) -> Vec<String> {
         self.events()
             .into_iter()
@@ -318,7 +321,7 @@ impl Stage {
             .unwrap_or_else(|error| panic!("the journal has no position: {error}"))
     }
 
-    /// A heartbeat of a worker, now.
+    /// Writes a heartbeat of a worker, now, and returns it.
     pub(super) fn beat(&self, who: &str, set: impl FnOnce(&mut Heartbeat)) -> Heartbeat {
         let mut beat = Heartbeat {
             worker_name: worker(who),
@@ -350,25 +353,25 @@ impl Stage {
     }
 }
 
-/// A name that is one.
+/// Parses the name of a team.
 pub(super) fn name(text: &str) -> TeamName {
     text.parse()
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// A worker's name.
+/// Parses the name of a worker.
 pub(super) fn worker(text: &str) -> WorkerName {
     text.parse()
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// A task's id.
+/// Returns a task's id.
 pub(super) fn id(number: u64) -> TaskId {
     TaskId::from_number(number)
 }
 
-/// A worker's wish for work.
-pub(super) fn wish(who: &str, id: Option<&TaskId>) -> ClaimRequest {
+/// Returns a worker's request for work.
+pub(super) fn claim_request(who: &str, id: Option<&TaskId>) -> ClaimRequest {
     ClaimRequest {
         worker: worker(who),
         id: id.cloned(),
@@ -376,7 +379,7 @@ pub(super) fn wish(who: &str, id: Option<&TaskId>) -> ClaimRequest {
     }
 }
 
-/// A plain message.
+/// Returns a plain message.
 pub(super) fn message(from: &str, to: Recipient, content: &str) -> Outgoing {
     Outgoing {
         from: from.to_owned(),
@@ -387,7 +390,7 @@ pub(super) fn message(from: &str, to: Recipient, content: &str) -> Outgoing {
     }
 }
 
-/// What the messages of a delivery say.
+/// Returns what the messages of a delivery say.
 pub(super) fn contents(delivery: &Delivery) -> Vec<String> {
     let messages = delivery.messages.iter();
     messages
