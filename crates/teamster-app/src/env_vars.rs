@@ -99,7 +99,8 @@ pub const LAUNCH: &str = teamster_isolate::process_tree::LAUNCH;
 
 /// Any value but an empty one and `0` makes hooks say what they do.
 pub const DEBUG: &str = "TEAMSTER_DEBUG";
-/// Where they say it, besides the error stream.
+/// What the trace of a host or a bridge tells, by module and level: `teamster_run=debug,info`, `off`. An absolute path is
+/// the file in which hooks say what they do, besides the error stream.
 pub const LOG: &str = "TEAMSTER_LOG";
 /// Set by tmux: the pane that the client runs in.
 pub const TMUX_PANE: &str = "TMUX_PANE";

@@ -12,6 +12,7 @@
 //! - [`runs`], [`gate`]: preparing, starting and hosting a run, and deciding about its work.
 //! - [`workers`], [`messages`]: starting, being and stopping workers, and writing to them.
 //! - [`logs`], [`diffs`]: what agents sent, and what they changed.
+//! - [`trace_log`]: what a host or a bridge did, for whoever looks for the reason of something.
 //! - [`gc`]: what is left behind.
 //!
 //! # What it refuses
@@ -33,6 +34,7 @@ pub mod messages;
 pub mod presets;
 pub mod runs;
 pub mod text;
+pub mod trace_log;
 pub mod trust;
 pub mod workers;
 

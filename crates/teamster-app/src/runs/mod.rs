@@ -28,6 +28,7 @@ use crate::app::App;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::presets::Presets;
+use crate::trace_log;
 use crate::trust::{self, CurrentTrust, Unknown};
 use crate::workers;
 pub use detached::{DetachedHost, begin_detached};
@@ -185,6 +186,7 @@ pub fn host(
     let project = workers::project_of(app, team)?;
     let layout = app.layout.of_project(&project);
     let dir = opened(&project)?;
+    trace_log::begin(&project, team, None);
     let machine = Machine::read();
     let teamster = launch::own_program();
     let launcher = Launcher {
@@ -238,11 +240,14 @@ pub fn host(
     }
     Host::new(environment, team.clone(), spec)
         .run()
-        .map_err(|error| failed(team, error))
+        .map_err(|error| {
+            tracing::error!("the run cannot go on: {error}");
+            failed(team, trace_log::of_host(&project, team), error)
+        })
 }
 
 /// A host that cannot go on has stopped its workers. What they did is kept, and another host takes the run up.
-fn failed(team: &TeamName, error: RunError) -> AppError {
+fn failed(team: &TeamName, trace: Option<String>, error: RunError) -> AppError {
     let error = match error {
         RunError::Store(error) => error.into(),
         RunError::Files(error) => error.into(),
@@ -256,8 +261,9 @@ fn failed(team: &TeamName, error: RunError) -> AppError {
     let what = error
         .advice()
         .map_or_else(String::new, |hint| format!("{hint}; "));
+    let trace = trace.map_or_else(String::new, |trace| format!("; {trace} has every step"));
     let hint = format!(
-        "{what}the workers were stopped, and what they did is kept; `teamster run --resume {team}` goes on"
+        "{what}the workers were stopped, and what they did is kept; `teamster run --resume {team}` goes on{trace}"
     );
     error.hint(hint)
 }

@@ -16,6 +16,7 @@ use super::{meter, place, project_of, runs_already, settings, team_folder};
 use crate::app::App;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
+use crate::trace_log;
 use crate::trust::{self, Plan, Unknown};
 
 /// What hears of what a worker does.
@@ -41,6 +42,7 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say
     let team_folder = team_folder(app, &wanted.team)?;
     let lock = WorkerLock::take(&team_folder, &wanted.worker)?
         .ok_or_else(|| runs_already(&wanted.team, &wanted.worker))?;
+    trace_log::begin(&project, &wanted.team, Some(&wanted.worker));
     clear_away(store.as_ref(), &wanted, &project)?;
     let workplace = place::plan(app, &wanted, &project)?;
     let exported = exported(app, &wanted, &project, &provider)?;

@@ -152,7 +152,10 @@ fn say(context: &HookContext, response: &HookResponse, event: &str, took: Durati
     }
     add(&format!("{event}: done in {} us", took.as_micros()));
     let _ = std::io::stderr().write_all(text.as_bytes());
-    let _ = match env_vars::get(env_vars::LOG).map(PathBuf::from) {
+    let _ = match env_vars::get(env_vars::LOG)
+        .map(PathBuf::from)
+        .filter(|file| file.is_absolute())
+    {
         Some(path) => append(&path, &text),
         None => append_to_project(&context.layout, &text),
     };

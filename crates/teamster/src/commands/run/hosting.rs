@@ -1,7 +1,7 @@
 //! Hosting a run before a terminal, and saying at the end how it went.
 
 use serde_json::json;
-use teamster_app::runs;
+use teamster_app::{runs, trace_log};
 use teamster_journal::payload::RunSpec;
 use teamster_run::host::{ExclusiveLock, HostExit};
 use teamster_run::observer::GateReply;
@@ -40,8 +40,11 @@ fn says_how(context: &Context, team: &TeamName, max_fix: u32, exit: &HostExit) -
                 } else {
                     String::new()
                 };
+                let project = &context.layout.project;
+                let trace = trace_log::of_host(project, team)
+                    .map_or_else(String::new, |trace| format!(", {trace} has every step"));
                 format!(
-                    "{report}/report.md tells all; `teamster run --resume {team}{more}` goes on"
+                    "{report}/report.md tells all{trace}; `teamster run --resume {team}{more}` goes on"
                 )
             } else {
                 format!("{report}/report.md tells all")

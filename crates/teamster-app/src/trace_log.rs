@@ -1,0 +1,140 @@
+//! The trace of a host or a bridge: one file for each, in which whoever looks for the reason of something finds every call
+//! of git, every step, and every error that stopped nothing.
+//!
+//! `TEAMSTER_LOG` says what is written, by module and level: `debug`, `teamster_run=debug,info`, `off`. Secrets are redacted,
+//! and the file does not grow without end. Other commands, hooks among them, write no trace.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use teamster_fs::{Dir, FsError, LogFile, layout};
+use teamster_store::{Clock as _, SystemClock};
+use teamster_types::redact::redact;
+use teamster_types::{TeamName, WorkerName};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::env_vars;
+
+/// A trace of this size is put aside, and a new one begun.
+const LIMIT: u64 = 8 * 1024 * 1024;
+
+/// Begins the trace of a host, or of the bridge of a worker.
+///
+/// A trace that cannot be written stops nothing: the run matters more.
+pub(crate) fn begin(project: &Path, team: &TeamName, worker: Option<&WorkerName>) {
+    let filter = env_vars::get(env_vars::LOG);
+    let targets = targets(filter.as_deref().and_then(OsStr::to_str));
+    if targets == Targets::new().with_default(LevelFilter::OFF) {
+        return;
+    }
+    let Ok(log) = open(project, team, worker) else {
+        return;
+    };
+    let layer = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_timer(Clock)
+        .with_writer(TraceFile(Arc::new(log)));
+    // A process hosts one run or is one worker; a second trace would be that of the same.
+    let _ = tracing_subscriber::registry()
+        .with(targets)
+        .with(layer)
+        .try_init();
+}
+
+/// Returns where the trace of a team's host lies in its project; `None` when there is none.
+pub fn of_host(project: &Path, team: &TeamName) -> Option<String> {
+    let folders = layout::host_log_folders(team).join("/");
+    let path = format!("{}/{folders}/{}", layout::OMC, layout::HOST_LOG);
+    project.join(&path).exists().then_some(path)
+}
+
+/// Reads a filter. One that cannot be read is taken for the usual one: a typing error must not hide what happens.
+fn targets(filter: Option<&str>) -> Targets {
+    let usual = Targets::new().with_default(LevelFilter::INFO);
+    filter
+        // An absolute path is the file for what hooks say.
+        .filter(|filter| !filter.trim().is_empty() && !filter.starts_with('/'))
+        .and_then(|filter| filter.parse().ok())
+        .unwrap_or(usual)
+}
+
+fn open(project: &Path, team: &TeamName, worker: Option<&WorkerName>) -> Result<LogFile, FsError> {
+    let mut dir = Dir::open_or_create_root(project)?.child_or_create(layout::OMC)?;
+    let (folders, name, old) = match worker {
+        None => (
+            layout::host_log_folders(team).to_vec(),
+            layout::HOST_LOG,
+            layout::OLD_HOST_LOG,
+        ),
+        Some(worker) => (
+            layout::log_folders(team, worker).to_vec(),
+            layout::BRIDGE_TRACE,
+            layout::OLD_BRIDGE_TRACE,
+        ),
+    };
+    for folder in folders {
+        dir = dir.child_or_create(folder)?;
+    }
+    Ok(LogFile::new(dir, name, old, LIMIT))
+}
+
+/// The time of a line, as in the journal.
+struct Clock;
+
+impl FormatTime for Clock {
+    fn format_time(&self, to: &mut Writer<'_>) -> std::fmt::Result {
+        write!(to, "{}", SystemClock.now())
+    }
+}
+
+/// Writes each line redacted.
+struct TraceFile(Arc<LogFile>);
+
+impl<'a> MakeWriter<'a> for TraceFile {
+    type Writer = TraceLine;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        TraceLine(Arc::clone(&self.0))
+    }
+}
+
+/// One line: the subscriber writes each with one call.
+struct TraceLine(Arc<LogFile>);
+
+impl io::Write for TraceLine {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        // A full disk is told by the run itself.
+        let _ = self.0.append(redact(&text).as_bytes());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_is_read_by_module_and_level_and_a_wrong_one_is_the_usual() {
+        let usual = Targets::new().with_default(LevelFilter::INFO);
+        assert_eq!(targets(None), usual);
+        assert_eq!(targets(Some("")), usual);
+        assert_eq!(targets(Some("/tmp/hooks.log")), usual);
+        assert_eq!(targets(Some("teamster_run=loud")), usual);
+        let debug = usual.with_target("teamster_run", LevelFilter::DEBUG);
+        assert_eq!(targets(Some("teamster_run=debug,info")), debug);
+        let off = Targets::new().with_default(LevelFilter::OFF);
+        assert_eq!(targets(Some("off")), off);
+    }
+}
