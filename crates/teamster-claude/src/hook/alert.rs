@@ -4,7 +4,7 @@ use serde_json::json;
 use teamster_fs::{FsError, Sync, layout};
 use teamster_types::json::to_line;
 
-use super::payload::{Actor, ActorKind, HookPayload, name_in_id};
+use super::payload::{ActorKind, HookActor, HookPayload, name_in_id};
 use crate::native::{NativeRegistry, NativeTeam};
 use crate::state::LONGEST_TEXT;
 use teamster_types::text::shown_line;
@@ -20,7 +20,7 @@ impl TeammateEnd {
     /// Finds out whose end a payload tells; `None` when it is nobody of a team.
     pub(super) fn find(
         payload: &HookPayload,
-        actor: &Actor,
+        actor: &HookActor,
         registry: &NativeRegistry,
     ) -> Option<Self> {
         let exit_code = payload.integer("exit_code").unwrap_or(0);

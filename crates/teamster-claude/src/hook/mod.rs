@@ -9,7 +9,7 @@
 //! response lets the agent go on.
 //!
 //! - [`run`] chooses the handler of an event; `HookCall` holds one handler for each event and the steps they share;
-//! - [`HookPayload`] reads the fields of any version of the client, and `Actor` is the agent it is about;
+//! - [`HookPayload`] reads the fields of any version of the client, and `HookActor` is the agent it is about;
 //! - `alert` records the end of a teammate;
 //! - `unfinished` tells a new session about a run of its project that is not over.
 
@@ -35,7 +35,7 @@ use crate::native::{InboxNote, NativeRegistry, TaskFolder, pdca, structured};
 use crate::state::{Begin, Effect, Op, StateChange, StateError, States, Status, TeammateRow};
 use crate::state::{LONGEST_TASK, LONGEST_TEXT};
 use alert::TeammateEnd;
-use payload::{Actor, ActorKind};
+use payload::{ActorKind, HookActor};
 use teamster_types::text::shown_line;
 
 pub use payload::HookPayload;
@@ -152,7 +152,7 @@ struct HookCall<'a> {
     payload: &'a HookPayload,
     context: &'a HookContext,
     registry: OnceCell<Option<NativeRegistry>>,
-    actor: OnceCell<Actor>,
+    actor: OnceCell<HookActor>,
     said: HookResponse,
 }
 
@@ -179,9 +179,9 @@ impl<'a> HookCall<'a> {
             .as_ref()
     }
 
-    fn actor(&self) -> &Actor {
+    fn actor(&self) -> &HookActor {
         self.actor
-            .get_or_init(|| Actor::find(self.payload, self.registry(), self.context))
+            .get_or_init(|| HookActor::find(self.payload, self.registry(), self.context))
     }
 
     fn note(&mut self, text: impl std::fmt::Display) {
@@ -711,7 +711,7 @@ fn context_response(event: &str, text: &str) -> String {
         .to_string()
 }
 
-fn started_response(actor: &Actor) -> String {
+fn started_response(actor: &HookActor) -> String {
     json!({
         "systemMessage": format!("Subagent {} spawned", actor.name),
         "hookSpecificOutput": {
@@ -724,7 +724,7 @@ fn started_response(actor: &Actor) -> String {
     .to_string()
 }
 
-fn stopped_response(actor: &Actor, status: Status) -> String {
+fn stopped_response(actor: &HookActor, status: Status) -> String {
     let status = status.as_str();
     json!({
         "continue": true,

@@ -108,7 +108,7 @@ pub(super) enum ActorKind {
 
 /// Describes the agent that a payload is about.
 #[derive(Clone, Debug)]
-pub(super) struct Actor {
+pub(super) struct HookActor {
     pub(super) kind: ActorKind,
     /// Its name, fit to be shown.
     pub(super) name: String,
@@ -123,7 +123,7 @@ pub(super) struct Actor {
     pub(super) session: String,
 }
 
-impl Actor {
+impl HookActor {
     /// Finds out who a payload is about.
     pub(super) fn find(
         payload: &HookPayload,

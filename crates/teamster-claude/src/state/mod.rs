@@ -334,7 +334,7 @@ fn is_left_alone(bkit: &Dir) -> Result<bool, StateError> {
 }
 
 /// Tells what came of the changes that others had left.
-struct Finished {
+struct AppliedPending {
     /// What could not be shown of it.
     effects: Vec<Effect>,
     /// Whether something stays: a writer who is stopped while it appends keeps its file to itself.
@@ -342,8 +342,8 @@ struct Finished {
 }
 
 /// Applies what others left. The caller holds the state's lock.
-fn finish(bkit: &Dir) -> Result<Finished, StateError> {
-    let mut finished = Finished {
+fn finish(bkit: &Dir) -> Result<AppliedPending, StateError> {
+    let mut finished = AppliedPending {
         effects: Vec::new(),
         stays: false,
     };
