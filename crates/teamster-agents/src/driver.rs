@@ -138,7 +138,7 @@ pub struct ResumeSession<'a> {
 /// What is told to any program about its task.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskFacts<'a> {
-    /// Its number.
+    /// The number of the task.
     pub id: &'a str,
     /// What it is about.
     pub subject: &'a str,
@@ -201,7 +201,7 @@ fn quoted(word: &str) -> String {
 /// What goes to the standard input. It is never left open with nobody to feed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentInput {
-    /// Nothing: `/dev/null`.
+    /// The agent gets no input: `/dev/null`.
     Nothing,
     /// This, and then its end.
     Text(Vec<u8>),
@@ -233,7 +233,7 @@ pub enum CannotLaunch {
     /// The client is not on this machine.
     #[error("`{program}` is not on PATH; {hint}")]
     NotInstalled {
-        /// Its program.
+        /// The name of its program.
         program: &'static str,
         /// What to do.
         hint: &'static str,

@@ -24,14 +24,14 @@ pub enum AgentEvent {
     ToolUse {
         /// The client's name of this call; the result has the same.
         call: String,
-        /// Which tool.
+        /// The name of the tool.
         tool: String,
         /// What it is called with, in one line: the command, the path.
         detail: String,
     },
     /// A tool answered.
     ToolResult {
-        /// Which call.
+        /// The call that is answered.
         call: String,
         /// Whether the tool failed. For some clients a command that failed is no failure of the tool.
         failed: bool,
@@ -58,7 +58,7 @@ pub enum AgentEvent {
     },
     /// It wants its work committed now, with this message.
     CommitAsked {
-        /// The message.
+        /// The message of the commit.
         message: String,
     },
     /// Something went wrong.

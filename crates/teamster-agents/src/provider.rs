@@ -69,7 +69,7 @@ impl ProviderKind {
 pub struct Provider {
     /// What the user called it.
     pub name: String,
-    /// Which driver.
+    /// The driver that runs it.
     pub kind: ProviderKind,
     /// Which model, unless a worker is given another.
     pub model: Option<String>,
@@ -104,7 +104,7 @@ pub struct ProviderConfig {
     pub command: Option<String>,
     /// The script, for `kind = "scripted"`.
     pub file: Option<PathBuf>,
-    /// Which model.
+    /// The model of its agents.
     pub model: Option<String>,
     /// What its workers can do.
     pub capabilities: Option<Vec<String>>,

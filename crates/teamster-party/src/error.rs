@@ -10,7 +10,7 @@ pub enum PartyErrorKind {
     NotFound,
     /// A step that may not be taken, or a session that is under way.
     Conflict,
-    /// Not allowed.
+    /// The operation is not allowed.
     Refused,
     /// A file cannot be read or written.
     Unreachable,
@@ -24,7 +24,7 @@ pub enum PartyErrorKind {
 pub struct PartyError {
     /// What sort of failure.
     pub kind: PartyErrorKind,
-    /// What happened.
+    /// A sentence that says what happened.
     pub message: String,
     /// What to do now.
     pub hint: String,

@@ -83,7 +83,7 @@ pub struct NewSession {
 /// A step that was just taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenStep {
-    /// The step.
+    /// The step that was taken.
     pub step: Step,
     /// The session afterwards.
     pub session: PartySession,

@@ -29,7 +29,7 @@ pub enum TicketStatus {
 }
 
 impl TicketStatus {
-    /// Every status.
+    /// Every status, in order of progress.
     pub const ALL: [Self; 4] = [Self::Blocked, Self::Todo, Self::InProgress, Self::Done];
 
     /// Returns the word for it in files.

@@ -462,7 +462,7 @@ impl Bridge {
             self.reporter.say(&error.to_string());
         }
         let deadline = Instant::now() + LAST_WORDS;
-        while !run.is_drained() {
+        while !run.state().is_drained() {
             match self.step(Some(&mut run), deadline) {
                 Wake::Event { .. } => {}
                 Wake::Timeout | Wake::Closed => break,
@@ -480,13 +480,13 @@ impl Bridge {
     /// Goes with the agent to its end.
     fn watch(&mut self, run: &mut TaskAttempt<'_>) {
         let mut reaped = Instant::now();
-        while !run.has_ended() {
+        while !run.state().has_ended() {
             let until = self.next_deadline(run).min(Instant::now() + REAP_ORPHANS);
             if self.step(Some(run), until) == Wake::Closed {
                 return;
             }
             // A talkative agent must not keep us from looking at the clock.
-            if !run.is_stopping() {
+            if !run.state().is_stopping() {
                 let limit = self.launcher.limits().idle;
                 self.mailbox.deny_expired(run, &mut self.reporter, limit);
             }
@@ -501,9 +501,9 @@ impl Bridge {
     }
 
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
-        let deadline = run.deadline();
+        let deadline = run.state().deadline();
         match self.mailbox.next_expiry(self.launcher.limits().idle) {
-            Some(expiry) if !run.is_stopping() => deadline.min(expiry),
+            Some(expiry) if !run.state().is_stopping() => deadline.min(expiry),
             _ => deadline,
         }
     }
@@ -558,7 +558,7 @@ impl Bridge {
                 detail,
             };
             // Asking was the agent's last word, so that no silence is counted from before it.
-            let since = run.last_activity();
+            let since = run.state().last_activity();
             self.mailbox
                 .ask_person(&mut self.reporter, run.task(), &asked, since);
         }

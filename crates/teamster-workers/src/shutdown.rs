@@ -40,7 +40,7 @@ pub struct ShutdownRequest {
     pub team: TeamName,
     /// The only worker that is stopped, or `None` for all.
     pub only: Option<WorkerName>,
-    /// Who asks.
+    /// The name of whoever asks.
     pub actor: String,
     /// Why the workers are stopped.
     pub reason: String,
@@ -84,7 +84,7 @@ impl EndKind {
 /// A worker that was stopped, or could not be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StoppedWorker {
-    /// The worker.
+    /// The name of the worker.
     pub worker: WorkerName,
     /// How it ended.
     pub how: EndKind,
@@ -104,7 +104,7 @@ struct KnownWorker {
     answer: Option<(bool, String)>,
 }
 
-/// Stops workers.
+/// Stops the workers of a team, and proves that they are gone.
 pub struct ShutdownCoordinator<'a> {
     /// The store through which workers are asked.
     pub store: &'a dyn Store,

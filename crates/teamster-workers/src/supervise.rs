@@ -54,7 +54,7 @@ pub struct Supervisor<'a> {
     pub launcher: &'a Launcher<'a>,
     /// The limits that health is judged by.
     pub limits: Limits,
-    /// The team.
+    /// The team of the workers.
     pub team: TeamName,
     known: HashMap<WorkerName, LaunchHistory>,
     in_doubt: bool,

@@ -28,9 +28,9 @@ pub struct ScriptContext<'a> {
     pub subject: &'a str,
     /// 1 for the first try.
     pub attempt: u32,
-    /// The team.
+    /// The name of the team.
     pub team: &'a str,
-    /// The worker.
+    /// The name of the worker.
     pub worker: &'a str,
     /// What the plan calls the task, if it came from one.
     pub label: Option<&'a str>,

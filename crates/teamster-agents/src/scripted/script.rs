@@ -16,7 +16,7 @@ use crate::event::{Trouble, Usage};
 /// Scripts are written by people; one that is larger is not a script.
 const LARGEST: usize = 1024 * 1024;
 
-/// A script.
+/// A script that an agent plays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     form: ScriptForm,
@@ -101,7 +101,7 @@ pub(super) enum ScriptStep {
 /// What is wrong with a script, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct ScriptError {
-    /// Which file.
+    /// The file of the script.
     pub file: PathBuf,
     /// Which line of it; `None` when it could not be read at all.
     pub line: Option<usize>,

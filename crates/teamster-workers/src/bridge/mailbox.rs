@@ -56,9 +56,9 @@ pub(super) struct JournalNews {
 struct PersonReply {
     /// The id of the request.
     request: String,
-    /// Who decided.
+    /// The person who decided.
     by: String,
-    /// The decision.
+    /// What the person decided.
     reply: PermissionReply,
 }
 

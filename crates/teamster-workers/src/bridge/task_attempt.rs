@@ -240,6 +240,11 @@ impl TaskAttempt<'_> {
         self.claimed.task.id()
     }
 
+    /// Returns how far the agent is, and how much time it has left.
+    pub(super) fn state(&self) -> &AgentAttempt {
+        &self.attempt
+    }
+
     /// Returns the identity of the agent's process.
     pub(super) fn process_id(&self) -> &ProcessId {
         self.process.id()
@@ -276,31 +281,6 @@ impl TaskAttempt<'_> {
             }
             None => false,
         }
-    }
-
-    /// Returns when [`TaskAttempt::tick`] has something to do if nothing happens before.
-    pub(super) fn deadline(&self) -> Instant {
-        self.attempt.deadline()
-    }
-
-    /// Returns whether the agent was asked to end.
-    pub(super) fn is_stopping(&self) -> bool {
-        self.attempt.is_stopping()
-    }
-
-    /// Returns whether the process has ended.
-    pub(super) fn has_ended(&self) -> bool {
-        self.attempt.has_ended()
-    }
-
-    /// Returns whether everything that the agent said was heard.
-    pub(super) fn is_drained(&self) -> bool {
-        self.attempt.is_drained()
-    }
-
-    /// Returns when the agent last gave a sign of life.
-    pub(super) fn last_activity(&self) -> Instant {
-        self.attempt.last_activity()
     }
 
     /// Adds a line of the bridge to the task's log.
