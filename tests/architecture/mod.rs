@@ -118,3 +118,23 @@ fn kinds_of_events_are_documented_from_their_types() {
         assert!(written.contains(&name), "{name}");
     }
 }
+
+#[test]
+fn every_path_in_the_architecture_document_is_there() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let mut count = 0;
+    for name in text.split('`').skip(1).step_by(2) {
+        let folder = match name.split('/').next() {
+            Some(first) if first.starts_with("teamster") && name.contains('/') => "crates",
+            Some("tests" | "web" | "xtask" | "docs") if name.contains('/') => "",
+            _ => continue,
+        };
+        count += 1;
+        let path = root().join(folder).join(name);
+        assert!(
+            path.exists(),
+            "ARCHITECTURE.md names {name}, which is not there"
+        );
+    }
+    assert!(count > 50, "{count} paths");
+}

@@ -12,7 +12,7 @@ use teamster_fs::proc::Machine;
 use teamster_fs::processes;
 use teamster_isolate::detached::Detached;
 use teamster_journal::payload::Member;
-use teamster_run::leader::{LeaderError, LeaderJob, Led, Overview, Problem, lead};
+use teamster_run::leader::{LeaderError, LeaderJob, LeaderPlan, Overview, Problem, lead};
 use teamster_workers::limits::WorkerLimits;
 
 use crate::kit::TestProject;
@@ -82,7 +82,7 @@ impl Desk {
         ScriptedDriver::new(&self.folder().join("leader.toml"))
     }
 
-    fn lead(&self, driver: &dyn Driver) -> Result<Led, LeaderError> {
+    fn lead(&self, driver: &dyn Driver) -> Result<LeaderPlan, LeaderError> {
         self.lead_until(driver, &|| false, &mut |_| {})
     }
 
@@ -91,7 +91,7 @@ impl Desk {
         driver: &dyn Driver,
         stop: &dyn Fn() -> bool,
         hear: &mut dyn FnMut(&AgentEvent),
-    ) -> Result<Led, LeaderError> {
+    ) -> Result<LeaderPlan, LeaderError> {
         let member = |name: &str| Member {
             name: name.parse().unwrap(),
             provider: "claude".to_owned(),
@@ -143,7 +143,7 @@ fn command(line: &str) -> CommandDriver {
     CommandDriver::new(line, Vec::new())
 }
 
-fn subjects(led: &Led) -> Vec<&str> {
+fn subjects(led: &LeaderPlan) -> Vec<&str> {
     let tasks = led.plan.tasks.iter();
     tasks.map(|task| task.task.subject.as_str()).collect()
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_journal::payload::{Check, CheckVerdict, Checked};
-use teamster_run::verify::{CheckRunner, Place, compare_with_base};
+use teamster_run::verify::{CheckPlace, CheckRunner, compare_with_base};
 use teamster_testkit::wait::{LONG, wait_until};
 
 use crate::kit::TestProject;
@@ -42,7 +42,7 @@ fn hosts_one_check() {
         launch: &teamster_fs::random_hex(),
     };
     let check = Check::new(std::env::var(COMMAND).unwrap(), "--verify");
-    let place = Place {
+    let place = CheckPlace {
         on: "integration",
         round: 0,
         number: 1,

@@ -3,24 +3,35 @@
 //! `-p` with `stream-json` both ways: the prompt is the first line of its input, its permission requests come as lines
 //! of its output and are answered by our policy, and an interrupt is a line as well. After its result the input is
 //! closed, and it ends.
+//!
+//! Its traps: an API error is a result with the subtype `success` and `is_error` true; the usage of a result is that
+//! of its turn while `total_cost_usd` is the sum of the session, earlier processes included; the usage of a message is
+//! told with each of its blocks, its output being counted only at the end.
 
-mod ask;
-mod read;
+mod requests;
 
-use serde_json::json;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, as_words,
-    whose_work,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
+    OutputReader, PermissionReply, as_plain_text, task_variables,
 };
-use crate::reader::OutputReader;
+use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
+use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
+use crate::text::{LONGEST_TEXT, clip, count, object, one_line, text, tool_detail};
+use crate::trouble;
+use requests::Requests;
 
-/// Claude Code.
+/// The driver of Claude Code.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaudeDriver;
 
-/// Its credentials, in whichever way it reaches its model.
+/// The variables that hold its credentials, in whichever way it reaches its model.
 const SECRETS: [&str; 6] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -30,13 +41,13 @@ const SECRETS: [&str; 6] = [
     "CLAUDE_CODE_OAUTH_TOKEN",
 ];
 
-/// Variables with which it needs no login of its own,
+/// The variables with which it needs no login of its own.
 const SIGN_IN: [&str; 3] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "CLAUDE_CODE_OAUTH_TOKEN",
 ];
-/// and those that turn it to a cloud, which has its own.
+/// The variables that make it use a cloud, which has a login of its own.
 const CLOUDS: [&str; 3] = [
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
@@ -44,8 +55,8 @@ const CLOUDS: [&str; 3] = [
 ];
 
 impl ClaudeDriver {
-    /// Whether the environment alone lets it reach its model, so that it does not need the user's own folder.
-    pub fn has_credentials(var: impl Fn(&str) -> Option<std::ffi::OsString>) -> bool {
+    /// Returns whether the environment alone lets it reach its model, so that it does not need the user's own folder.
+    pub fn has_credentials(var: impl Fn(&str) -> Option<OsString>) -> bool {
         let is_set = |name: &&str| var(name).is_some_and(|value| !value.is_empty());
         let is_on = |name: &&str| {
             var(name).is_some_and(|value| {
@@ -65,7 +76,7 @@ impl Driver for ClaudeDriver {
 
     fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch> {
         let program = detect::program("claude", job.path)?;
-        let mut args: Vec<std::ffi::OsString> = [
+        let mut args: Vec<OsString> = [
             "-p",
             "--input-format",
             "stream-json",
@@ -88,7 +99,7 @@ impl Driver for ClaudeDriver {
         if let Some(resume) = &job.resume {
             args.extend(["--resume".into(), resume.session.into()]);
         }
-        let mut set = whose_work(job);
+        let mut set = task_variables(job);
         // Dozens of workers must not replace their own program while others run it.
         set.push(("DISABLE_AUTOUPDATER".into(), "1".into()));
         Ok(Launch {
@@ -99,13 +110,13 @@ impl Driver for ClaudeDriver {
             secrets: SECRETS.map(str::to_owned).to_vec(),
             input: AgentInput::Dialogue(line(&json!({
                 "type": "user",
-                "message": { "role": "user", "content": [{ "type": "text", "text": as_words(job.prompt) }] },
+                "message": { "role": "user", "content": [{ "type": "text", "text": as_plain_text(job.prompt) }] },
             }))),
         })
     }
 
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
-        Box::new(read::ClaudeReader::new(job))
+        Box::new(ClaudeReader::new(job))
     }
 
     fn interrupt(&self) -> Interrupt {
@@ -117,9 +128,362 @@ impl Driver for ClaudeDriver {
     }
 }
 
-/// A JSON value as one line.
-fn line(value: &serde_json::Value) -> Vec<u8> {
+/// Returns a JSON value as one line.
+fn line(value: &Value) -> Vec<u8> {
     let mut bytes = value.to_string().into_bytes();
     bytes.push(b'\n');
     bytes
+}
+
+/// The most edits that are remembered until their results come.
+const MOST_PENDING: usize = 1000;
+
+/// Understands the event stream of Claude Code.
+struct ClaudeReader {
+    outcome: OutcomeBuilder,
+    requests: Requests,
+    resumed: bool,
+    /// What the session had cost before this run, if that is known.
+    cost_before: Option<f64>,
+    /// The total cost that the client told last.
+    cost_told: Option<f64>,
+    /// The sum of the costs that results told about themselves.
+    cost_of_results: Option<f64>,
+    /// The usage that events told so far.
+    told: Usage,
+    /// The usage that results told.
+    settled: Usage,
+    /// The usage of messages since the last result, each message counted once.
+    open: Usage,
+    last_message: Option<(String, Usage)>,
+    results: u32,
+    /// The files that calls want to change, by call.
+    pending: HashMap<String, PathBuf>,
+}
+
+impl ClaudeReader {
+    fn new(job: &Job<'_>) -> Self {
+        Self {
+            outcome: OutcomeBuilder::default(),
+            requests: Requests::new(job),
+            resumed: job.resume.is_some(),
+            cost_before: match &job.resume {
+                None => Some(0.0),
+                Some(resume) => resume.spent.and_then(|spent| spent.cost_usd),
+            },
+            cost_told: None,
+            cost_of_results: None,
+            told: Usage::default(),
+            settled: Usage::default(),
+            open: Usage::default(),
+            last_message: None,
+            results: 0,
+            pending: HashMap::new(),
+        }
+    }
+
+    fn system(&mut self, value: &Value) -> Vec<AgentEvent> {
+        match text(value, "subtype") {
+            Some("init") => {
+                let (session, model) = (text(value, "session_id"), text(value, "model"));
+                self.outcome.start(session, model).into_iter().collect()
+            }
+            Some("api_retry") => {
+                let status = value.get("error_status").and_then(Value::as_u64);
+                let word = text(value, "error").unwrap_or("unknown");
+                // Without a status there was no answer at all.
+                let trouble = status.map_or(Trouble::Outage, trouble::of_status);
+                let message = match status {
+                    Some(status) => format!("the model's server answers {status} ({word})"),
+                    None => format!("the model's server does not answer ({word})"),
+                };
+                vec![self.outcome.error(trouble, &message, true)]
+            }
+            Some("permission_denied") => vec![AgentEvent::PermissionAsked {
+                request: text(value, "tool_use_id").unwrap_or_default().to_owned(),
+                tool: text(value, "tool_name").unwrap_or_default().to_owned(),
+                detail: String::new(),
+                decision: PermissionDecision::Denied {
+                    reason: one_line(text(value, "message").unwrap_or_default()),
+                },
+            }],
+            _ => Vec::new(),
+        }
+    }
+
+    fn assistant(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let message = value.get("message").unwrap_or(&Value::Null);
+        let blocks = message.get("content").and_then(Value::as_array);
+        let blocks = blocks.map(Vec::as_slice).unwrap_or_default();
+        if value.get("is_api_error_message") == Some(&Value::Bool(true)) {
+            let said: Vec<&str> = blocks
+                .iter()
+                .filter_map(|block| text(block, "text"))
+                .collect();
+            let status = value.get("api_error_status").and_then(Value::as_u64);
+            let said = said.join("\n");
+            let trouble = api_trouble(status, &said);
+            return vec![self.outcome.error(trouble, &said, false)];
+        }
+        self.outcome.note_progress();
+        let mut events = Vec::new();
+        for block in blocks {
+            match text(block, "type") {
+                Some("text") => events.push(AgentEvent::Text(clip(
+                    text(block, "text").unwrap_or_default(),
+                    LONGEST_TEXT,
+                ))),
+                Some("tool_use") => events.push(self.tool_use(block)),
+                _ => {}
+            }
+        }
+        events.extend(self.message_usage(message));
+        events
+    }
+
+    fn tool_use(&mut self, block: &Value) -> AgentEvent {
+        let call = text(block, "id").unwrap_or_default().to_owned();
+        let tool = text(block, "name").unwrap_or_default().to_owned();
+        let input = block.get("input").unwrap_or(&Value::Null);
+        let edits = matches!(
+            tool.as_str(),
+            "Write" | "Edit" | "MultiEdit" | "NotebookEdit"
+        );
+        let file = text(input, "file_path").or_else(|| text(input, "notebook_path"));
+        if let (true, Some(file)) = (edits && self.pending.len() < MOST_PENDING, file) {
+            self.pending.insert(call.clone(), file.into());
+        }
+        AgentEvent::ToolUse {
+            detail: tool_detail(input),
+            call,
+            tool,
+        }
+    }
+
+    /// Tells what a message has used as soon as it is known: a budget cannot wait for the end of a turn.
+    fn message_usage(&mut self, message: &Value) -> Option<AgentEvent> {
+        let id = text(message, "id")?;
+        let usage = usage_of(message.get("usage")?);
+        let known = match &self.last_message {
+            Some((last, known)) if last == id => *known,
+            _ => Usage::default(),
+        };
+        let usage = usage.larger(known);
+        self.last_message = Some((id.to_owned(), usage));
+        self.open = self.open.plus(usage.minus(known));
+        self.tell(self.settled.plus(self.open))
+    }
+
+    /// Returns the event that brings the usage told up to `sum`.
+    fn tell(&mut self, sum: Usage) -> Option<AgentEvent> {
+        let rest = sum.minus(self.told);
+        self.told = self.told.plus(rest);
+        (!rest.is_zero()).then_some(AgentEvent::Usage(rest))
+    }
+
+    fn user(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let content = value.pointer("/message/content").and_then(Value::as_array);
+        let mut events = Vec::new();
+        for block in content.into_iter().flatten() {
+            if text(block, "type") != Some("tool_result") {
+                continue;
+            }
+            let call = text(block, "tool_use_id").unwrap_or_default().to_owned();
+            let failed = block.get("is_error") == Some(&Value::Bool(true));
+            let file = self.pending.remove(&call);
+            events.push(AgentEvent::ToolResult {
+                call,
+                failed,
+                detail: result_detail(block.get("content").unwrap_or(&Value::Null)),
+            });
+            if let (Some(file), false) = (file, failed) {
+                events.push(AgentEvent::FileChange { paths: vec![file] });
+            }
+        }
+        events
+    }
+
+    fn result(&mut self, value: &Value) -> Vec<AgentEvent> {
+        self.results += 1;
+        let of_models = of_models(value.get("model_usage_since_last_result"));
+        let turn = match (&of_models, value.get("usage")) {
+            // Newer versions count what subagents used as well.
+            (Some((usage, _)), _) => *usage,
+            (None, Some(usage)) => usage_of(usage),
+            (None, None) => self.open,
+        };
+        self.settled = self.settled.plus(turn);
+        self.open = Usage::default();
+        self.last_message = None;
+        let mut events: Vec<AgentEvent> = self.tell(self.settled).into_iter().collect();
+        self.cost_told = value
+            .get("total_cost_usd")
+            .and_then(Value::as_f64)
+            .or(self.cost_told);
+        if let Some((_, cost)) = of_models {
+            self.cost_of_results = Some(self.cost_of_results.unwrap_or(0.0) + cost);
+        }
+        let end = self.end_of(value);
+        events.push(self.outcome.finish(end));
+        events
+    }
+
+    fn end_of(&self, value: &Value) -> TerminalEvent {
+        let said = text(value, "result").unwrap_or_default();
+        if text(value, "subtype") == Some("success")
+            && value.get("is_error") == Some(&Value::Bool(false))
+        {
+            if value.get("num_turns").and_then(Value::as_u64) == Some(0) {
+                return TerminalEvent::Failure {
+                    trouble: Trouble::Task,
+                    reason: format!("no model was asked, the client answered by itself: {said}"),
+                };
+            }
+            return TerminalEvent::Success {
+                summary: said.to_owned(),
+            };
+        }
+        let errors = value.get("errors").and_then(Value::as_array);
+        let errors: Vec<&str> = errors
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let mut reason = if said.is_empty() {
+            errors.join("; ")
+        } else {
+            said.to_owned()
+        };
+        if self.resumed
+            && errors
+                .iter()
+                .any(|error| error.contains("No conversation found"))
+        {
+            return TerminalEvent::SessionGone { reason };
+        }
+        let status = value.get("api_error_status").and_then(Value::as_u64);
+        let why = text(value, "terminal_reason").unwrap_or_default();
+        if why.starts_with("aborted") {
+            "the turn was interrupted".clone_into(&mut reason);
+        }
+        let trouble = if why == "api_error" || status.is_some() {
+            api_trouble(status, &reason)
+        } else {
+            self.outcome.trouble().unwrap_or(Trouble::Task)
+        };
+        // Its own words for an answer that never became whole tell a person nothing.
+        if trouble.pauses() && (reason.is_empty() || reason.starts_with("[ede_diagnostic]")) {
+            "the model's server gave no whole answer".clone_into(&mut reason);
+        }
+        TerminalEvent::Failure { trouble, reason }
+    }
+
+    fn spent(&self) -> AgentSpending {
+        // A run without any result has told a part, or nothing that means anything.
+        let whole = self.results > 0 && self.open.is_zero();
+        let used = self.settled.plus(self.open);
+        let difference = self.cost_told.zip(self.cost_before).map(|(told, before)| {
+            // Less than before: the client began to count anew.
+            if told >= before { told - before } else { told }
+        });
+        AgentSpending {
+            usage: (self.results > 0 || !used.is_zero()).then_some(used),
+            cost_usd: self.cost_of_results.or(difference),
+            at_least: !whole,
+        }
+    }
+}
+
+impl OutputReader for ClaudeReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
+        let (kind, value) = match object(line) {
+            Ok(Some(found)) => found,
+            Ok(None) => return LineEffects::default(),
+            Err(unknown) => return LineEffects::event(unknown),
+        };
+        let events = match kind.as_str() {
+            "system" => self.system(&value),
+            "assistant" => self.assistant(&value),
+            "user" => self.user(&value),
+            "result" => {
+                return LineEffects {
+                    events: self.result(&value),
+                    close_input: true,
+                    ..LineEffects::default()
+                };
+            }
+            "control_request" => return self.requests.decide(&value),
+            "control_cancel_request" => {
+                self.requests
+                    .cancel(text(&value, "request_id").unwrap_or_default());
+                Vec::new()
+            }
+            "control_response" | "keep_alive" | "stream_event" | "rate_limit_event" => Vec::new(),
+            other => vec![AgentEvent::Unknown(one_line(other))],
+        };
+        LineEffects {
+            events,
+            ..LineEffects::default()
+        }
+    }
+
+    fn answer(&mut self, request: &str, answer: PermissionReply) -> Option<Vec<u8>> {
+        self.requests.answer(request, &answer)
+    }
+
+    fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
+        let spent = self.spent();
+        self.outcome.outcome(ending, stderr_tail, spent)
+    }
+}
+
+fn api_trouble(status: Option<u64>, message: &str) -> Trouble {
+    match status.map(trouble::of_status) {
+        None | Some(Trouble::Task) => trouble::of_message(message),
+        Some(trouble) => trouble,
+    }
+}
+
+fn usage_of(usage: &Value) -> Usage {
+    Usage {
+        input: count(usage, "input_tokens"),
+        cached_input: count(usage, "cache_read_input_tokens"),
+        cache_write: count(usage, "cache_creation_input_tokens"),
+        output: count(usage, "output_tokens"),
+        reasoning: usage
+            .pointer("/output_tokens_details/thinking_tokens")
+            .and_then(Value::as_u64)
+            .unwrap_or(0),
+    }
+}
+
+/// Returns the sum over all models of what a turn used and cost.
+fn of_models(models: Option<&Value>) -> Option<(Usage, f64)> {
+    let models = models?.as_object()?;
+    let mut sum = (Usage::default(), 0.0);
+    for model in models.values() {
+        sum.0 = sum.0.plus(Usage {
+            input: count(model, "inputTokens"),
+            cached_input: count(model, "cacheReadInputTokens"),
+            cache_write: count(model, "cacheCreationInputTokens"),
+            output: count(model, "outputTokens"),
+            reasoning: count(model, "thinkingTokens"),
+        });
+        sum.1 += model.get("costUSD").and_then(Value::as_f64)?;
+    }
+    Some(sum)
+}
+
+fn result_detail(content: &Value) -> String {
+    match content {
+        Value::String(text) => one_line(text),
+        Value::Array(blocks) => {
+            let texts: Vec<&str> = blocks
+                .iter()
+                .filter_map(|block| text(block, "text"))
+                .collect();
+            one_line(&texts.join(" "))
+        }
+        _ => String::new(),
+    }
 }

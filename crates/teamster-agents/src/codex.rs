@@ -2,24 +2,31 @@
 //!
 //! The npm package's `codex` is a Node program that starts the real one; killing it leaves that one behind. So the
 //! real one is looked for and started itself.
-
-mod read;
+//!
+//! Its traps: the usage of a turn is the sum of the whole thread, earlier processes included; `error` comes for every
+//! lost connection that it makes again; a command that the sandbox refuses leaves no item at all.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, SoftSignal,
-    as_words, whose_work,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
+    OutputReader, SoftSignal, as_plain_text, task_variables,
 };
+use crate::event::{AgentEvent, AgentSpending, Usage};
+use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::permission::Rule;
-use crate::reader::OutputReader;
+use crate::text::{LONGEST_TEXT, clip, count, last_line, object, one_line, text};
+use crate::trouble;
 
-/// Codex.
+/// The driver of Codex.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CodexDriver;
 
+/// The variables that hold its credentials.
 const SECRETS: [&str; 4] = [
     "AZURE_OPENAI_API_KEY",
     "CODEX_ACCESS_TOKEN",
@@ -66,15 +73,15 @@ impl Driver for CodexDriver {
         Ok(Launch {
             program,
             args,
-            set: whose_work(job),
+            set: task_variables(job),
             unset: OUTER_SESSION_VARS.to_vec(),
             secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: AgentInput::Text(as_words(job.prompt).into_owned().into_bytes()),
+            input: AgentInput::Text(as_plain_text(job.prompt).into_owned().into_bytes()),
         })
     }
 
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
-        Box::new(read::CodexReader::new(job))
+        Box::new(CodexReader::new(job))
     }
 
     fn interrupt(&self) -> Interrupt {
@@ -82,7 +89,7 @@ impl Driver for CodexDriver {
     }
 }
 
-/// The repository's `.git` and the part of it that belongs to this worktree, which git may have named otherwise than
+/// Returns the repository's `.git` and the part of it that belongs to this worktree, which git may have named otherwise than
 /// the folder: two teams can have a `worker-1`.
 fn git_folders(git_dir: &Path, worktree: &Path) -> Vec<OsString> {
     let named = worktree
@@ -95,7 +102,7 @@ fn git_folders(git_dir: &Path, worktree: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// What the `.git` file of a linked worktree says: `gitdir: …`.
+/// Returns the folder that the `.git` file of a linked worktree names: `gitdir: …`.
 fn own_git_dir(worktree: &Path) -> Option<PathBuf> {
     let dir = teamster_fs::Dir::open_root(worktree).ok()??;
     let (bytes, _) = dir.read(".git").ok()??;
@@ -104,7 +111,7 @@ fn own_git_dir(worktree: &Path) -> Option<PathBuf> {
     (!path.is_empty()).then(|| worktree.join(path))
 }
 
-/// `projects={"DIR"={trust_level="trusted"}}`: a folder that nobody has vouched for yet would change its settings. A
+/// Returns the setting `projects={"DIR"={trust_level="trusted"}}`: a folder that nobody has vouched for yet would change its settings. A
 /// dotted key would be cut at the dots of the path.
 fn trust(worktree: &Path) -> Result<OsString, CannotLaunch> {
     let Some(path) = worktree.to_str() else {
@@ -114,6 +121,203 @@ fn trust(worktree: &Path) -> Result<OsString, CannotLaunch> {
         )));
     };
     // A text is quoted in JSON as it is in TOML.
-    let key = serde_json::Value::String(path.to_owned());
+    let key = Value::String(path.to_owned());
     Ok(format!("projects={{{key}={{trust_level=\"trusted\"}}}}").into())
+}
+
+/// Understands the event stream of Codex.
+struct CodexReader {
+    outcome: OutcomeBuilder,
+    resumed: bool,
+    /// What the thread had used before this run, or `None` for a thread that somebody else began.
+    before: Option<Usage>,
+    used: Option<Usage>,
+    turns_open: bool,
+    said: String,
+}
+
+impl CodexReader {
+    fn new(job: &Job<'_>) -> Self {
+        Self {
+            outcome: OutcomeBuilder::default(),
+            resumed: job.resume.is_some(),
+            before: match &job.resume {
+                None => Some(Usage::default()),
+                Some(resume) => resume.spent.and_then(|spent| spent.usage),
+            },
+            used: None,
+            turns_open: false,
+            said: String::new(),
+        }
+    }
+
+    fn completed(&mut self, value: &Value) -> Vec<AgentEvent> {
+        self.turns_open = false;
+        let mut events = Vec::new();
+        if let (Some(usage), Some(before)) = (value.get("usage"), self.before) {
+            let so_far = self.used.unwrap_or_default();
+            let used = usage_of(usage).minus(before).larger(so_far);
+            self.used = Some(used);
+            let rest = used.minus(so_far);
+            if !rest.is_zero() {
+                events.push(AgentEvent::Usage(rest));
+            }
+        }
+        let summary = self.said.clone();
+        events.push(self.outcome.finish(TerminalEvent::Success { summary }));
+        events
+    }
+
+    fn failed(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let message = value.pointer("/error/message").and_then(Value::as_str);
+        let message = message.unwrap_or("the turn failed");
+        let (trouble, reason) = (trouble::of_message(message), plain(message));
+        vec![
+            self.outcome
+                .finish(TerminalEvent::Failure { trouble, reason }),
+        ]
+    }
+
+    fn error(&mut self, value: &Value) -> AgentEvent {
+        let message = text(value, "message").unwrap_or("error");
+        let retrying = message.starts_with("Reconnecting");
+        self.outcome
+            .error(trouble::of_message(message), &plain(message), retrying)
+    }
+
+    fn item(&mut self, value: &Value, is_whole: bool) -> Vec<AgentEvent> {
+        let item = value.get("item").unwrap_or(&Value::Null);
+        let call = text(item, "id").unwrap_or_default().to_owned();
+        let status = text(item, "status").unwrap_or_default();
+        let kind = text(item, "type").unwrap_or_default();
+        if kind != "error" {
+            self.outcome.note_progress();
+        }
+        match (kind, is_whole) {
+            ("agent_message", true) => {
+                let said = text(item, "text").unwrap_or_default();
+                self.said = clip(said, LONGEST_TEXT);
+                vec![AgentEvent::Text(self.said.clone())]
+            }
+            ("error", true) => vec![AgentEvent::Notice(one_line(
+                text(item, "message").unwrap_or_default(),
+            ))],
+            ("command_execution", false) => vec![AgentEvent::ToolUse {
+                call,
+                tool: "shell".to_owned(),
+                detail: one_line(text(item, "command").unwrap_or_default()),
+            }],
+            ("command_execution", true) => vec![AgentEvent::ToolResult {
+                call,
+                failed: status != "completed"
+                    || item.get("exit_code").and_then(Value::as_i64) != Some(0),
+                detail: one_line(text(item, "aggregated_output").unwrap_or_default()),
+            }],
+            ("mcp_tool_call", false) => vec![AgentEvent::ToolUse {
+                call,
+                tool: ["server", "tool"]
+                    .map(|key| text(item, key).unwrap_or_default())
+                    .join("."),
+                detail: one_line(&item.get("arguments").unwrap_or(&Value::Null).to_string()),
+            }],
+            ("mcp_tool_call", true) => vec![AgentEvent::ToolResult {
+                call,
+                failed: status != "completed",
+                detail: one_line(mcp_answer(item)),
+            }],
+            ("file_change", true) if status == "completed" => {
+                let changes = item.get("changes").and_then(Value::as_array);
+                let paths = changes.into_iter().flatten();
+                let paths: Vec<PathBuf> = paths
+                    .filter_map(|change| text(change, "path"))
+                    .map(PathBuf::from)
+                    .collect();
+                vec![AgentEvent::FileChange { paths }]
+            }
+            ("file_change", true) => vec![AgentEvent::ToolResult {
+                call,
+                failed: true,
+                detail: "the change could not be made".to_owned(),
+            }],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl OutputReader for CodexReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
+        let (kind, value) = match object(line) {
+            Ok(Some(found)) => found,
+            Ok(None) => return LineEffects::default(),
+            Err(unknown) => return LineEffects::event(unknown),
+        };
+        let events = match kind.as_str() {
+            "thread.started" => {
+                let started = self.outcome.start(text(&value, "thread_id"), None);
+                started.into_iter().collect()
+            }
+            "turn.started" => {
+                self.turns_open = true;
+                self.outcome.turn();
+                Vec::new()
+            }
+            "item.started" => self.item(&value, false),
+            "item.completed" => self.item(&value, true),
+            "item.updated" => Vec::new(),
+            "turn.completed" => self.completed(&value),
+            "turn.failed" => self.failed(&value),
+            "error" => vec![self.error(&value)],
+            other => vec![AgentEvent::Unknown(one_line(other))],
+        };
+        LineEffects {
+            events,
+            ..LineEffects::default()
+        }
+    }
+
+    fn end(mut self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
+        let gone = self.resumed && stderr_tail.contains("no rollout found");
+        self.outcome.stand_in(|| {
+            gone.then(|| TerminalEvent::SessionGone {
+                reason: last_line(stderr_tail).unwrap_or_default(),
+            })
+        });
+        let spent = AgentSpending {
+            usage: self.used,
+            cost_usd: None,
+            at_least: self.turns_open,
+        };
+        self.outcome.outcome(ending, stderr_tail, spent)
+    }
+}
+
+/// The server's answer is passed on as it came; its message is what a person can read.
+fn plain(message: &str) -> String {
+    let inner = serde_json::from_str::<Value>(message).ok();
+    let inner = inner
+        .as_ref()
+        .and_then(|value| value.pointer("/error/message"));
+    inner.and_then(Value::as_str).unwrap_or(message).to_owned()
+}
+
+fn mcp_answer(item: &Value) -> &str {
+    let error = item.pointer("/error/message");
+    let answer = error.or_else(|| item.pointer("/result/content/0/text"));
+    answer.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn usage_of(usage: &Value) -> Usage {
+    let (cached_input, cache_write) = (
+        count(usage, "cached_input_tokens"),
+        count(usage, "cache_write_input_tokens"),
+    );
+    Usage {
+        // Its input includes what came from the cache.
+        input: count(usage, "input_tokens")
+            .saturating_sub(cached_input.saturating_add(cache_write)),
+        cached_input,
+        cache_write,
+        output: count(usage, "output_tokens"),
+        reasoning: count(usage, "reasoning_output_tokens"),
+    }
 }

@@ -8,16 +8,14 @@ use std::path::PathBuf;
 use teamster_types::redact::LineRedactor;
 
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, SoftSignal,
-    whose_work,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
+    OutputReader, SoftSignal, task_variables,
 };
 use crate::event::{AgentEvent, AgentSpending};
-use crate::reader::{
-    AgentEnd, AgentOutcome, AgentVerdict, Exit, LineEffects, OutputReader, Stopped,
-};
-use crate::words::{LONGEST_TEXT, clip, exit_words, last_words, one_line, reason};
+use crate::outcome::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};
+use crate::text::{LONGEST_TEXT, clip, describe_exit, last_line, one_line, reason};
 
-/// Any program.
+/// The driver of any program.
 #[derive(Clone, Debug)]
 pub struct CommandDriver {
     command: String,
@@ -25,7 +23,7 @@ pub struct CommandDriver {
 }
 
 impl CommandDriver {
-    /// What is run, and which credentials it may see.
+    /// Creates the driver of a shell command, which may see these credentials.
     pub fn new(command: impl Into<String>, secrets: Vec<String>) -> Self {
         Self {
             command: command.into(),
@@ -48,7 +46,7 @@ impl Driver for CommandDriver {
         Ok(Launch {
             program: PathBuf::from("/bin/sh"),
             args: vec!["-c".into(), self.command.clone().into()],
-            set: whose_work(job),
+            set: task_variables(job),
             unset: OUTER_SESSION_VARS.to_vec(),
             secrets: self.secrets.clone(),
             input: AgentInput::Text(job.prompt.as_bytes().to_vec()),
@@ -64,6 +62,7 @@ impl Driver for CommandDriver {
     }
 }
 
+/// Understands what a program of the user prints.
 #[derive(Debug, Default)]
 struct CommandReader {
     started: bool,
@@ -97,7 +96,7 @@ impl OutputReader for CommandReader {
 
     fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
         let words =
-            last_words(stderr_tail).or_else(|| (!self.last.is_empty()).then(|| self.last.clone()));
+            last_line(stderr_tail).or_else(|| (!self.last.is_empty()).then(|| self.last.clone()));
         let with_words = |text: String| match words {
             Some(words) => reason(&format!("{text}: {words}")),
             None => text,
@@ -112,7 +111,7 @@ impl OutputReader for CommandReader {
                 reason: with_words("it took longer than a task may and was stopped".to_owned()),
             },
             (exit, None) => AgentVerdict::Failed {
-                reason: with_words(exit_words(exit)),
+                reason: with_words(describe_exit(exit)),
             },
         };
         AgentOutcome {

@@ -1,4 +1,4 @@
-//! Which clients are on this machine.
+//! Finding the clients that are installed on this machine.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ const OTHERS: [&str; 2] = ["opencode", "qwen"];
 /// The oldest Node that runs Gemini.
 const OLDEST_NODE: u32 = 20;
 
-/// A client on this machine.
+/// A client that is installed on this machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct InstalledClient {
     /// Its name, which is its provider's.
@@ -45,7 +45,7 @@ pub struct InstalledClient {
     pub missing: Vec<String>,
 }
 
-/// The file of a client that has a driver.
+/// Returns the program of a client that has a driver.
 pub(crate) fn program(name: &'static str, path: &OsStr) -> Result<PathBuf, CannotLaunch> {
     teamster_isolate::find_program(name, path).ok_or_else(|| CannotLaunch::NotInstalled {
         program: name,
@@ -56,7 +56,7 @@ pub(crate) fn program(name: &'static str, path: &OsStr) -> Result<PathBuf, Canno
     })
 }
 
-/// What to do to get a client.
+/// Returns how to install a client.
 pub fn how_to_install(name: &str) -> Option<&'static str> {
     PROGRAMS
         .iter()
@@ -64,7 +64,7 @@ pub fn how_to_install(name: &str) -> Option<&'static str> {
         .map(|(_, hint)| *hint)
 }
 
-/// Every client found in the folders of `path`, asked for their versions all at once; none is waited for longer than
+/// Returns every client found in the folders of `path`, asked for their versions all at once; none is waited for longer than
 /// `patience`.
 pub fn clients(path: &OsStr, patience: Duration) -> Vec<InstalledClient> {
     let with_driver = PROGRAMS.iter().map(|(name, _)| (*name, true));
@@ -80,7 +80,7 @@ pub fn clients(path: &OsStr, patience: Duration) -> Vec<InstalledClient> {
     })
 }
 
-/// Clients that have a driver and are in the folders of `path`, the preferred one first. None of them is started.
+/// Returns the clients that have a driver and are in the folders of `path`, the preferred one first. None of them is started.
 pub fn found(path: &OsStr) -> Vec<String> {
     PROGRAMS
         .iter()
@@ -89,7 +89,7 @@ pub fn found(path: &OsStr) -> Vec<String> {
         .collect()
 }
 
-/// Every name that [`clients`] looks for.
+/// Returns every name that [`clients`] looks for.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PROGRAMS.iter().map(|(name, _)| *name).chain(OTHERS)
 }
@@ -163,7 +163,7 @@ fn node_is_missing(path: &OsStr, patience: Duration) -> Option<String> {
     })
 }
 
-/// The real Codex behind the Node program of the npm package; the same file when it is none, or when there is none.
+/// Returns the real Codex behind the Node program of the npm package; the same file when it is none, or when there is none.
 pub(crate) fn native_codex(command: &Path) -> PathBuf {
     native_beside(command).unwrap_or_else(|| command.to_owned())
 }
@@ -189,7 +189,7 @@ fn native_beside(command: &Path) -> Option<PathBuf> {
         .find(|file| teamster_isolate::is_program(file))
 }
 
-/// npm's name and Rust's name of this platform.
+/// Returns npm's name and Rust's name of this platform.
 fn platform() -> Option<(&'static str, &'static str)> {
     Some(match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => ("linux-x64", "x86_64-unknown-linux-musl"),

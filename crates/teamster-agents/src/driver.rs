@@ -1,4 +1,5 @@
-//! What to start for a job, and how.
+//! What a client must implement: [`Driver`], which says what to start for a job, and [`OutputReader`], which understands
+//! one run of it.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -6,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::OutputReader;
-use crate::event::AgentSpending;
+use crate::event::{AgentEvent, AgentSpending};
+use crate::outcome::{AgentEnd, AgentOutcome};
 use crate::permission::Permissions;
 
 /// One kind of coding agent.
@@ -15,33 +16,80 @@ use crate::permission::Permissions;
 /// A driver starts nothing. It says what to start ([`Driver::launch`]), understands what that prints
 /// ([`Driver::reader`]) and knows how to ask it to stop ([`Driver::interrupt`]).
 pub trait Driver: Send + Sync {
-    /// The provider's word: `claude`, `codex`, `gemini`, `command`, `scripted`.
+    /// Returns the provider's word: `claude`, `codex`, `gemini`, `command`, `scripted`.
     fn provider(&self) -> &'static str;
 
-    /// What its workers can do unless the configuration says otherwise.
+    /// Returns what its workers can do unless the configuration says otherwise.
     fn capabilities(&self) -> &'static [&'static str] {
         teamster_types::routing::default_capabilities(self.provider())
     }
 
-    /// What to start for this job.
+    /// Returns what to start for this job.
     fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch>;
 
-    /// A reader for one run of what `launch` gave for the same job.
+    /// Returns a reader for one run of what `launch` gave for the same job.
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader>;
 
-    /// The script that this agent plays, as it was read; `None` for agents that play none. What is accepted of it must be
+    /// Returns the script that this agent plays, as it was read, or `None` for agents that play none. What is accepted of it must be
     /// these bytes.
     fn script(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Whether each [`Text`](crate::AgentEvent::Text) is one by itself; else they are pieces that only together are one.
+    /// Returns whether each [`Text`](crate::AgentEvent::Text) is one by itself; otherwise they are pieces of one.
     fn says_whole_texts(&self) -> bool {
         true
     }
 
-    /// How a running one is asked to end its turn. Whether it obeys is for its process to show.
+    /// Returns how a running agent is asked to end its turn. Whether it obeys is for its process to show.
     fn interrupt(&self) -> Interrupt;
+}
+
+/// Understands one run of a client.
+///
+/// Whatever the lines hold, a reader neither fails nor takes for a success what is none.
+pub trait OutputReader: Send {
+    /// Takes in one line of the client's standard output, with or without its line end.
+    fn line(&mut self, line: &[u8]) -> LineEffects;
+
+    /// Takes in a person's answer to a request that was [`PermissionDecision::Asked`](crate::PermissionDecision::Asked): what to write to the
+    /// client's input, or `None` when nobody waits for it any more.
+    fn answer(&mut self, request: &str, answer: PermissionReply) -> Option<Vec<u8>> {
+        let _ = (request, answer);
+        None
+    }
+
+    /// Ends the run. `stderr_tail` is the end of its error stream, for the reason.
+    fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome;
+}
+
+/// What one line led to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineEffects {
+    /// What the agent did, in order.
+    pub events: Vec<AgentEvent>,
+    /// What to write to its input now, each with its line end.
+    pub replies: Vec<Vec<u8>>,
+    /// Whether to close its input after that: it has nothing more to wait for.
+    pub close_input: bool,
+}
+
+impl LineEffects {
+    pub(crate) fn event(event: AgentEvent) -> Self {
+        Self {
+            events: vec![event],
+            ..Self::default()
+        }
+    }
+}
+
+/// What a person says to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PermissionReply {
+    /// The agent may do it.
+    Allow,
+    /// The agent may not do it, for this reason.
+    Deny(String),
 }
 
 /// What an agent is to do, and where.
@@ -173,9 +221,9 @@ pub enum Interrupt {
 /// A signal that asks and does not force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoftSignal {
-    /// SIGINT.
+    /// The signal SIGINT.
     Interrupt,
-    /// SIGTERM.
+    /// The signal SIGTERM.
     Terminate,
 }
 
@@ -244,7 +292,7 @@ pub const OUTER_SESSION_VARS: &[&str] = &[
 ];
 
 /// The variables that tell any program whose work it does, and where its temp files go.
-pub(crate) fn whose_work(job: &Job<'_>) -> Vec<(OsString, OsString)> {
+pub(crate) fn task_variables(job: &Job<'_>) -> Vec<(OsString, OsString)> {
     let mut set: Vec<(OsString, OsString)> = vec![
         ("TEAMSTER_TEAM".into(), job.team.into()),
         ("TEAMSTER_WORKER".into(), job.worker.into()),
@@ -268,7 +316,7 @@ pub(crate) fn whose_work(job: &Job<'_>) -> Vec<(OsString, OsString)> {
 
 /// The prompt as a client takes it for words. One that begins with `/` or the like would be a command of the client's
 /// own: Claude Code answers `/help …` by itself, asks no model, and calls that a success.
-pub(crate) fn as_words(prompt: &str) -> Cow<'_, str> {
+pub(crate) fn as_plain_text(prompt: &str) -> Cow<'_, str> {
     if prompt.trim_start().starts_with(['/', '!', '#', '@', '?']) {
         Cow::Owned(format!("Task:\n{prompt}"))
     } else {

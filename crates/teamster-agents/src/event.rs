@@ -40,7 +40,7 @@ pub enum AgentEvent {
     },
     /// It changed files, as far as the client tells. What really changed is for git to say.
     FileChange {
-        /// Which.
+        /// The paths of the files.
         paths: Vec<PathBuf>,
     },
     /// It used tokens since the last such event. All of a run's added up are what the run used.
@@ -84,7 +84,8 @@ pub enum AgentEvent {
 }
 
 impl AgentEvent {
-    /// For a person who reads along; nothing where there is nothing to read. `None`: only the line itself tells.
+    /// Returns the event as a line for a person who reads along, empty where there is nothing to read, or `None` where only
+    /// the client's own line tells.
     pub fn shown(&self) -> Option<String> {
         Some(match self {
             // A program that has no session says by its first line that it is there; and what something costs is shown
@@ -134,11 +135,11 @@ impl AgentEvent {
 /// What an agent that asked was told, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionDecision {
-    /// It may.
+    /// The agent may do it.
     Allowed,
-    /// It may not.
+    /// The agent may not do it.
     Denied {
-        /// Why.
+        /// Why the agent may not do it.
         reason: String,
     },
     /// A person has to say; [`OutputReader::answer`](crate::OutputReader::answer) passes the answer on.
@@ -160,12 +161,12 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Whether it would have hit any task: then the worker waits and the task loses no attempt.
+    /// Returns whether the trouble would have hit any task: then the worker waits and the task loses no attempt.
     pub fn pauses(self) -> bool {
         self != Self::Task
     }
 
-    /// In words.
+    /// Returns the trouble in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::RateLimit => "rate limit",
@@ -180,7 +181,7 @@ impl Trouble {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentSpending {
-    /// Tokens.
+    /// The tokens that were used.
     pub usage: Option<Usage>,
     /// Money, in US dollars, as the client itself reckons it.
     pub cost_usd: Option<f64>,
@@ -189,7 +190,7 @@ pub struct AgentSpending {
 }
 
 impl AgentSpending {
-    /// Both together. What is unknown on one side is unknown in the sum.
+    /// Returns the sum of both. What is unknown on one side is unknown in the sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -205,7 +206,7 @@ impl AgentSpending {
         }
     }
 
-    /// The sum of a session after one more run, for [`ResumeSession::spent`](crate::ResumeSession::spent). A run that was cut short
+    /// Returns the sum of a session after one more run, for [`ResumeSession::spent`](crate::ResumeSession::spent). A run that was cut short
     /// and told nothing leaves the last known sum standing: a client that counts on from there tells it with the next.
     #[must_use]
     pub fn then(self, run: Self) -> Self {

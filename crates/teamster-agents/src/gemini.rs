@@ -1,21 +1,33 @@
 //! Gemini: `stream-json`, the prompt on its standard input.
+//!
+//! Its traps: it ends with exit code 0 after a signal and after an answer that was no answer, so only its result
+//! counts; while it tries again it says nothing for minutes, except on the error stream; API errors end it with the
+//! HTTP status modulo 256.
 
-mod read;
-
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde_json::Value;
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, SoftSignal,
-    as_words, whose_work,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
+    OutputReader, SoftSignal, as_plain_text, task_variables,
 };
+use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
+use crate::outcome::{AgentEnd, AgentOutcome, Exit, OutcomeBuilder, Stopped, TerminalEvent};
 use crate::permission::Rule;
-use crate::reader::OutputReader;
+use crate::text::{
+    LONGEST_TEXT, clip, count, last_line, last_lines, object, one_line, text, tool_detail,
+};
+use crate::trouble;
 
-/// Gemini CLI.
+/// The driver of Gemini CLI.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GeminiDriver;
 
+/// The variables that hold its credentials.
 const SECRETS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 
 impl Driver for GeminiDriver {
@@ -45,7 +57,7 @@ impl Driver for GeminiDriver {
         if let Some(resume) = &job.resume {
             args.extend(["--resume".into(), resume.session.into()]);
         }
-        let mut set = whose_work(job);
+        let mut set = task_variables(job);
         // Else it starts itself a second time, and a signal would reach the first only.
         set.push(("GEMINI_CLI_NO_RELAUNCH".into(), "true".into()));
         Ok(Launch {
@@ -54,12 +66,12 @@ impl Driver for GeminiDriver {
             set,
             unset: OUTER_SESSION_VARS.to_vec(),
             secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: AgentInput::Text(as_words(job.prompt).into_owned().into_bytes()),
+            input: AgentInput::Text(as_plain_text(job.prompt).into_owned().into_bytes()),
         })
     }
 
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
-        Box::new(read::GeminiReader::new(job))
+        Box::new(GeminiReader::new(job))
     }
 
     fn says_whole_texts(&self) -> bool {
@@ -68,5 +80,203 @@ impl Driver for GeminiDriver {
 
     fn interrupt(&self) -> Interrupt {
         Interrupt::Signal(SoftSignal::Terminate)
+    }
+}
+
+/// The most edits that are remembered until their results come.
+const MOST_PENDING: usize = 1000;
+
+/// The exit code that means that it is not signed in.
+const SIGN_IN: i32 = 41;
+/// The exit code that means that its arguments or its session cannot be used.
+const WRONG_INPUT: i32 = 42;
+
+/// Understands the event stream of Gemini CLI.
+struct GeminiReader {
+    outcome: OutcomeBuilder,
+    resumed: bool,
+    used: Option<Usage>,
+    /// What the agent said since it last called a tool; it comes in pieces.
+    said: String,
+    error: Option<String>,
+    pending: HashMap<String, PathBuf>,
+}
+
+impl GeminiReader {
+    fn new(job: &Job<'_>) -> Self {
+        Self {
+            outcome: OutcomeBuilder::default(),
+            resumed: job.resume.is_some(),
+            used: None,
+            said: String::new(),
+            error: None,
+            pending: HashMap::new(),
+        }
+    }
+
+    fn message(&mut self, value: &Value) -> Vec<AgentEvent> {
+        if text(value, "role") != Some("assistant") {
+            return Vec::new();
+        }
+        let said = text(value, "content").unwrap_or_default();
+        if value.get("delta") != Some(&Value::Bool(true)) {
+            self.said.clear();
+        }
+        if self.said.len() < LONGEST_TEXT {
+            self.said.push_str(said);
+        }
+        self.outcome.note_progress();
+        vec![AgentEvent::Text(clip(said, LONGEST_TEXT))]
+    }
+
+    fn tool_use(&mut self, value: &Value) -> Vec<AgentEvent> {
+        self.said.clear();
+        self.outcome.note_progress();
+        let call = text(value, "tool_id").unwrap_or_default().to_owned();
+        let tool = text(value, "tool_name").unwrap_or_default().to_owned();
+        let input = value.get("parameters").unwrap_or(&Value::Null);
+        let edits = matches!(tool.as_str(), "write_file" | "replace");
+        let file = text(input, "file_path");
+        if let (true, Some(file)) = (edits && self.pending.len() < MOST_PENDING, file) {
+            self.pending.insert(call.clone(), file.into());
+        }
+        vec![AgentEvent::ToolUse {
+            detail: tool_detail(input),
+            call,
+            tool,
+        }]
+    }
+
+    fn tool_result(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let call = text(value, "tool_id").unwrap_or_default().to_owned();
+        let failed = text(value, "status") != Some("success");
+        let file = self.pending.remove(&call);
+        let mut events = vec![AgentEvent::ToolResult {
+            call,
+            failed,
+            detail: one_line(text(value, "output").unwrap_or_default()),
+        }];
+        if let (Some(file), false) = (file, failed) {
+            events.push(AgentEvent::FileChange { paths: vec![file] });
+        }
+        events
+    }
+
+    fn error(&mut self, value: &Value) -> AgentEvent {
+        let message = text(value, "message").unwrap_or("error");
+        if text(value, "severity") == Some("warning") {
+            return AgentEvent::Notice(one_line(message));
+        }
+        self.error = Some(message.to_owned());
+        self.outcome
+            .error(trouble::of_message(message), message, false)
+    }
+
+    fn result(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let mut events = Vec::new();
+        if let Some(stats) = value.get("stats") {
+            let so_far = self.used.unwrap_or_default();
+            let used = usage_of(stats).larger(so_far);
+            self.used = Some(used);
+            let rest = used.minus(so_far);
+            if !rest.is_zero() {
+                events.push(AgentEvent::Usage(rest));
+            }
+        }
+        let end = if text(value, "status") == Some("success") {
+            TerminalEvent::Success {
+                summary: self.said.clone(),
+            }
+        } else {
+            let message = value.pointer("/error/message").and_then(Value::as_str);
+            let reason = message
+                .or(self.error.as_deref())
+                .unwrap_or("the turn failed");
+            TerminalEvent::Failure {
+                trouble: trouble::of_message(reason),
+                reason: reason.to_owned(),
+            }
+        };
+        events.push(self.outcome.finish(end));
+        events
+    }
+
+    /// Takes in what only the exit code or the error stream tells.
+    fn without_result(&mut self, ending: AgentEnd, stderr: &str) {
+        let words = || last_line(stderr).unwrap_or_default();
+        let resumed = self.resumed;
+        match ending.exit {
+            Exit::Code(SIGN_IN) => self.outcome.stand_in(|| {
+                Some(TerminalEvent::Failure {
+                    trouble: Trouble::SignIn,
+                    reason: format!("Gemini is not signed in: {}", last_lines(stderr, 3)),
+                })
+            }),
+            Exit::Code(WRONG_INPUT) if resumed && stderr.contains("Error resuming session") => {
+                self.outcome
+                    .stand_in(|| Some(TerminalEvent::SessionGone { reason: words() }));
+            }
+            _ => {}
+        }
+        // Stopped while it was trying again: it told that to the error stream only.
+        let tried = stderr.lines().rfind(|line| line.starts_with("Attempt "));
+        let waited = matches!(ending.stopped, Some(Stopped::Silent | Stopped::Late));
+        if let (true, Some(tried)) = (waited && !self.outcome.is_finished(), tried) {
+            let trouble = match trouble::status_in(tried) {
+                Some(status) => trouble::of_status(status),
+                None => trouble::of_message(tried),
+            };
+            self.outcome.error(trouble, &one_line(tried), true);
+        }
+    }
+}
+
+impl OutputReader for GeminiReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
+        let (kind, value) = match object(line) {
+            Ok(Some(found)) => found,
+            Ok(None) => return LineEffects::default(),
+            Err(unknown) => return LineEffects::event(unknown),
+        };
+        let events = match kind.as_str() {
+            "init" => {
+                let (session, model) = (text(&value, "session_id"), text(&value, "model"));
+                self.outcome.start(session, model).into_iter().collect()
+            }
+            "message" => self.message(&value),
+            "tool_use" => self.tool_use(&value),
+            "tool_result" => self.tool_result(&value),
+            "error" => vec![self.error(&value)],
+            "result" => self.result(&value),
+            other => vec![AgentEvent::Unknown(one_line(other))],
+        };
+        LineEffects {
+            events,
+            ..LineEffects::default()
+        }
+    }
+
+    fn end(mut self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
+        self.without_result(ending, stderr_tail);
+        let spent = AgentSpending {
+            usage: self.used,
+            cost_usd: None,
+            at_least: !self.outcome.is_finished(),
+        };
+        self.outcome.outcome(ending, stderr_tail, spent)
+    }
+}
+
+fn usage_of(stats: &Value) -> Usage {
+    let (read, written) = (count(stats, "input_tokens"), count(stats, "output_tokens"));
+    let cached_input = count(stats, "cached").min(read);
+    // Its output leaves out the thoughts; its total does not.
+    let reasoning = count(stats, "total_tokens").saturating_sub(read.saturating_add(written));
+    Usage {
+        input: read - cached_input,
+        cached_input,
+        cache_write: 0,
+        output: written.saturating_add(reasoning),
+        reasoning,
     }
 }

@@ -1,19 +1,42 @@
-//! A driver for each coding agent: what to start, what its bytes mean, whether the work is done.
+//! Drivers for coding agents: what to start for a job, what the client's bytes mean, and whether the work is done.
+//!
+//! # What it owns
+//!
+//! One file for each client, with everything that is known about that client and nowhere else: [`ClaudeDriver`],
+//! [`CodexDriver`], [`GeminiDriver`], any program ([`CommandDriver`]) and our own agent that plays a script
+//! ([`ScriptedDriver`]).
+//!
+//! # How it works
 //!
 //! ```text
-//! Provider ──driver()──▶ Driver ──launch(job)──▶ Launch      what the bridge starts, in the job's worktree
-//!                          └─────reader(job)──▶ Reader
-//!                                                 ├ line(bytes) ─▶ Step      events, replies, "close its input"
-//!                                                 └ end(exit)   ─▶ Outcome   verdict, session, what it spent
+//! word of the user ─▶ Provider ─▶ Driver ──launch(job)──▶ Launch          what to start, in the job's worktree
+//!                                   └─────reader(job)───▶ OutputReader
+//!                                                          ├ line(bytes) ─▶ LineEffects   events, replies, "close its input"
+//!                                                          ├ answer(…)   ─▶ bytes         a person's decision, for its input
+//!                                                          └ end(exit)   ─▶ AgentOutcome  verdict, session, what it spent
 //! ```
 //!
-//! Three rules decide everything here:
+//! Three rules decide everything here, and `OutcomeBuilder` applies them for every client:
 //! 1. Success is what the client's terminal event says AND exit code 0. Either alone lies for some client.
 //! 2. Rate limits, outages and a lost sign-in are nobody's failed attempt: they pause the worker.
 //! 3. What is unknown stays unknown: a line, a cost, a session. It never turns into a success or a 0.
 //!
-//! The crate starts no process (that is `teamster-isolate`) and reads no clock. Only [`detect`] looks at the machine,
-//! and [`scripted::play`] is a program of its own: the agent that plays a script.
+//! # Adding a client
+//!
+//! `gemini.rs` is the smallest complete example.
+//! 1. In a file of its own, implement [`Driver`] (what to start, how it is asked to end) and [`OutputReader`] (its lines to
+//!    [`AgentEvent`]s). Keep an `OutcomeBuilder` in the reader and tell it of the start, of errors and of the terminal
+//!    event; `trouble` classifies errors of the model's server, `text` cuts what is long.
+//! 2. Add its word to [`ProviderKind`], its program and how to install it to [`detect`], its credentials to
+//!    [`CREDENTIALS`], and what its workers can do to `teamster_types::routing`.
+//! 3. Record runs of the real client into `tests/fixtures/workers/NAME` (done, failed, limited, interrupted, killed) and add
+//!    the name to `tests/agents/recorded.rs`: every recording is then a test, whole and cut off at any line.
+//!
+//! # What it refuses
+//!
+//! The crate starts no process (that is `teamster-isolate`), reads no clock and keeps no state between runs. A prompt never
+//! becomes part of a command line, and a client sees no credentials but its own. Only [`detect`] looks at the machine, and
+//! [`scripted::play`] is a program of its own.
 
 mod claude;
 mod codex;
@@ -22,28 +45,23 @@ pub mod detect;
 mod driver;
 mod event;
 mod gemini;
-mod lines;
 mod outcome;
 mod permission;
 mod provider;
-mod reader;
 pub mod scripted;
+mod text;
 mod trouble;
-mod words;
 
 pub use claude::ClaudeDriver;
 pub use codex::CodexDriver;
 pub use command::CommandDriver;
 pub use driver::{
-    AgentInput, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS,
-    ResumeSession, SoftSignal, TaskFacts,
+    AgentInput, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
+    OUTER_SESSION_VARS, OutputReader, PermissionReply, ResumeSession, SoftSignal, TaskFacts,
 };
 pub use event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 pub use gemini::GeminiDriver;
-pub use lines::{LONGEST_LINE, LineSplitter};
+pub use outcome::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};
 pub use permission::{Permissions, Rule};
-pub use provider::{Configured, Provider, ProviderError, ProviderKind, Providers};
-pub use reader::{
-    AgentEnd, AgentOutcome, AgentVerdict, Exit, LineEffects, OutputReader, PermissionReply, Stopped,
-};
+pub use provider::{Provider, ProviderConfig, ProviderError, ProviderKind, Providers};
 pub use scripted::ScriptedDriver;

@@ -1,32 +1,138 @@
-//! What a reader keeps of a run, and how a verdict is made of it: one rule for every client.
+//! How a run of a client ended, and how a verdict is made of it: one rule for every client.
 
 use crate::event::{AgentEvent, AgentSpending, Trouble};
-use crate::reader::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};
-use crate::words::{exit_words, last_words, reason};
+use crate::text::{describe_exit, last_line, reason};
 
-/// What decides about a run.
+/// How a client's process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentEnd {
+    /// By itself or by a signal.
+    pub exit: Exit,
+    /// Whether we made it end.
+    pub stopped: Option<Stopped>,
+}
+
+impl AgentEnd {
+    /// Describes a process that ended by itself with this exit code.
+    pub fn code(code: i32) -> Self {
+        Self {
+            exit: Exit::Code(code),
+            stopped: None,
+        }
+    }
+
+    /// Describes a process that was ended by a signal which we did not send.
+    pub fn signal(signal: i32) -> Self {
+        Self {
+            exit: Exit::Signal(signal),
+            stopped: None,
+        }
+    }
+
+    /// Adds that we made the process end.
+    #[must_use]
+    pub fn stopped(self, stopped: Stopped) -> Self {
+        Self {
+            stopped: Some(stopped),
+            ..self
+        }
+    }
+}
+
+/// What the kernel says about a process's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It ended with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// Nobody knows: somebody else's child, or it was lost.
+    Unknown,
+}
+
+/// Why we made a client end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was asked to: shutdown, budget, a person.
+    Interrupted,
+    /// It sent no event for too long.
+    Silent,
+    /// It took longer than a task may.
+    Late,
+}
+
+/// How a run ended, all in all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentOutcome {
+    /// Whether the work is done.
+    pub verdict: AgentVerdict,
+    /// Whether the agent itself ever showed that it was there. If not, the launch failed.
+    pub started: bool,
+    /// The client's session, to go on with.
+    pub session: Option<String>,
+    /// What this run spent.
+    pub spent: AgentSpending,
+}
+
+/// Whether the work is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentVerdict {
+    /// The client said so at its end and exited with 0.
+    Done {
+        /// What it said.
+        summary: String,
+    },
+    /// The attempt failed and counts.
+    Failed {
+        /// Why the attempt failed.
+        reason: String,
+    },
+    /// Something that would have hit any task. The worker waits; the task loses no attempt.
+    Paused {
+        /// What: never [`Trouble::Task`].
+        trouble: Trouble,
+        /// In the client's words.
+        reason: String,
+    },
+    /// We interrupted it, and it had not finished.
+    Interrupted,
+    /// The session to go on with is not there. The job can be launched again without it; no attempt is lost.
+    SessionGone {
+        /// In the client's words.
+        reason: String,
+    },
+}
+
+impl AgentVerdict {
+    /// Whether the work is done.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+}
+
+/// Collects what decides about a run, and makes the verdict of it.
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeBuilder {
     started: bool,
     session: Option<String>,
     end: Option<TerminalEvent>,
-    /// The last error since the agent last got on.
+    /// The last error since the agent last made progress.
     trouble: Option<(Trouble, String)>,
 }
 
 /// What the client's terminal event said.
 #[derive(Clone, Debug)]
 pub(crate) enum TerminalEvent {
-    /// All is well.
+    /// The client says that the work is done.
     Success { summary: String },
-    /// It is not.
+    /// The client says that the work is not done.
     Failure { trouble: Trouble, reason: String },
     /// The session that was to go on is not there.
     SessionGone { reason: String },
 }
 
 impl OutcomeBuilder {
-    /// The agent's first event. Later ones begin a new turn, so an earlier end is none.
+    /// Notes the agent's first event, and returns it. Later ones begin a new turn, so an earlier end is none.
     pub(crate) fn start(
         &mut self,
         session: Option<&str>,
@@ -42,12 +148,12 @@ impl OutcomeBuilder {
         })
     }
 
-    /// The agent got on: an earlier error was overcome.
-    pub(crate) fn gets_on(&mut self) {
+    /// Notes that the agent made progress: an earlier error was overcome.
+    pub(crate) fn note_progress(&mut self) {
         self.trouble = None;
     }
 
-    /// An error came.
+    /// Notes an error, and returns its event.
     pub(crate) fn error(&mut self, trouble: Trouble, message: &str, retrying: bool) -> AgentEvent {
         let message = reason(message);
         self.trouble = Some((trouble, message.clone()));
@@ -58,17 +164,17 @@ impl OutcomeBuilder {
         }
     }
 
-    /// The error that is not overcome.
+    /// Returns the kind of the error that is not overcome.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.trouble.as_ref().map(|(trouble, _)| *trouble)
     }
 
-    /// A new turn begins: what ended before is not the end.
+    /// Notes that a new turn begins: what ended before is not the end.
     pub(crate) fn turn(&mut self) {
         self.end = None;
     }
 
-    /// The client's terminal event.
+    /// Notes the client's terminal event, and returns it as an event of the agent.
     pub(crate) fn finish(&mut self, mut end: TerminalEvent) -> AgentEvent {
         let (success, said) = match &mut end {
             TerminalEvent::Success { summary } => (true, summary),
@@ -82,19 +188,19 @@ impl OutcomeBuilder {
         AgentEvent::Finished { success, summary }
     }
 
-    /// Whether a terminal event came.
+    /// Returns whether a terminal event came.
     pub(crate) fn is_finished(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Exits that a client has a meaning of its own for stand in for a missing terminal event.
+    /// Puts an end in the place of a missing terminal event, for exit codes that mean something to a client.
     pub(crate) fn stand_in(&mut self, end: impl FnOnce() -> Option<TerminalEvent>) {
         if self.end.is_none() {
             self.end = end();
         }
     }
 
-    /// The verdict: success needs the terminal event and exit code 0, both.
+    /// Returns the outcome: success needs the terminal event and exit code 0, both.
     pub(crate) fn outcome(
         self,
         ending: AgentEnd,
@@ -122,8 +228,8 @@ fn judge(
             summary: reason(summary),
         };
     }
-    let how = exit_words(ending.exit);
-    let with_last_words = |text: String| match last_words(stderr) {
+    let how = describe_exit(ending.exit);
+    let with_last_words = |text: String| match last_line(stderr) {
         Some(words) => reason(&format!("{text}: {words}")),
         None => text,
     };

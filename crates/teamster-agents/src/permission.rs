@@ -11,11 +11,11 @@ use crate::event::PermissionDecision;
 /// What an agent may do.
 #[derive(Clone, Copy, Debug)]
 pub struct Permissions {
-    /// Commands.
+    /// The rule for commands.
     pub shell: Rule,
-    /// Everything that is neither a file of the worktree nor a command.
+    /// The rule for everything that is neither a file of the worktree nor a command.
     pub other: Rule,
-    /// Where a path really leads, links followed, the last parts possibly not there yet; `None`: nobody can tell.
+    /// Returns where a path really leads, links followed, the last parts possibly not there yet; `None`: nobody can tell.
     pub real: fn(&Path) -> Option<PathBuf>,
 }
 

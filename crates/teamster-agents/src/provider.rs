@@ -14,11 +14,11 @@ use crate::{ClaudeDriver, CodexDriver, CommandDriver, GeminiDriver, ScriptedDriv
 /// Which driver, with its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProviderKind {
-    /// Claude Code.
+    /// The client Claude Code.
     Claude,
-    /// Codex.
+    /// The client Codex.
     Codex,
-    /// Gemini CLI.
+    /// The client Gemini CLI.
     Gemini,
     /// A shell command.
     Command(String),
@@ -27,7 +27,7 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
-    /// Its word: `claude`, `codex`, `gemini`, `command`, `scripted`.
+    /// Returns its word: `claude`, `codex`, `gemini`, `command`, `scripted`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -80,7 +80,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// The driver for it.
+    /// Returns the driver for it.
     pub fn driver(&self) -> Box<dyn Driver> {
         match &self.kind {
             ProviderKind::Claude => Box::new(ClaudeDriver),
@@ -97,7 +97,7 @@ impl Provider {
 /// A section `[providers.NAME]` of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Configured {
+pub struct ProviderConfig {
     /// The driver's word; the name itself when it is one.
     pub kind: Option<String>,
     /// The shell command, for `kind = "command"`.
@@ -116,11 +116,11 @@ pub struct Configured {
 #[derive(Clone, Debug, Default)]
 pub struct Providers {
     base: PathBuf,
-    configured: BTreeMap<String, Configured>,
+    configured: BTreeMap<String, ProviderConfig>,
 }
 
 impl Providers {
-    /// The built-in ones. Files are named relative to `base`.
+    /// Creates the built-in providers. Files are named relative to `base`.
     pub fn new(base: &Path) -> Self {
         Self {
             base: base.to_owned(),
@@ -128,8 +128,8 @@ impl Providers {
         }
     }
 
-    /// And one of the configuration. A later one of the same name replaces an earlier one.
-    pub fn configure(&mut self, name: &str, section: Configured) -> Result<(), ProviderError> {
+    /// Adds a provider of the configuration. A later one of the same name replaces an earlier one.
+    pub fn configure(&mut self, name: &str, section: ProviderConfig) -> Result<(), ProviderError> {
         is_name(name)?;
         let before = self.configured.insert(name.to_owned(), section);
         // A section that makes no sense is found now and not when the first worker is started.
@@ -141,12 +141,12 @@ impl Providers {
         })
     }
 
-    /// And one of the command line: `NAME=command:…`.
+    /// Adds a provider of the command line: `NAME=command:…`.
     pub fn define(&mut self, definition: &str) -> Result<(), ProviderError> {
         let (name, word) = definition
             .split_once('=')
             .ok_or_else(|| ProviderError::Definition(definition.to_owned()))?;
-        let mut section = Configured::default();
+        let mut section = ProviderConfig::default();
         match ProviderKind::parse(word, &self.base)? {
             Some(ProviderKind::Command(command)) => section.command = Some(command),
             Some(ProviderKind::Scripted(file)) => section.file = Some(file),
@@ -157,7 +157,7 @@ impl Providers {
         self.configure(name, section)
     }
 
-    /// The provider that a word stands for.
+    /// Returns the provider that a word stands for.
     pub fn find(&self, word: &str) -> Result<Provider, ProviderError> {
         if let Some(section) = self.configured.get(word) {
             return self.of_section(word, section);
@@ -175,7 +175,7 @@ impl Providers {
         })
     }
 
-    /// The provider that a word of the command line stands for: what [`Self::find`] knows, or a definition and its use
+    /// Returns the provider that a word of the command line stands for: what [`Self::find`] knows, or a definition and its use
     /// at once, `NAME=command:…`.
     pub fn named(&mut self, word: &str) -> Result<Provider, ProviderError> {
         match word.split_once('=') {
@@ -188,7 +188,7 @@ impl Providers {
         }
     }
 
-    /// Every name that needs no argument.
+    /// Returns every name that needs no argument.
     pub fn names(&self) -> Vec<String> {
         let built_in = ["claude", "codex", "gemini"].map(str::to_owned);
         let mut names: Vec<String> = built_in
@@ -200,7 +200,7 @@ impl Providers {
         names
     }
 
-    fn of_section(&self, name: &str, section: &Configured) -> Result<Provider, ProviderError> {
+    fn of_section(&self, name: &str, section: &ProviderConfig) -> Result<Provider, ProviderError> {
         let wrong = |what: &str| ProviderError::Section(name.to_owned(), what.to_owned());
         let word = section.kind.as_deref().unwrap_or(name);
         let built_in = matches!(
@@ -298,5 +298,118 @@ pub enum ProviderError {
 }
 
 #[cfg(test)]
-#[path = "provider_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn providers(toml: &str) -> Result<Providers, ProviderError> {
+        let sections: BTreeMap<String, ProviderConfig> = toml::from_str(toml).unwrap();
+        let mut providers = Providers::new(Path::new("/base"));
+        for (name, section) in sections {
+            providers.configure(&name, section)?;
+        }
+        Ok(providers)
+    }
+
+    fn kind(word: &str) -> Result<ProviderKind, ProviderError> {
+        Providers::new(Path::new("/base"))
+            .find(word)
+            .map(|found| found.kind)
+    }
+
+    #[test]
+    fn the_words_of_the_specification_are_understood() {
+        assert_eq!(kind("claude"), Ok(ProviderKind::Claude));
+        assert_eq!(kind("codex"), Ok(ProviderKind::Codex));
+        assert_eq!(kind("mcp-codex"), Ok(ProviderKind::Codex));
+        assert_eq!(kind("gemini"), Ok(ProviderKind::Gemini));
+        assert_eq!(kind("mcp-gemini"), Ok(ProviderKind::Gemini));
+        assert_eq!(
+            kind("command:make a:b"),
+            Ok(ProviderKind::Command("make a:b".into()))
+        );
+        assert_eq!(
+            kind("scripted:d/x.toml"),
+            Ok(ProviderKind::Scripted("/base/d/x.toml".into()))
+        );
+        assert_eq!(
+            kind("scripted:/x.toml"),
+            Ok(ProviderKind::Scripted("/x.toml".into()))
+        );
+        assert_eq!(kind("claude-native"), Err(ProviderError::Native));
+        assert_eq!(
+            kind("claude:x"),
+            Err(ProviderError::NoArgument("claude".into()))
+        );
+        assert_eq!(
+            kind("command: "),
+            Err(ProviderError::NeedsArgument("command".into()))
+        );
+        assert_eq!(
+            kind("codec").unwrap_err().to_string(),
+            "nobody knows the provider `codec`; there are claude, codex, gemini, command:… and scripted:…"
+        );
+    }
+
+    #[test]
+    fn a_section_makes_a_provider_or_changes_a_built_in_one() {
+        let providers = providers(
+        "[aider]\nkind = 'command'\ncommand = 'aider --yes'\ncapabilities = ['code-edit']\n\
+         secrets = ['OPENAI_API_KEY']\n[claude]\nmodel = 'opus'\n[fast]\nkind = 'claude'\nmodel = 'haiku'",
+    )
+    .unwrap();
+        let aider = providers.find("aider").unwrap();
+        assert_eq!(aider.kind, ProviderKind::Command("aider --yes".into()));
+        assert_eq!(aider.capabilities, ["code-edit"]);
+        assert_eq!(aider.secrets, ["OPENAI_API_KEY"]);
+        assert_eq!(aider.driver().provider(), "command");
+        let claude = providers.find("claude").unwrap();
+        assert_eq!(claude.model.as_deref(), Some("opus"));
+        assert_eq!(claude.capabilities, ["code-edit", "testing", "general"]);
+        assert_eq!(
+            providers.find("fast").unwrap().model.as_deref(),
+            Some("haiku")
+        );
+        assert_eq!(
+            providers.names(),
+            ["aider", "claude", "codex", "fast", "gemini"]
+        );
+    }
+
+    #[test]
+    fn a_section_that_makes_no_sense_is_refused() {
+        for (toml, says) in [
+            ("[x]\nkind = 'command'", "needs `command`"),
+            ("[x]\ncommand = 'a'", "`kind` must be"),
+            ("[x]\nkind = 'claude'\ncommand = 'a'", "for other kinds"),
+            ("[x]\nkind = 'scripted'\ncommand = 'a'", "needs `file`"),
+            ("['a b']\nkind = 'claude'", "no name"),
+            (
+                "[x]\nkind = 'command'\ncommand = 'a'\nsecrets = ['HOME']",
+                "not withheld",
+            ),
+        ] {
+            let error = providers(toml).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_defines_providers_too() {
+        let mut providers = Providers::new(Path::new("/base"));
+        providers.define("mine=command:x=1 make").unwrap();
+        providers.define("demo=scripted:a.toml").unwrap();
+        providers.define("second=codex").unwrap();
+        assert_eq!(
+            providers.find("mine").unwrap().kind,
+            ProviderKind::Command("x=1 make".into())
+        );
+        assert_eq!(
+            providers.find("demo").unwrap().kind,
+            ProviderKind::Scripted("/base/a.toml".into())
+        );
+        assert_eq!(providers.find("second").unwrap().kind, ProviderKind::Codex);
+        for wrong in ["mine", "=command:x", "a=nothing", "a=command:"] {
+            assert!(providers.define(wrong).is_err(), "{wrong}");
+        }
+    }
+}

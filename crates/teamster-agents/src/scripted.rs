@@ -4,23 +4,26 @@
 //! standard input. What it prints are JSON lines, and they are read as strictly as any client's.
 
 mod play;
-mod read;
 mod script;
 mod section;
 mod step_list;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 pub use play::{ScriptContext, ScriptEnd, ScriptHost, play};
 pub use script::{Script, ScriptError};
 
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, OUTER_SESSION_VARS, SoftSignal,
-    whose_work,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
+    OutputReader, SoftSignal, task_variables,
 };
-use crate::reader::OutputReader;
+use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
+use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
+use crate::text::{LONGEST_TEXT, clip, object, one_line, text};
 
-/// An agent that plays a script.
+/// The driver of an agent that plays a script.
 #[derive(Clone, Debug)]
 pub struct ScriptedDriver {
     file: PathBuf,
@@ -50,7 +53,7 @@ impl Driver for ScriptedDriver {
         Ok(Launch {
             program: job.teamster.to_owned(),
             args: vec!["play".into(), "-".into()],
-            set: whose_work(job),
+            set: task_variables(job),
             unset: OUTER_SESSION_VARS.to_vec(),
             secrets: Vec::new(),
             input: AgentInput::Text(text.as_bytes().to_vec()),
@@ -62,10 +65,95 @@ impl Driver for ScriptedDriver {
     }
 
     fn reader(&self, _job: &Job<'_>) -> Box<dyn OutputReader> {
-        Box::<read::ScriptedReader>::default()
+        Box::<ScriptedReader>::default()
     }
 
     fn interrupt(&self) -> Interrupt {
         Interrupt::Signal(SoftSignal::Terminate)
+    }
+}
+
+/// Understands what `teamster play` prints.
+#[derive(Debug, Default)]
+struct ScriptedReader {
+    outcome: OutcomeBuilder,
+    used: Option<Usage>,
+    cost: Option<f64>,
+}
+
+impl ScriptedReader {
+    fn used(&mut self, value: &Value) -> Vec<AgentEvent> {
+        if let Some(cost) = value.get("costUsd").and_then(Value::as_f64) {
+            self.cost = Some(self.cost.unwrap_or(0.0) + cost);
+        }
+        let usage = value.get("usage").cloned().unwrap_or_default();
+        let Ok(usage) = serde_json::from_value::<Usage>(usage) else {
+            return Vec::new();
+        };
+        self.used = Some(self.used.unwrap_or_default().plus(usage));
+        vec![AgentEvent::Usage(usage)]
+    }
+
+    fn failed(&mut self, value: &Value) -> AgentEvent {
+        let trouble = value.get("trouble").cloned().unwrap_or_default();
+        self.outcome.finish(TerminalEvent::Failure {
+            trouble: serde_json::from_value(trouble).unwrap_or(Trouble::Task),
+            reason: text(value, "reason").unwrap_or("it failed").to_owned(),
+        })
+    }
+}
+
+impl OutputReader for ScriptedReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
+        let (kind, value) = match object(line) {
+            Ok(Some(found)) => found,
+            Ok(None) => return LineEffects::default(),
+            Err(unknown) => return LineEffects::event(unknown),
+        };
+        let said = |key: &str| text(&value, key).unwrap_or_default();
+        let events = match kind.as_str() {
+            "started" => {
+                let started = self
+                    .outcome
+                    .start(text(&value, "session"), text(&value, "model"));
+                started.into_iter().collect()
+            }
+            "say" => vec![AgentEvent::Text(clip(said("text"), LONGEST_TEXT))],
+            "run" => vec![AgentEvent::ToolUse {
+                call: said("call").to_owned(),
+                tool: "run".to_owned(),
+                detail: one_line(said("command")),
+            }],
+            "ran" => vec![AgentEvent::ToolResult {
+                call: said("call").to_owned(),
+                failed: value.get("ok") != Some(&Value::Bool(true)),
+                detail: one_line(said("output")),
+            }],
+            "changed" => vec![AgentEvent::FileChange {
+                paths: vec![PathBuf::from(said("path"))],
+            }],
+            "commit" => vec![AgentEvent::CommitAsked {
+                message: clip(said("message"), LONGEST_TEXT),
+            }],
+            "used" => self.used(&value),
+            "finished" => vec![self.outcome.finish(TerminalEvent::Success {
+                summary: said("summary").to_owned(),
+            })],
+            "failed" => vec![self.failed(&value)],
+            other => vec![AgentEvent::Unknown(one_line(other))],
+        };
+        LineEffects {
+            events,
+            ..LineEffects::default()
+        }
+    }
+
+    fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
+        let spent = AgentSpending {
+            usage: self.used,
+            cost_usd: self.cost,
+            at_least: !self.outcome.is_finished(),
+        };
+        self.outcome.outcome(ending, stderr_tail, spent)
     }
 }

@@ -68,7 +68,7 @@ const WORDS: &[(Trouble, &[&str])] = &[
     ),
 ];
 
-/// By the HTTP status of the model's server.
+/// Classifies an error by the HTTP status of the model's server.
 pub(crate) fn of_status(status: u64) -> Trouble {
     match status {
         401 | 403 => Trouble::SignIn,
@@ -78,7 +78,7 @@ pub(crate) fn of_status(status: u64) -> Trouble {
     }
 }
 
-/// By the words of an API error. A status that it names counts first.
+/// Classifies an API error by its words. A status that it names counts first.
 pub(crate) fn of_message(message: &str) -> Trouble {
     if let Some(status) = status_in(message) {
         let trouble = of_status(status);
@@ -94,7 +94,7 @@ pub(crate) fn of_message(message: &str) -> Trouble {
         .map_or(Trouble::Task, |(trouble, _)| *trouble)
 }
 
-/// `unexpected status 401 Unauthorized`, `API Error: 500 …`, `rejected (429)`, `"code":500`
+/// Returns the HTTP status that a message names, as in `unexpected status 401 Unauthorized`, `API Error: 500 …`, `rejected (429)`, `"code":500`
 pub(crate) fn status_in(message: &str) -> Option<u64> {
     const BEFORE: [&str; 6] = [
         "status",

@@ -187,11 +187,11 @@ impl From<StateError> for AppError {
 impl From<PartyError> for AppError {
     fn from(error: PartyError) -> Self {
         let kind = match error.kind {
-            teamster_party::Kind::NotFound => ErrorKind::NotFound,
-            teamster_party::Kind::Conflict => ErrorKind::Conflict,
-            teamster_party::Kind::Refused => ErrorKind::Refused,
-            teamster_party::Kind::Unreachable => ErrorKind::Unreachable,
-            teamster_party::Kind::Damaged => ErrorKind::Failed,
+            teamster_party::PartyErrorKind::NotFound => ErrorKind::NotFound,
+            teamster_party::PartyErrorKind::Conflict => ErrorKind::Conflict,
+            teamster_party::PartyErrorKind::Refused => ErrorKind::Refused,
+            teamster_party::PartyErrorKind::Unreachable => ErrorKind::Unreachable,
+            teamster_party::PartyErrorKind::Damaged => ErrorKind::Failed,
         };
         Self::new(kind, error.message).hint(error.hint)
     }

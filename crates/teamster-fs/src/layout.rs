@@ -232,6 +232,21 @@ pub fn log_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str; 
     ["logs", team.as_str(), worker.as_str()]
 }
 
+/// Folders on the way from [`OMC`] to the trace of a team's host. No worker has a name with a dot, so none has its logs
+/// under the name of this file.
+pub fn host_log_folders(team: &TeamName) -> [&str; 2] {
+    ["logs", team.as_str()]
+}
+
+/// The trace of a team's host.
+pub const HOST_LOG: &str = "host.log";
+/// The part of that trace before the present one.
+pub const OLD_HOST_LOG: &str = "host.old.log";
+/// The trace of a worker's bridge, beside the logs of its tasks.
+pub const BRIDGE_TRACE: &str = "trace.log";
+/// The part of that trace before the present one.
+pub const OLD_BRIDGE_TRACE: &str = "trace.old.log";
+
 /// Folders on the way from [`OMC`] to what the checks of a team's work printed. A worker of the name `verify` has its
 /// logs there too; no file of either has a name of the other's.
 pub fn verify_folders(team: &TeamName) -> [&str; 3] {

@@ -8,6 +8,7 @@
 //! - [`git`] is the repository and its worktrees, [`tmux`] our own terminal server.
 //! - [`tree`] finds and ends everything that one launch started.
 //! - [`Held`] is a handle on one process that cannot reach another.
+//! - [`OrTrace`] notes errors that stop nothing.
 //! - [`end()`] ends a process that was recorded, and no other one that has its pid by now.
 
 #![allow(
@@ -25,6 +26,7 @@ pub mod git;
 mod held;
 mod spawn;
 pub mod tmux;
+mod trace;
 pub mod tree;
 
 pub use brief::{Answer, Silence, ask, find_program, is_program};
@@ -32,3 +34,4 @@ pub use die::{die, ignore_polite_signals};
 pub use end::{Ended, GRACE, NotEnded, end};
 pub use held::Held;
 pub use rustix::process::Signal;
+pub use trace::OrTrace;

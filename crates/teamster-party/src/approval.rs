@@ -14,12 +14,12 @@ const MOST_AT_ONCE: u32 = 1_000;
 /// What was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Decision {
-    /// The work is taken.
+pub enum ApprovalDecision {
+    /// The work is accepted.
     Approved,
-    /// It is not.
+    /// The work is not accepted.
     Rejected,
-    /// It is to be changed first.
+    /// The work is to be changed first.
     Revision,
 }
 
@@ -39,7 +39,7 @@ pub enum Via {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewApproval {
     /// What was decided.
-    pub decision: Decision,
+    pub decision: ApprovalDecision,
     /// The commit that was decided on.
     pub commit: String,
     /// The commit that the work began at.
@@ -54,11 +54,11 @@ pub struct NewApproval {
 
 /// The record of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Approval {
-    /// `approval-{timestamp}`, as its file is called.
+pub struct ApprovalRecord {
+    /// The id, `approval-{timestamp}`, as its file is called.
     pub id: String,
     /// What was decided.
-    pub decision: Decision,
+    pub decision: ApprovalDecision,
     /// The commit that was decided on.
     pub commit: String,
     /// The commit that the work began at.
@@ -67,15 +67,15 @@ pub struct Approval {
     pub session_id: String,
     /// How it was told.
     pub via: Via,
-    /// Why.
+    /// Why, in the words of whoever decided.
     pub reason: String,
-    /// When.
+    /// When it was decided.
     pub at: Time,
 }
 
 impl Party {
     /// Records a decision in a file of its own; an earlier record is never replaced.
-    pub fn record_approval(&self, new: &NewApproval, now: Time) -> Result<Approval> {
+    pub fn record_approval(&self, new: &NewApproval, now: Time) -> Result<ApprovalRecord> {
         let _held = self.hold()?;
         let folder = self.folder(layout::APPROVALS)?;
         // Colons are no part of a file's name everywhere.
@@ -85,7 +85,7 @@ impl Party {
                 1 => time.clone(),
                 _ => format!("{time}-{number}"),
             };
-            let record = Approval {
+            let record = ApprovalRecord {
                 id: format!("approval-{stamp}"),
                 decision: new.decision,
                 commit: new.commit.clone(),
@@ -132,7 +132,7 @@ mod tests {
         let party = Party::make(&Dir::open_or_create_root(&folder).unwrap()).unwrap();
         let now: Time = "2026-02-07T12:00:00.123Z".parse().unwrap();
         let mut new = NewApproval {
-            decision: Decision::Revision,
+            decision: ApprovalDecision::Revision,
             commit: "c1".into(),
             base: "b1".into(),
             session_id: "party-t-20260207120000-abcd".into(),
@@ -140,7 +140,7 @@ mod tests {
             reason: "tests are missing".into(),
         };
         let first = party.record_approval(&new, now).unwrap();
-        new.decision = Decision::Approved;
+        new.decision = ApprovalDecision::Approved;
         let second = party.record_approval(&new, now).unwrap();
         assert_ne!(first.id, second.id);
         let read = |name: &str| -> Value {

@@ -5,7 +5,7 @@ use teamster_types::flow::StepError;
 
 /// What sort of failure it is; the exit code follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PartyErrorKind {
     /// It does not exist.
     NotFound,
     /// A step that may not be taken, or a session that is under way.
@@ -23,7 +23,7 @@ pub enum Kind {
 #[error("{message}")]
 pub struct PartyError {
     /// What sort of failure.
-    pub kind: Kind,
+    pub kind: PartyErrorKind,
     /// What happened.
     pub message: String,
     /// What to do now.
@@ -31,7 +31,7 @@ pub struct PartyError {
 }
 
 impl PartyError {
-    fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    fn new(kind: PartyErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -40,20 +40,20 @@ impl PartyError {
     }
 
     pub(crate) fn not_found(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::new(Kind::NotFound, message, hint)
+        Self::new(PartyErrorKind::NotFound, message, hint)
     }
 
     pub(crate) fn conflict(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::new(Kind::Conflict, message, hint)
+        Self::new(PartyErrorKind::Conflict, message, hint)
     }
 
     pub(crate) fn refused(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::new(Kind::Refused, message, hint)
+        Self::new(PartyErrorKind::Refused, message, hint)
     }
 
     pub(crate) fn damaged(file: &str, error: &dyn std::fmt::Display) -> Self {
         Self::new(
-            Kind::Damaged,
+            PartyErrorKind::Damaged,
             format!("{file}: {error}"),
             "mend or remove the file; nothing was changed",
         )
@@ -63,9 +63,9 @@ impl PartyError {
 impl From<FsError> for PartyError {
     fn from(error: FsError) -> Self {
         let kind = if error.is_unsafe() {
-            Kind::Refused
+            PartyErrorKind::Refused
         } else {
-            Kind::Unreachable
+            PartyErrorKind::Unreachable
         };
         Self::new(
             kind,
@@ -81,6 +81,6 @@ impl From<StepError> for PartyError {
             [] => "`teamster session init` begins a new one".to_owned(),
             legal => format!("legal now: {}", legal.join(", ")),
         };
-        Self::new(Kind::Conflict, error.to_string(), hint)
+        Self::new(PartyErrorKind::Conflict, error.to_string(), hint)
     }
 }

@@ -19,7 +19,7 @@ const MOST: u32 = 10_000;
 pub struct Phase(&'static str);
 
 impl Phase {
-    /// The phase of this name, in any letter case.
+    /// Returns the phase of this name, in any letter case.
     pub fn of(name: &str) -> Result<Self> {
         let name = name.to_lowercase();
         match PHASES.iter().find(|phase| **phase == name) {
@@ -31,14 +31,14 @@ impl Phase {
         }
     }
 
-    /// Its name in lower case.
+    /// Returns its name in lower case.
     pub fn as_str(self) -> &'static str {
         self.0
     }
 }
 
 impl Party {
-    /// Adds a finding; the name of its file. Earlier ones of the phase stay.
+    /// Adds a finding, and returns the name of its file. Earlier ones of the phase stay.
     pub fn add_finding(&self, phase: Phase, text: &str, author: &str, now: Time) -> Result<String> {
         if front_matter::body(text).trim().is_empty() {
             return Err(PartyError::refused(
@@ -76,7 +76,7 @@ impl Party {
         ))
     }
 
-    /// Phases that have a finding which says something.
+    /// Returns the phases that have a finding which says something.
     pub fn findings(&self) -> Result<BTreeSet<String>> {
         let mut found = BTreeSet::new();
         let Some(folder) = self.dir.child(layout::FINDINGS)? else {
@@ -98,7 +98,7 @@ impl Party {
         Ok(found)
     }
 
-    /// Every finding by the name of its file, without what is there for programs.
+    /// Returns every finding by the name of its file, without what is there for programs.
     pub fn finding_texts(&self) -> Result<Vec<(String, String)>> {
         let mut found = Vec::new();
         let Some(folder) = self.dir.child(layout::FINDINGS)? else {
@@ -118,7 +118,7 @@ impl Party {
     }
 }
 
-/// The number in the name of a phase's finding.
+/// Returns the number in the name of a phase's finding.
 fn number(name: &str, phase: Phase) -> Option<u32> {
     let rest = name.strip_prefix(phase.as_str())?.strip_prefix('-')?;
     let digits = rest.strip_suffix(".md")?;

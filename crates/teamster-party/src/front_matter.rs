@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-/// The text below the front matter; all of it when there is none.
+/// Returns the text below the front matter, or all of it when there is none.
 pub(crate) fn body(text: &str) -> &str {
     split(text).map_or(text, |(_, body)| body)
 }
 
-/// The text with these keys in its front matter. A text that has some already keeps its other lines.
+/// Returns the text with these keys in its front matter. A text that has some already keeps its other lines.
 pub(crate) fn with(text: &str, keys: &[(&str, &str)]) -> String {
     let (old, body) = split(text).unwrap_or(("", text));
     let mut out = String::from("---\n");

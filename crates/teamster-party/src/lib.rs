@@ -1,13 +1,29 @@
 //! Sessions with an approval gate, in the folder `.party` of a project.
 //!
-//! A session has a phase, and the flow `party` says which phase may follow which and what must be there first: a finding
-//! of the phase that is left, tickets that are done. Every change is made under one lock and is one atomic replacement of
-//! one file; the events beside it tell the story. A step that may not be taken changes nothing.
+//! # What it owns
 //!
-//! People read these files and pass them on, so every text is redacted before it is written.
+//! ```text
+//! .party/session.json      the session: team, phase, every step it took      Session
+//!        findings/*.md     what a phase found out                            Phase
+//!        tickets/*.json    pieces of work that must be done first            Ticket
+//!        approvals/*.json  decisions at the gate, for auditors               ApprovalRecord
+//!        archive/{id}/     sessions that made room for a later one
+//!        events.ndjson     every change, for people who read along
+//! ```
+//!
+//! # How it works
+//!
+//! A session has a phase. The flow `party` of `teamster-types` says which phase may follow which and what must be there
+//! first: a finding of the phase that is left, tickets that are done. [`Party`] is the folder; every change is made under
+//! its one lock and is one atomic replacement of one file.
+//!
+//! # What it refuses
+//!
+//! A step that may not be taken changes nothing. A record of a decision is never replaced, and no decision is ever read
+//! back from one. People read these files and pass them on, so every text is redacted before it is written. What other
+//! programs put into a file stays there.
 
 mod approval;
-mod archive;
 mod error;
 mod finding;
 mod front_matter;
@@ -18,16 +34,16 @@ use std::time::Duration;
 
 use teamster_fs::{Dir, Lock, Waited, layout};
 
-pub use approval::{Approval, Decision, NewApproval, Via};
-pub use error::{Kind, PartyError};
+pub use approval::{ApprovalDecision, ApprovalRecord, NewApproval, Via};
+pub use error::{PartyError, PartyErrorKind};
 pub use finding::{PHASES, Phase};
-pub use session::{FixLoop, NewSession, Passed, Session, Stepped};
+pub use session::{FixLoop, NewSession, PartySession, PhaseChange, TakenStep};
 pub use ticket::{NewTicket, Ticket, TicketStatus};
 
 /// The result of an operation.
 pub type Result<T, E = PartyError> = std::result::Result<T, E>;
 
-/// How long somebody else at the same session is waited for.
+/// How long a change waits for somebody else's change of the same session.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A project's folder for sessions.
@@ -37,12 +53,12 @@ pub struct Party {
 }
 
 impl Party {
-    /// The folder as it is; `None` when the project has none.
+    /// Returns the folder as it is, or `None` when the project has none.
     pub fn find(project: &Dir) -> Result<Option<Self>> {
         Ok(project.child(layout::PARTY)?.map(|dir| Self { dir }))
     }
 
-    /// The folder, made if need be.
+    /// Returns the folder, which is made if need be.
     pub fn make(project: &Dir) -> Result<Self> {
         let dir = project.child_or_create(layout::PARTY)?;
         for folder in [layout::FINDINGS, layout::TICKETS, layout::APPROVALS] {
@@ -51,7 +67,7 @@ impl Party {
         Ok(Self { dir })
     }
 
-    /// Whoever changes anything holds this; the kernel frees it at their death.
+    /// Takes the lock that whoever changes anything holds; the kernel frees it at their death.
     fn hold(&self) -> Result<Lock> {
         match Lock::wait(&self.dir, layout::PARTY_LOCK, PATIENCE, false)? {
             Waited::Held(lock) => Ok(lock),

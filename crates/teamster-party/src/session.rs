@@ -1,4 +1,4 @@
-//! The session: who works on what, and in which phase.
+//! The session: who works on what, and in which phase. A session that makes room for a later one is archived whole.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,99 +10,98 @@ use teamster_types::{TeamName, Time};
 
 use crate::{Party, PartyError, Result};
 
-mod members;
 mod stored;
 
-/// The longest reason of a step, in characters.
-/// From this size on the story of sessions goes on in a new file; one older part is kept.
+/// The size in bytes from which on events go to a new file; one older part is kept.
 const MOST_EVENTS: u64 = 1024 * 1024;
+/// The longest reason of a step, in characters.
 const REASON_LIMIT: usize = 2_000;
 
 /// A session, as its file holds it. What others put into the file stays there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "stored::Stored")]
-pub struct Session {
-    /// `party-{team}-{time}-{4 random}`.
+pub struct PartySession {
+    /// The id, `party-{team}-{time}-{4 random}`.
     pub id: String,
-    /// Its team.
+    /// The team of the session.
     pub team: String,
-    /// What it is about.
+    /// What the session is about.
     pub task: String,
-    /// Where it is.
+    /// The phase that the session is in.
     pub phase: String,
-    /// Every step it took, the first one first.
-    pub phase_history: Vec<Passed>,
+    /// Every step that the session took, the first one first.
+    pub phase_history: Vec<PhaseChange>,
     /// How often what was found wrong has been worked on.
     pub fix_loop: FixLoop,
-    /// What it made.
+    /// What the session made.
     pub artifacts: Vec<Value>,
     /// Who takes part: `name`, `agent`, `role`, whether they were `spawned`, and what else was said of them.
     pub members: Vec<Value>,
-    /// When it began.
+    /// When the session began.
     pub created_at: Time,
-    /// When it was last changed.
+    /// When the session was last changed.
     pub updated_at: Time,
-    /// What others put there.
+    /// What other programs put there.
     #[serde(flatten)]
     pub more: Object,
 }
 
 /// A step that was taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Passed {
+pub struct PhaseChange {
     /// The phase that was left.
     pub from: String,
     /// The phase that was entered.
     pub to: String,
-    /// Why.
+    /// Why the step was taken.
     #[serde(default)]
     pub reason: String,
-    /// When.
+    /// When the step was taken.
     pub at: Time,
 }
 
 /// How often what was found wrong has been worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixLoop {
-    /// So often.
+    /// The number of attempts so far.
     pub attempt: u32,
-    /// At most so often.
+    /// The most attempts that are made.
     pub max_attempts: u32,
 }
 
 /// What a new session is made of.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Its team.
+    /// The team of the session.
     pub team: TeamName,
-    /// What it is about.
+    /// What the session is about.
     pub task: String,
     /// Who takes part: objects with at least a `name`.
     pub members: Vec<Value>,
 }
 
-/// A step that was taken.
+/// A step that was just taken.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stepped {
+pub struct TakenStep {
     /// The step.
     pub step: Step,
     /// The session afterwards.
-    pub session: Session,
+    pub session: PartySession,
 }
 
-/// The flow of all sessions.
+/// Returns the flow of all sessions.
 fn flow() -> Result<Flow> {
     Flow::builtin("party")
         .ok_or_else(|| PartyError::refused("there is no flow `party`", "this build is broken"))
 }
 
-impl Session {
-    /// Whether work goes on, or a person is asked.
+impl PartySession {
+    /// Returns whether work goes on, or a person is asked.
     pub fn is_active(&self) -> bool {
         flow().is_ok_and(|flow| flow.is_active(&self.phase))
     }
 
-    /// Revisions that a person asked for so far.
+    /// Returns the number of revisions that a person asked for so far.
     fn revisions(&self) -> u32 {
         let asked = self
             .phase_history
@@ -113,8 +112,8 @@ impl Session {
 }
 
 impl Party {
-    /// The session, if there is one.
-    pub fn session(&self) -> Result<Option<Session>> {
+    /// Returns the session, if there is one.
+    pub fn session(&self) -> Result<Option<PartySession>> {
         let Some((bytes, _)) = self.dir.read(layout::SESSION)? else {
             return Ok(None);
         };
@@ -124,8 +123,8 @@ impl Party {
             .map_err(|error| PartyError::damaged(layout::SESSION, &error))
     }
 
-    /// The session; an error when there is none.
-    pub fn must_session(&self) -> Result<Session> {
+    /// Returns the session, or an error when there is none.
+    pub fn must_session(&self) -> Result<PartySession> {
         self.session()?.ok_or_else(|| {
             PartyError::not_found(
                 "there is no session here",
@@ -135,14 +134,14 @@ impl Party {
     }
 
     /// Begins a session. One that is over is put aside; one that is under way only if `force` says so.
-    pub fn begin(&self, new: &NewSession, now: Time, force: bool) -> Result<Session> {
+    pub fn begin(&self, new: &NewSession, now: Time, force: bool) -> Result<PartySession> {
         if new.task.trim().is_empty() {
             return Err(PartyError::refused(
                 "a session needs a task",
                 "say in --task what it is about",
             ));
         }
-        let mut members = members::checked(&new.members)?;
+        let mut members = checked_members(&new.members)?;
         members.iter_mut().for_each(redact_json);
         let lock = self.hold()?;
         match self.session() {
@@ -152,13 +151,13 @@ impl Party {
                     "`teamster state transition CANCELLED REASON` stops it; --force puts it aside",
                 ));
             }
-            Ok(Some(old)) => self.put_aside(&lock, &old.id)?,
+            Ok(Some(old)) => self.archive(&lock, &old.id)?,
             Ok(None) => {}
-            Err(error) if force => self.put_aside(&lock, &damaged_name(now, &error))?,
+            Err(_) if force => self.archive(&lock, &format!("damaged-{}", now.as_millis()))?,
             Err(error) => return Err(error),
         }
         let phase = flow()?.initial;
-        let session = Session {
+        let session = PartySession {
             id: self.new_id(&new.team, now)?,
             team: new.team.to_string(),
             task: redact(&new.task).into_owned(),
@@ -183,7 +182,7 @@ impl Party {
     }
 
     /// Takes a step, if the flow has it and everything it needs is there.
-    pub fn transition(&self, to: &str, reason: &str, now: Time) -> Result<Stepped> {
+    pub fn transition(&self, to: &str, reason: &str, now: Time) -> Result<TakenStep> {
         if reason.chars().count() > REASON_LIMIT {
             return Err(PartyError::refused(
                 format!("a reason has at most {REASON_LIMIT} characters"),
@@ -206,7 +205,7 @@ impl Party {
             session.fix_loop.attempt = number;
         }
         session.phase.clone_from(&step.to);
-        session.phase_history.push(Passed {
+        session.phase_history.push(PhaseChange {
             from: step.from.clone(),
             to: step.to.clone(),
             reason: redact(reason).into_owned(),
@@ -221,7 +220,7 @@ impl Party {
                 "from": step.from, "to": step.to, "reason": reason,
             }),
         )?;
-        Ok(Stepped { step, session })
+        Ok(TakenStep { step, session })
     }
 
     /// Ends a session as failed, from wherever it is: whoever drives it has given up. One that is over stays as it is.
@@ -239,7 +238,7 @@ impl Party {
             ));
         }
         let from = std::mem::replace(&mut session.phase, FAILED.to_owned());
-        session.phase_history.push(Passed {
+        session.phase_history.push(PhaseChange {
             from: from.clone(),
             to: FAILED.to_owned(),
             reason: redact(reason).chars().take(REASON_LIMIT).collect(),
@@ -256,21 +255,55 @@ impl Party {
         )
     }
 
-    /// The states that can be asked for now.
-    pub fn next_states(&self, session: &Session) -> Result<Vec<String>> {
+    /// Returns the phases that can be entered now.
+    pub fn next_states(&self, session: &PartySession) -> Result<Vec<String>> {
         let flow = flow()?;
         let next = flow.next_states(&session.phase);
         Ok(next.into_iter().map(str::to_owned).collect())
     }
 
-    fn save(&self, _held: &Lock, session: &Session) -> Result<()> {
+    /// Returns whether a session of this id was archived.
+    fn is_archived(&self, id: &str) -> Result<bool> {
+        let Some(archive) = self.dir.child(layout::PARTY_ARCHIVE)? else {
+            return Ok(false);
+        };
+        Ok(archive.stamp(id)?.is_some())
+    }
+
+    /// Archives the session with its findings, tickets and approvals. Nothing of it is thrown away.
+    ///
+    /// The session's own file goes last: whoever is killed before that leaves a session that is still there and is put
+    /// aside again, into the same folder.
+    fn archive(&self, _held: &Lock, id: &str) -> Result<()> {
+        // A file that somebody wrote by hand may have any id; it names no folder then.
+        let is_plain = !id.is_empty()
+            && !id.starts_with('.')
+            && id
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        let unnamed = format!("unnamed-{}", teamster_fs::random_hex());
+        let archive = self.folder(layout::PARTY_ARCHIVE)?;
+        let place = archive.child_or_create(if is_plain { id } else { &unnamed })?;
+        for name in [layout::FINDINGS, layout::TICKETS, layout::APPROVALS] {
+            if self.dir.stamp(name)?.is_some() {
+                self.dir.rename_new(name, &place, name)?;
+            }
+            self.dir.child_or_create(name)?;
+        }
+        if self.dir.stamp(layout::SESSION)?.is_some() {
+            self.dir.rename(layout::SESSION, &place, layout::SESSION)?;
+        }
+        Ok(())
+    }
+
+    fn save(&self, _held: &Lock, session: &PartySession) -> Result<()> {
         let mut bytes = serde_json::to_vec_pretty(session)
             .map_err(|error| PartyError::damaged(layout::SESSION, &error))?;
         bytes.push(b'\n');
         Ok(self.dir.replace(layout::SESSION, &bytes, Sync::Durable)?)
     }
 
-    /// Adds a line to the session's story.
+    /// Adds a line to the session's events.
     pub(crate) fn tell(&self, now: Time, event: &Value) -> Result<()> {
         let mut event = event.clone();
         redact_json(&mut event);
@@ -286,7 +319,7 @@ impl Party {
         Ok(())
     }
 
-    /// An id that no session of this project had.
+    /// Returns an id that no session of this project had.
     fn new_id(&self, team: &TeamName, now: Time) -> Result<String> {
         let digits: String = now
             .to_string()
@@ -304,7 +337,38 @@ impl Party {
     }
 }
 
-fn damaged_name(now: Time, error: &PartyError) -> String {
-    let _ = error;
-    format!("damaged-{}", now.as_millis())
+/// Returns the members with every key that readers look for: `name`, `agent`, `role`, `spawned`. Other keys stay.
+fn checked_members(members: &[Value]) -> Result<Vec<Value>> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut checked = Vec::with_capacity(members.len());
+    for member in members {
+        let bad = |what: String| {
+            PartyError::refused(
+                what,
+                r#"members are a list such as [{"name":"leader","agent":"leader-agent","role":"orchestrator"}]"#,
+            )
+        };
+        let name = member.get("name").and_then(Value::as_str);
+        let (Some(given), Some(name)) = (member.as_object(), name.filter(|name| !name.is_empty()))
+        else {
+            return Err(bad(format!("a member has no name: {member}")));
+        };
+        if names.contains(&name) {
+            return Err(bad(format!("two members are called {name}")));
+        }
+        names.push(name);
+        let mut whole = given.clone();
+        for key in ["agent", "role"] {
+            let value = whole.entry(key).or_insert_with(|| json!(""));
+            if !value.is_string() {
+                return Err(bad(format!("`{key}` of {name} must be a text")));
+            }
+        }
+        let spawned = whole.entry("spawned").or_insert(Value::Bool(false));
+        if !spawned.is_boolean() {
+            return Err(bad(format!("`spawned` of {name} must be true or false")));
+        }
+        checked.push(Value::Object(whole));
+    }
+    Ok(checked)
 }

@@ -24,15 +24,15 @@ pub enum TicketStatus {
     Todo,
     /// Somebody is at it.
     InProgress,
-    /// Done.
+    /// The work is done.
     Done,
 }
 
 impl TicketStatus {
-    /// All of them.
+    /// Every status.
     pub const ALL: [Self; 4] = [Self::Blocked, Self::Todo, Self::InProgress, Self::Done];
 
-    /// The word in the file.
+    /// Returns the word for it in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Blocked => "BLOCKED",
@@ -42,7 +42,7 @@ impl TicketStatus {
         }
     }
 
-    /// The status of this name, in any letter case.
+    /// Returns the status of this name, in any letter case.
     pub fn of(word: &str) -> Result<Self> {
         let wanted = word.to_uppercase();
         Self::ALL
@@ -58,7 +58,7 @@ impl TicketStatus {
 /// A ticket, as its file holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ticket {
-    /// `TICKET-001`.
+    /// The id, as in `TICKET-001`.
     pub id: String,
     /// What is to be done.
     pub title: String,
@@ -131,7 +131,7 @@ impl Party {
         Ok(ticket)
     }
 
-    /// Every ticket, by number.
+    /// Returns every ticket, by number.
     pub fn tickets(&self) -> Result<Vec<Ticket>> {
         let mut found: Vec<(u64, Ticket)> = Vec::new();
         let Some(folder) = self.dir.child(layout::TICKETS)? else {
@@ -171,7 +171,7 @@ impl Party {
         Ok(ticket)
     }
 
-    /// The ids of those that are not done. One that cannot be read is not known to be done.
+    /// Returns the ids of tickets that are not done. One that cannot be read is not known to be done.
     pub(crate) fn open_tickets(&self) -> Result<Vec<String>> {
         let open = self.tickets()?.into_iter();
         let open = open.filter(|ticket| ticket.status != TicketStatus::Done);

@@ -7,6 +7,8 @@
 //! A crew is taken as it was asked for. Without one a preset decides; if none suits, or several do alike, a team is
 //! proposed, and a person says yes or no. What can be started is handed in, so nothing is looked for here.
 
+use std::fmt::Write as _;
+
 use teamster_agents::{ProviderError, Providers};
 use teamster_journal::payload::Member;
 use teamster_types::WorkerName;
@@ -18,11 +20,9 @@ use crate::request::{Crew, Group};
 
 mod agent;
 mod fit;
-mod reasons;
 
-use agent::{Known, Resolved};
-pub use fit::misfits;
-use reasons::Reasons;
+use agent::{AgentWords, Resolved};
+pub use fit::{misfits, nobody_can};
 
 /// A role of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Role {
     pub name: String,
     /// What it stands for: what `worker start --provider` takes.
     pub provider: String,
-    /// Which model.
+    /// The model.
     pub model: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub struct Casting<'a> {
 
 /// A team, or one that a person has to agree to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum CastOutcome {
     /// This is who works.
     Ready(Cast),
     /// Nobody asked for just this team.
@@ -93,7 +93,7 @@ pub struct Cast {
 pub struct CastLeader {
     /// What `worker start --provider` takes.
     pub provider: String,
-    /// Which model, instead of the provider's.
+    /// The model, instead of the provider's.
     pub model: Option<String>,
 }
 
@@ -143,8 +143,8 @@ pub enum CastError {
 }
 
 /// Casts a team.
-pub fn cast(casting: &Casting<'_>) -> Result<Answer, CastError> {
-    let known = Known::new(casting)?;
+pub fn cast(casting: &Casting<'_>) -> Result<CastOutcome, CastError> {
+    let known = AgentWords::new(casting)?;
     let named = casting
         .preset
         .map(|name| find(casting.presets, name))
@@ -157,11 +157,13 @@ pub fn cast(casting: &Casting<'_>) -> Result<Answer, CastError> {
             ),
             None => format!("as you asked: {crew}"),
         };
-        return Ok(Answer::Ready(of_crew(casting, &known, crew, named, how)?));
+        return Ok(CastOutcome::Ready(of_crew(
+            casting, &known, crew, named, how,
+        )?));
     }
     if let Some(preset) = named {
         let how = format!("the team {}, as you asked", preset.name);
-        return Ok(Answer::Ready(of_preset(casting, &known, preset, how)?));
+        return Ok(CastOutcome::Ready(of_preset(casting, &known, preset, how)?));
     }
     match choose(casting.task, casting.presets) {
         Choice::Preset { preset, matched } => {
@@ -170,20 +172,20 @@ pub fn cast(casting: &Casting<'_>) -> Result<Answer, CastError> {
                 preset.name,
                 matched.join(", ")
             );
-            Ok(Answer::Ready(of_preset(casting, &known, preset, how)?))
+            Ok(CastOutcome::Ready(of_preset(casting, &known, preset, how)?))
         }
         choice => {
             let proposal = propose(&choice, &available(&known))?;
             let how = proposal.reason;
             let cast = of_crew(casting, &known, &proposal.crew, None, how)?;
-            Ok(Answer::Ask(cast))
+            Ok(CastOutcome::Ask(cast))
         }
     }
 }
 
 /// The agent that a word of `--leader` means.
 pub fn leader(casting: &Casting<'_>, word: &str) -> Result<CastLeader, CastError> {
-    let resolved = Known::new(casting)?.resolve(word)?;
+    let resolved = AgentWords::new(casting)?.resolve(word)?;
     Ok(CastLeader {
         provider: resolved.provider,
         model: resolved.model,
@@ -204,7 +206,7 @@ fn find<'a>(presets: &'a [Preset], name: &str) -> Result<&'a Preset, CastError> 
 }
 
 /// Agents that can be proposed, the preferred one first.
-fn available(known: &Known<'_>) -> Vec<Available> {
+fn available(known: &AgentWords<'_>) -> Vec<Available> {
     let words = known.preferred();
     words
         .into_iter()
@@ -220,7 +222,7 @@ fn available(known: &Known<'_>) -> Vec<Available> {
 
 fn of_crew(
     casting: &Casting<'_>,
-    known: &Known<'_>,
+    known: &AgentWords<'_>,
     crew: &Crew,
     preset: Option<&Preset>,
     how: String,
@@ -249,7 +251,7 @@ fn of_crew(
 
 fn of_preset(
     casting: &Casting<'_>,
-    known: &Known<'_>,
+    known: &AgentWords<'_>,
     preset: &Preset,
     how: String,
 ) -> Result<Cast, CastError> {
@@ -286,7 +288,7 @@ fn of_preset(
 
 fn finished(
     casting: &Casting<'_>,
-    known: &Known<'_>,
+    known: &AgentWords<'_>,
     crew: &Crew,
     preset: Option<&Preset>,
     members: Vec<Member>,
@@ -345,6 +347,41 @@ pub(crate) fn example(name: &str, role: Option<&str>, can: &[&str]) -> Member {
         capabilities: None,
         can: can.iter().map(|word| (*word).to_owned()).collect(),
         prompt: String::new(),
+    }
+}
+
+/// Collects why a team is as it is.
+struct Reasons {
+    how: String,
+    /// What several words stand for is said once.
+    agents: Vec<(String, Vec<String>)>,
+}
+
+impl Reasons {
+    fn new(how: String) -> Self {
+        Self {
+            how,
+            agents: Vec::new(),
+        }
+    }
+
+    /// Notes what a word stands for, and why.
+    fn add(&mut self, word: &str, why: Option<String>) {
+        let Some(why) = why else { return };
+        match self.agents.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, words)) if words.iter().any(|known| known == word) => {}
+            Some((_, words)) => words.push(word.to_owned()),
+            None => self.agents.push((why, vec![word.to_owned()])),
+        }
+    }
+
+    fn words(self) -> String {
+        let mut text = self.how;
+        for (why, words) in self.agents {
+            let is = if words.len() == 1 { "is" } else { "are" };
+            let _ = write!(text, "; {} {is} {why}", words.join(" and "));
+        }
+        text
     }
 }
 

@@ -68,11 +68,11 @@ impl fmt::Display for Faults {
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// TOML.
+    /// The format TOML.
     Toml,
-    /// YAML.
+    /// The format YAML.
     Yaml,
-    /// JSON.
+    /// The format JSON.
     Json,
 }
 
@@ -119,7 +119,7 @@ pub struct Node {
 /// What can stand in such a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing.
+    /// No value.
     Null,
     /// Yes or no.
     Bool(bool),

@@ -1,34 +1,34 @@
-//! The host: one loop that owns a run from its order to its end.
+//! The host: one loop that owns a run from its specification to its end.
 //!
 //! ```text
 //! plan → execute ⇄ merge → verify ⇄ fix → gate → land → end
 //! ```
 //!
-//! It keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is, it
-//! reads there ([`teamster_journal::RunState`]); what it does can be done twice without harm. So a host that was killed at any moment can be
-//! followed by another that goes on where it was.
+//! Each stage is the business of a part with a state of its own: `Planner`, `Scheduler` with the `Merger`,
+//! `Verifier`, `ApprovalGate`. A part works on the `RunContext` and returns `HostCommand`s, which the loop applies;
+//! the `Projector` follows what happens. The workers are processes of their own, in the context's worker pool.
+//!
+//! The host keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is,
+//! it reads there ([`teamster_journal::RunState`]); what it does can be done twice without harm. So a host that was killed
+//! at any moment can be followed by another that goes on where it was.
 
 mod background;
 mod budget;
-mod checking;
 mod context;
-mod ending;
 mod exclusive_lock;
 mod gate;
+mod integration_guard;
 mod landing;
-mod merging;
-mod own;
-mod planning;
+mod merger;
+mod planner;
 mod projector;
-mod refs;
 mod render;
-mod replacements;
+mod repository_audit;
+mod scheduler;
 mod task_progress;
-mod truth;
+mod verifier;
 mod worker_pool;
-mod working;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -36,15 +36,17 @@ use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::GRACE;
-use teamster_isolate::git::{CheckTree, GitError, Integration, Repo};
+use teamster_isolate::git::{GitError, Repo};
 use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
-use teamster_journal::payload::{Check, GateAnswer, RunEnd, RunSpec, StageEntered};
+use teamster_journal::cost::Exceeded;
+use teamster_journal::payload::{Check, RunEnd, RunFinished, RunSpec, StageEntered};
 use teamster_journal::{EventKind, Finished};
-use teamster_store::{Store, StoreError};
+use teamster_store::{PlannedTask, Store, StoreError};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
 use teamster_types::health::Limits;
+use teamster_types::task::NewTask;
 use teamster_workers::launch::Launcher;
 use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
@@ -52,17 +54,22 @@ use crate::observer::{RunObserver, StopLevel};
 use crate::plan::Plan;
 use context::RunContext;
 pub use exclusive_lock::{ExclusiveLock, ProjectLock};
+use gate::ApprovalGate;
+use merger::Merger;
+use planner::Planner;
 use projector::Projector;
+use scheduler::Scheduler;
+use verifier::Verifier;
 
-/// Between two looks when nothing is to be done.
+/// How long the loop sleeps when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What is not journalled is looked for this often.
+/// How often the loop looks for what is not journalled.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Asks an agent for a plan.
 pub trait Plans {
-    /// The plan of the leader that the order names, or why there is none. Whatever is started carries `launch`, and is
-    /// ended at the moment `until`.
+    /// Returns the plan of the leader that the specification names, or why there is none. Whatever is started carries
+    /// `launch`, and is ended at the moment `until`.
     fn plan(
         &mut self,
         order: &RunSpec,
@@ -79,34 +86,34 @@ pub trait ProjectTrust {
     /// Returns what makes a worktree usable, if the user accepts it at this moment.
     fn worktree_setup(&self) -> Result<WorktreeSetup, NotTrusted>;
 
-    /// Refuses to start the workers of an order when they need something that the user does not accept at this moment.
+    /// Refuses to start the workers of a run when they need something that the user does not accept at this moment.
     fn workers(&self, order: &RunSpec) -> Result<(), NotTrusted>;
 
     /// Refuses a check of the project's that the user does not accept at this moment.
     fn check(&self, check: &Check) -> Result<(), NotTrusted>;
 }
 
-/// What a host works with.
+/// Everything outside the run that a host works with.
 pub struct HostEnvironment<'a> {
-    /// Where the team lives.
+    /// The store of the team.
     pub store: &'a dyn Store,
-    /// Where it runs.
+    /// The machine that it runs on.
     pub machine: &'a Machine,
-    /// Where things are.
+    /// The paths of everything.
     pub layout: &'a Layout,
-    /// The project,
+    /// The project's folder, opened.
     pub project: &'a Dir,
-    /// and its folder.
+    /// The path of the project's folder.
     pub folder: &'a Path,
-    /// How workers are started.
+    /// The launcher of workers.
     pub launcher: &'a Launcher<'a>,
-    /// Where they may run.
+    /// The terminal server that workers may run in.
     pub tmux: Option<&'a Tmux>,
     /// The project's repository.
     pub repo: Option<&'a Repo>,
-    /// Whether what comes with the project may run.
+    /// Decides whether what comes with the project may run.
     pub trust: &'a dyn ProjectTrust,
-    /// What health is judged by.
+    /// The limits that health is judged by.
     pub limits: Limits,
     /// How long a check may take.
     pub check_limit: Duration,
@@ -114,19 +121,19 @@ pub struct HostEnvironment<'a> {
     pub max_tasks: usize,
     /// How long workers may take to stop.
     pub stop_deadline: Duration,
-    /// Asks an agent for a plan.
+    /// The way to ask an agent for a plan.
     pub leader: &'a mut dyn Plans,
-    /// Who watches it.
+    /// The observer of the run.
     pub observer: &'a mut dyn RunObserver,
 }
 
-/// Why a run cannot go on. It can be taken up again.
+/// Tells why a run cannot go on. It can be taken up again.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The store said no.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// git said no.
+    /// A call of git failed.
     #[error(transparent)]
     Git(#[from] GitError),
     /// A file could not be used.
@@ -135,9 +142,9 @@ pub enum RunError {
     /// A disk is full.
     #[error("{message}")]
     NoRoom {
-        /// Which, and how much is free.
+        /// Which disk it is, and how much is free.
         message: String,
-        /// What now.
+        /// What to do.
         hint: String,
     },
     /// Something of the project would have to run that the user has not accepted.
@@ -146,9 +153,9 @@ pub enum RunError {
     /// Something that a person has to see to.
     #[error("{message}")]
     Refused {
-        /// What.
+        /// What was found.
         message: String,
-        /// What now.
+        /// What to do.
         hint: String,
     },
 }
@@ -173,50 +180,87 @@ impl RunError {
 
 type Result<T, E = RunError> = std::result::Result<T, E>;
 
-/// How a host left its run.
+/// How a host leaves its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostExit {
-    /// It is over.
+    /// The run is over.
     Over(Finished),
     /// The gate is open, and nobody is waited for.
     AtGate {
         /// What would land.
         commit: String,
-        /// With which code the command exits.
+        /// The code that the command exits with.
         exit_code: u8,
-        /// In words.
+        /// Why the host leaves, in words.
         why: String,
     },
 }
 
-/// What a step comes to.
-enum Next {
-    /// There is more to do at once.
-    GoOn,
-    /// Something must happen first.
+/// What a part asks the loop to do.
+#[derive(Debug)]
+enum HostCommand {
+    /// Adds a task for the team.
+    AddTask(Box<NewTask>),
+    /// Stops every worker, for this reason.
+    StopWorkers(&'static str),
+    /// Enters a stage.
+    Enter {
+        /// The stage.
+        stage: Stage,
+        /// Why it is entered, in words.
+        reason: String,
+    },
+    /// Ends a run whose work is taken, for this reason. What is missing in it is named.
+    Complete(String),
+    /// Ends the run. Everybody was stopped before.
+    Finish {
+        /// The end.
+        end: RunEnd,
+        /// Why it ends, in words.
+        reason: String,
+    },
+    /// Ends a run whose budget is used up. Running agents are interrupted; what they have is committed on their branches.
+    ExhaustBudget(Exceeded),
+    /// Waits until something happens.
     Wait,
-    /// The host leaves.
+    /// Leaves the run as it is.
+    Leave(HostExit),
+}
+
+impl HostCommand {
+    fn add_task(task: NewTask) -> Self {
+        Self::AddTask(Box::new(task))
+    }
+
+    fn enter(stage: Stage, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Enter { stage, reason }
+    }
+
+    fn finish(end: RunEnd, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Finish { end, reason }
+    }
+}
+
+/// How the loop goes on after commands were applied.
+enum Next {
+    GoOn,
+    Wait,
     Leave(HostExit),
 }
 
 /// One host of one run.
 pub struct Host<'a> {
     run: RunContext<'a>,
-    integration: Option<Integration>,
+    planner: Planner,
+    scheduler: Scheduler,
+    merger: Merger,
+    verifier: Verifier,
+    gate: ApprovalGate,
     projector: Projector,
-    /// Since when nobody is left who could work.
-    alone_since: Option<Instant>,
-    gate_shown: Option<String>,
-    /// The plan that a person is asked about: what they accept is what they were shown.
-    proposed: Option<(Plan, &'static str)>,
-    /// Checks that this host has run since the stage was entered. Without commits nothing else tells what they saw.
-    checked_here: BTreeSet<String>,
-    /// Whether something was approved that could not land as the user's branch was.
-    not_landed: bool,
     /// Whether this host has begun to act.
     has_begun: bool,
-    /// When the repository was last looked at while the gate was open.
-    gate_looked: Option<Instant>,
 }
 
 impl<'a> Host<'a> {
@@ -224,26 +268,24 @@ impl<'a> Host<'a> {
     pub fn new(env: HostEnvironment<'a>, team: TeamName, spec: RunSpec) -> Self {
         Self {
             run: RunContext::new(env, team, spec),
-            integration: None,
+            planner: Planner::default(),
+            scheduler: Scheduler::default(),
+            merger: Merger::default(),
+            verifier: Verifier::default(),
+            gate: ApprovalGate::default(),
             projector: Projector::default(),
-            alone_since: None,
-            gate_shown: None,
-            proposed: None,
-            checked_here: BTreeSet::new(),
-            not_landed: false,
             has_begun: false,
-            gate_looked: None,
         }
     }
 
     /// Takes the run to its end, or as far as it goes. Where it cannot go on, its workers are stopped: nobody would look
     /// after them.
     pub fn run(&mut self) -> Result<HostExit> {
-        let left = self.drive();
-        if left.is_err() && self.has_begun {
+        let exit = self.drive();
+        if exit.is_err() && self.has_begun {
             self.run.stop_after_error();
         }
-        left
+        exit
     }
 
     fn drive(&mut self) -> Result<HostExit> {
@@ -256,7 +298,7 @@ impl<'a> Host<'a> {
             if projector::is_projected(&self.run) {
                 self.projector.project(&mut self.run);
             }
-            self.write_down();
+            render::write_report(&mut self.run, self.merger.guard());
             return Ok(HostExit::Over(finished));
         }
         self.has_begun = true;
@@ -267,8 +309,10 @@ impl<'a> Host<'a> {
             self.run.read()?;
             // While others work there is nothing to do until something happens. Not everything that happens is
             // journalled, so a look is taken now and then.
-            let is_quiet = acted
-                .is_some_and(|(seen, at)| seen == self.run.seen() && at.elapsed() < LOOK_AGAIN);
+            let is_quiet = acted.is_some_and(|(seen, at)| {
+                let passed = self.run.now().saturating_duration_since(at);
+                seen == self.run.seen() && passed < LOOK_AGAIN
+            });
             if is_quiet && self.run.stop_level() == StopLevel::GoOn {
                 self.run.show()?;
                 std::thread::sleep(PAUSE);
@@ -278,47 +322,94 @@ impl<'a> Host<'a> {
             if let Some(finished) = self.run.state().finished.clone() {
                 return Ok(HostExit::Over(finished));
             }
-            if let Some(left) = self.obey()? {
+            if let Some(exit) = self.obey()? {
                 self.projector.project(&mut self.run);
-                return Ok(left);
+                return Ok(exit);
             }
-            if let Some(exceeded) = self.run.out_of_time() {
-                self.out_of_budget(&exceeded)?;
-                acted = None;
-                continue;
-            }
-            let next = match self.run.state().stage.unwrap_or(Stage::Plan) {
-                Stage::Plan | Stage::Requirements => self.plan()?,
-                Stage::Execute | Stage::Fix | Stage::Revise => self.work()?,
-                Stage::Verify => self.verify()?,
-                Stage::Approval => self.gate()?,
-                Stage::End(_) => Next::Wait,
-            };
             acted = None;
-            match next {
+            let commands = match self.run.out_of_time() {
+                Some(exceeded) => vec![HostCommand::ExhaustBudget(exceeded)],
+                None => self.step()?,
+            };
+            match self.apply_all(commands)? {
                 Next::GoOn => {}
                 Next::Wait => {
                     let is_work = matches!(
                         self.run.state().stage,
                         Some(Stage::Execute | Stage::Fix | Stage::Revise)
                     );
-                    acted = is_work.then(|| (self.run.seen(), Instant::now()));
+                    acted = is_work.then(|| (self.run.seen(), self.run.now()));
                     self.run.show()?;
                     std::thread::sleep(PAUSE);
                 }
-                Next::Leave(left) => {
+                Next::Leave(exit) => {
                     self.run.read()?;
                     self.projector.project(&mut self.run);
-                    return Ok(left);
+                    return Ok(exit);
                 }
             }
         }
     }
 
-    /// Says in the journal that there is a host now, and makes the place where work comes together.
+    /// Lets the part whose stage it is make a step.
+    fn step(&mut self) -> Result<Vec<HostCommand>> {
+        let run = &mut self.run;
+        match run.state().stage.unwrap_or(Stage::Plan) {
+            Stage::Plan | Stage::Requirements => self.planner.step(
+                run,
+                self.merger.guard(),
+                &mut self.verifier,
+                &mut self.projector,
+            ),
+            Stage::Execute | Stage::Fix | Stage::Revise => self.scheduler.step(run, &self.merger),
+            Stage::Verify => self
+                .verifier
+                .step(run, self.merger.guard(), &mut self.projector),
+            Stage::Approval => self.gate.step(run, self.merger.guard_mut()),
+            Stage::End(_) => Ok(vec![HostCommand::Wait]),
+        }
+    }
+
+    fn apply_all(&mut self, commands: Vec<HostCommand>) -> Result<Next> {
+        let mut next = Next::GoOn;
+        for command in commands {
+            next = self.apply(command)?;
+        }
+        Ok(next)
+    }
+
+    fn apply(&mut self, command: HostCommand) -> Result<Next> {
+        match command {
+            HostCommand::AddTask(task) => {
+                let planned = vec![PlannedTask {
+                    task: *task,
+                    after: Vec::new(),
+                }];
+                let planned = planner::with_merge_note(self.merger.guard(), planned);
+                self.run.import_tasks(&planned)?;
+                self.run.read()?;
+            }
+            HostCommand::StopWorkers(reason) => self.run.stop_workers(reason)?,
+            HostCommand::Enter { stage, reason } => self.enter(stage, &reason)?,
+            HostCommand::Complete(reason) => self.complete(&reason)?,
+            HostCommand::Finish { end, reason } => self.finish(end, &reason)?,
+            HostCommand::ExhaustBudget(exceeded) => {
+                self.run
+                    .journal(EventKind::BudgetExhausted(exceeded.event()))?;
+                self.run.stop_workers("the budget is used up")?;
+                let why = format!("the budget is used up: {}", exceeded.words());
+                self.finish(RunEnd::BudgetExhausted, &why)?;
+            }
+            HostCommand::Wait => return Ok(Next::Wait),
+            HostCommand::Leave(exit) => return Ok(Next::Leave(exit)),
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Registers this host in the journal, and makes the place where work comes together.
     fn begin(&mut self) -> Result<()> {
         self.end_what_was_under_way();
-        self.keep_rules()?;
+        repository_audit::keep_rules(&self.run)?;
         let is_new = self.run.state().begun.is_none();
         if !is_new || self.run.state().spec.as_ref() != Some(self.run.spec()) {
             let replacements = match self.run.repo().filter(|_| is_new) {
@@ -333,44 +424,9 @@ impl<'a> Host<'a> {
                 }
             })?;
         }
-        if let (Some(repo), Some(base), false) = (
-            self.run.repo(),
-            &self.run.spec().base,
-            self.run.spec().in_place,
-        ) {
-            repo.exclude_ours()?;
-            let is_rolled_back = matches!(
-                &self.run.state().decision,
-                Some(decision) if matches!(decision.answer, GateAnswer::Reject { rollback: true, .. })
-            );
-            if !is_rolled_back {
-                let base = base.commit.parse().map_err(|_| {
-                    RunError::refused(
-                        format!("the run began at {:?}, which is no commit", base.commit),
-                        "look at the team's config.json",
-                    )
-                })?;
-                let team = self.run.team().clone();
-                // A large repository takes long to be checked out.
-                let (ready, swept) = self.run.in_background(|_| {
-                    let ready = Integration::prepare(repo, &team, &base);
-                    (ready, CheckTree::sweep(repo, &team))
-                })?;
-                let ready = ready?;
-                if let Some(branch) = ready.salvaged {
-                    let text = format!("work that was found in no commit is kept in {branch}");
-                    self.run.say(&text);
-                }
-                if let Err(error) = swept {
-                    let text =
-                        format!("the tree of an earlier check could not be removed: {error}");
-                    self.run.say(&text);
-                }
-                self.integration = Some(ready.integration);
-            }
-        }
+        self.merger.guard_mut().prepare(&mut self.run)?;
         self.run.read()?;
-        self.note_refs()?;
+        repository_audit::note_refs(&mut self.run)?;
         if self.run.state().stage.is_none() {
             self.enter(Stage::Plan, "the run begins")?;
         }
@@ -388,8 +444,9 @@ impl<'a> Host<'a> {
 
     fn enter(&mut self, stage: Stage, reason: &str) -> Result<()> {
         self.run.stage_entered();
-        self.alone_since = None;
-        self.checked_here.clear();
+        self.scheduler.stage_entered();
+        self.verifier.stage_entered();
+        self.gate.stage_entered();
         let from = self.run.state().stage.map(Stage::as_str);
         self.run.journal(EventKind::RunStage(StageEntered {
             from: from.map(str::to_owned),
@@ -400,12 +457,7 @@ impl<'a> Host<'a> {
         }))
     }
 
-    /// Whether the work of a task has to be merged.
-    fn merges(&self) -> bool {
-        self.integration.is_some()
-    }
-
-    /// Does what the person before the run wants. At the gate nobody works any more, so there it is enough to leave.
+    /// Does what the observer wants. At the gate nobody works any more, so there it is enough to leave.
     fn obey(&mut self) -> Result<Option<HostExit>> {
         if self.run.stop_level() == StopLevel::GoOn {
             return Ok(None);
@@ -413,7 +465,7 @@ impl<'a> Host<'a> {
         if let (true, Some(gate)) = (self.run.state().is_at_gate(), &self.run.state().gate) {
             return Ok(Some(HostExit::AtGate {
                 commit: gate.commit.clone(),
-                exit_code: crate::exit::CANCELLED,
+                exit_code: RunEnd::Cancelled.exit_code(),
                 why: "the gate stays open".to_owned(),
             }));
         }
@@ -421,5 +473,39 @@ impl<'a> Host<'a> {
         self.finish(RunEnd::Cancelled, "a person stopped it")?;
         let finished = self.run.state().finished.clone();
         Ok(finished.map(HostExit::Over))
+    }
+
+    /// Ends a run whose work is taken. What is merged is cleared away; what is not is kept and named.
+    fn complete(&mut self, reason: &str) -> Result<()> {
+        let missing = self.merger.guard().missing_at_the_end(&self.run)?;
+        integration_guard::clear_away(&mut self.run)?;
+        let failed = task_progress::hopeless(&self.run.tasks()?).len();
+        let (end, reason) = if !missing.is_empty() {
+            let reason = format!("{reason}; but {}", missing.join("; "));
+            (RunEnd::CompleteInPart, reason)
+        } else if failed > 0 {
+            let reason =
+                format!("{reason}; {failed} tasks failed for good or wait for one that did");
+            (RunEnd::CompleteInPart, reason)
+        } else {
+            (RunEnd::Complete, reason.to_owned())
+        };
+        self.finish(end, &reason)
+    }
+
+    /// Ends the run, and writes its report. Everybody was stopped before.
+    fn finish(&mut self, end: RunEnd, reason: &str) -> Result<()> {
+        let commit = match &self.run.state().gate {
+            Some(gate) => Some(gate.commit.clone()),
+            None => self.merger.guard().present_head(),
+        };
+        let landed = commit.clone();
+        let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
+        self.run.journal(EventKind::RunFinished(finished))?;
+        for sentence in repository_audit::changed_refs(&self.run, landed.as_deref()) {
+            self.run.say(&sentence);
+        }
+        render::write_report(&mut self.run, self.merger.guard());
+        Ok(())
     }
 }

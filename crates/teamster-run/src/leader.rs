@@ -26,10 +26,7 @@ use crate::document::Fault;
 use crate::plan::Plan;
 
 mod answer;
-mod overview;
 mod prompt;
-
-pub use overview::Overview;
 
 /// As whom the agent is asked.
 const NAME: &str = "leader";
@@ -40,17 +37,31 @@ const SHOWN: usize = 600;
 /// No more faults than this are told, to the agent or to a person.
 const MOST_FAULTS: usize = 20;
 
+/// No more files of a repository than this are named.
+const MOST_PATHS: usize = 200;
+/// A path that is longer says nothing about the repository.
+const LONGEST_PATH: usize = 200;
+/// The paths that are named take no more bytes together than this.
+const ALL_PATHS: usize = 10_000;
+/// So much of the README is shown.
+const README_LINES: usize = 40;
+/// No more characters of the README than this are shown.
+const README_CHARS: usize = 4_000;
+
+/// Names by which a README is known, the preferred one first.
+const READMES: [&str; 4] = ["README.md", "README", "README.txt", "README.rst"];
+
 /// Who is asked for a plan, for what, and for whom.
 pub struct LeaderJob<'a> {
     /// The agent.
     pub driver: &'a dyn Driver,
     /// What the user calls it.
     pub provider: &'a str,
-    /// Which model; else the client's own choice.
+    /// The model; else the client's own choice.
     pub model: Option<&'a str>,
     /// What is to be done, as it was said.
     pub task: &'a str,
-    /// Which team it plans for.
+    /// The team that it plans for.
     pub team: &'a str,
     /// Who will do it.
     pub members: &'a [Member],
@@ -74,7 +85,7 @@ pub struct LeaderJob<'a> {
 
 /// A plan of a leader.
 #[derive(Debug)]
-pub struct Led {
+pub struct LeaderPlan {
     /// The plan.
     pub plan: Plan,
     /// The plan as it was said, for the record.
@@ -154,11 +165,11 @@ pub fn lead(
     job: &LeaderJob<'_>,
     stop: &dyn Fn() -> bool,
     hear: &mut dyn FnMut(&AgentEvent),
-) -> Result<Led, LeaderError> {
+) -> Result<LeaderPlan, LeaderError> {
     let mut spent = Vec::new();
     let outcome = rounds(job, stop, hear, &mut spent);
     match outcome {
-        Ok((answer, text)) => Ok(Led {
+        Ok((answer, text)) => Ok(LeaderPlan {
             plan: answer.plan,
             left_out: answer.left_out,
             text,
@@ -258,6 +269,51 @@ fn end_of(text: &str, limit: usize) -> String {
     }
     let end: String = text.chars().skip(length - limit).collect();
     format!("…{end}")
+}
+
+/// What a repository looks like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overview {
+    /// Some of its files.
+    pub paths: Vec<String>,
+    /// How many files it has.
+    pub files: usize,
+    /// How its README begins.
+    pub readme: String,
+}
+
+impl Overview {
+    /// From all tracked files and the text of the README. Of many files the ones near the top are named, because they
+    /// tell the most.
+    pub fn new<S: AsRef<str>>(tracked: &[S], readme: &str) -> Self {
+        let mut paths: Vec<&str> = tracked
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|path| path.len() <= LONGEST_PATH && !path.contains(char::is_control))
+            .collect();
+        paths.sort_by_key(|path| (path.matches('/').count(), *path));
+        paths.truncate(MOST_PATHS);
+        let mut room = ALL_PATHS;
+        paths.retain(|path| {
+            let fits = path.len() <= room;
+            room = if fits { room - path.len() } else { 0 };
+            fits
+        });
+        paths.sort_unstable();
+        let lines: Vec<&str> = readme.trim().lines().take(README_LINES).collect();
+        Self {
+            paths: paths.into_iter().map(str::to_owned).collect(),
+            files: tracked.len(),
+            readme: lines.join("\n").chars().take(README_CHARS).collect(),
+        }
+    }
+
+    /// The README among tracked files, if there is one.
+    pub fn readme_of<S: AsRef<str>>(tracked: &[S]) -> Option<&'static str> {
+        READMES
+            .into_iter()
+            .find(|name| tracked.iter().any(|path| path.as_ref() == *name))
+    }
 }
 
 #[cfg(test)]

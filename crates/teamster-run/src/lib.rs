@@ -10,11 +10,9 @@
 
 pub mod cast;
 pub mod document;
-pub mod exit;
 pub mod host;
 pub mod leader;
 pub mod observer;
-pub mod order;
 pub mod plan;
 pub mod preset;
 pub mod preview;

@@ -29,18 +29,27 @@ use crate::document::{Fault, Faults, Format, Node, parse};
 use crate::request::{MOST_WORKERS, check_word};
 
 mod agents;
-mod builtin;
 mod choose;
 mod flow;
 mod prompt;
 mod propose;
 
 pub use agents::Agents;
-pub use builtin::builtin;
 pub use choose::{Choice, choose, matches};
 pub use flow::PresetFlow;
 pub use prompt::{Filling, Prompts};
 pub use propose::{Available, NoAgents, Proposal, propose};
+
+/// The presets that teamster comes with: files like any other.
+const BUILTIN: [(&str, &str); 4] = [
+    ("bugfix.md", include_str!("../presets/bugfix.md")),
+    ("devops.md", include_str!("../presets/devops.md")),
+    ("dev-backend.md", include_str!("../presets/dev-backend.md")),
+    (
+        "dev-frontend.md",
+        include_str!("../presets/dev-frontend.md"),
+    ),
+];
 
 const KEYS: [&str; 6] = [
     "name",
@@ -64,10 +73,10 @@ pub struct Preset {
     /// Words of a task that call for it.
     pub keywords: Vec<String>,
     /// Who plans, where the preset says so.
-    pub leader: Option<Leader>,
+    pub leader: Option<PresetLeader>,
     /// Who works; never empty.
     pub members: Vec<PresetMember>,
-    /// Which steps a run takes; the default when it says nothing.
+    /// The steps that a run takes; the default when it says nothing.
     pub flow: Option<PresetFlow>,
     /// Commands that verify the result.
     pub verify: Vec<String>,
@@ -80,13 +89,13 @@ pub struct Preset {
 pub struct PresetMember {
     /// Its name.
     pub name: WorkerName,
-    /// Which agent.
+    /// The agent, as a role or a provider.
     pub agent: String,
     /// What it is in the team.
     pub role: String,
-    /// Which provider, instead of the one that its agent stands for.
+    /// The provider, instead of the one that its agent stands for.
     pub provider: Option<String>,
-    /// Which model, instead of the provider's.
+    /// The model, instead of the provider's.
     pub model: Option<String>,
     /// What it can do, instead of what its provider can.
     pub capabilities: Vec<String>,
@@ -94,12 +103,12 @@ pub struct PresetMember {
 
 /// Who plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leader {
-    /// Which agent.
+pub struct PresetLeader {
+    /// The agent, as a role or a provider.
     pub agent: String,
-    /// Which provider, instead of the one that its agent stands for.
+    /// The provider, instead of the one that its agent stands for.
     pub provider: Option<String>,
-    /// Which model, instead of the provider's.
+    /// The model, instead of the provider's.
     pub model: Option<String>,
 }
 
@@ -191,7 +200,7 @@ fn members(
     form: &Form<'_>,
     agents: &Agents,
     faults: &mut Vec<Fault>,
-) -> (Option<Leader>, Vec<PresetMember>) {
+) -> (Option<PresetLeader>, Vec<PresetMember>) {
     if form.get("members").is_none() {
         let message = "the front matter has no `members`";
         faults.push(Fault::new(form.line_of("members"), message));
@@ -207,7 +216,7 @@ fn members(
             let message = format!("two members are called {}", read.name);
             faults.push(Fault::new(read.line, message));
         } else if read.name == LEADER {
-            leader = Some(Leader {
+            leader = Some(PresetLeader {
                 agent: read.agent,
                 provider: read.provider,
                 model: read.model,
@@ -240,7 +249,7 @@ fn members(
 }
 
 /// A member as it was written.
-struct Read {
+struct MemberEntry {
     line: usize,
     name: String,
     agent: String,
@@ -250,7 +259,12 @@ struct Read {
     capabilities: Vec<String>,
 }
 
-fn member(node: &Node, place: usize, agents: &Agents, faults: &mut Vec<Fault>) -> Option<Read> {
+fn member(
+    node: &Node,
+    place: usize,
+    agents: &Agents,
+    faults: &mut Vec<Fault>,
+) -> Option<MemberEntry> {
     let form = Form::new(node, format!("member {}", place + 1), faults)?;
     form.known(&MEMBER_KEYS, faults);
     let name = form.needed("name", faults);
@@ -288,7 +302,7 @@ fn member(node: &Node, place: usize, agents: &Agents, faults: &mut Vec<Fault>) -
         faults.push(Fault::new(role.line, why));
     }
     let (name, agent) = (name?, agent?);
-    Some(Read {
+    Some(MemberEntry {
         line: name.line,
         role: role.map_or_else(|| agent.text.clone(), |role| role.text),
         name: name.text,
@@ -297,6 +311,15 @@ fn member(node: &Node, place: usize, agents: &Agents, faults: &mut Vec<Fault>) -
         model: model.map(|model| model.text),
         capabilities: capabilities.into_iter().map(|line| line.text).collect(),
     })
+}
+
+/// Returns the presets that teamster comes with. A test reads each, so none is missing.
+pub fn builtin() -> Vec<Preset> {
+    let agents = Agents::default();
+    BUILTIN
+        .iter()
+        .filter_map(|(file, text)| Preset::parse(Path::new(file), text, &agents).ok())
+        .collect()
 }
 
 #[cfg(test)]

@@ -8,15 +8,17 @@ use teamster_types::paths::Reservations;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 use teamster_workers::prompt::prompt;
+use unicode_width::UnicodeWidthStr;
 
 use crate::cast::{Cast, misfits};
 use crate::plan::Plan;
 
-mod columns;
 mod first;
 
-use columns::Columns;
-pub use first::{First, first_takers};
+pub use first::{FirstTaker, first_takers};
+
+const INDENT: &str = "  ";
+const GAP: &str = "  ";
 
 /// A run that has not begun.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +142,7 @@ impl Preview<'_> {
         })
     }
 
-    fn firsts(&self) -> Vec<First> {
+    fn firsts(&self) -> Vec<FirstTaker> {
         first_takers(self.plan, &self.cast.members, self.reservations)
     }
 
@@ -211,6 +213,46 @@ fn set_in(text: &str) -> String {
         let _ = writeln!(set, "{}", format!("    {line}").trim_end());
     }
     set
+}
+
+/// Columns that stay aligned whatever the script, set in by two spaces.
+struct Columns<const N: usize> {
+    lines: Vec<[String; N]>,
+}
+
+impl<const N: usize> Columns<N> {
+    fn new(headings: [&str; N]) -> Self {
+        Self {
+            lines: vec![headings.map(str::to_owned)],
+        }
+    }
+
+    /// Adds a row. A cell is one line, whatever its text holds.
+    fn row(&mut self, cells: [&str; N]) {
+        let cells = cells.map(|cell| cell.split_whitespace().collect::<Vec<_>>().join(" "));
+        self.lines.push(cells);
+    }
+
+    fn render(&self) -> String {
+        let mut widths = [0; N];
+        for line in &self.lines {
+            for (width, cell) in widths.iter_mut().zip(line) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        let mut text = String::new();
+        for line in &self.lines {
+            let mut row = INDENT.to_owned();
+            for (cell, width) in line.iter().zip(widths) {
+                row.push_str(cell);
+                row.push_str(&" ".repeat(width.saturating_sub(cell.width())));
+                row.push_str(GAP);
+            }
+            text.push_str(row.trim_end());
+            text.push('\n');
+        }
+        text
+    }
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub struct Crew {
 
 /// One worker of a crew.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct RequestedMember {
     /// Its name: `worker-1`, `worker-2`, …
     pub name: WorkerName,
     /// Which agent.
@@ -125,14 +125,14 @@ impl Crew {
     }
 
     /// Every worker, numbered through.
-    pub fn members(&self) -> Vec<Member> {
+    pub fn members(&self) -> Vec<RequestedMember> {
         let each = self
             .groups
             .iter()
             .flat_map(|group| (0..group.count).map(move |_| group));
         each.zip(1_u32..)
             .filter_map(|(group, number)| {
-                Some(Member {
+                Some(RequestedMember {
                     name: format!("worker-{number}").parse().ok()?,
                     agent: group.agent.clone(),
                     role: group.role.clone(),

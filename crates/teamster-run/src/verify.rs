@@ -13,4 +13,4 @@ mod run;
 
 pub use detect::{Detected, Skipped, detect};
 pub use regression::{RegressionReport, compare_with_base};
-pub use run::{CheckRunner, NotRun, Place};
+pub use run::{CheckPlace, CheckRunner, NotRun};

@@ -21,7 +21,7 @@ fn still_open(events: &[Event], worker: &str) -> Vec<PermissionRequest> {
         let is_own = event.actor == worker;
         match event.payload() {
             EventKind::AgentEvent(agent) if is_own => {
-                PermissionRequest::follow(&mut open, event, &agent)
+                PermissionRequest::follow(&mut open, event, &agent);
             }
             // Another run of the agent, or none any more.
             EventKind::WorkerSpawned(_)

@@ -12,12 +12,13 @@ use teamster_agents::{
     AgentEvent, AgentOutcome, AgentSpending, Driver, Job, Permissions, Rule, Stopped,
 };
 use teamster_fs::proc::Machine;
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::Said;
 use teamster_isolate::tree::Tree;
 use teamster_journal::payload::UsageReported;
 use teamster_journal::{EventKind, NewEvent};
 
-use crate::attempt::{Attempt, AttemptCommand, StopCause};
+use crate::attempt::{AgentAttempt, AttemptCommand, StopCause};
 use crate::limits::WorkerLimits;
 use crate::process::{self, AgentProcess, LAST_WORDS, LaunchSite, TempFolder};
 
@@ -127,7 +128,7 @@ pub fn ask(
     let process = AgentProcess::start(&machine, &launch, &site, &sender, |said| said)
         .map_err(|error| not_started(launch.command_line(), error.to_string()))?;
     drop(sender);
-    let attempt = Attempt::new(
+    let attempt = AgentAttempt::new(
         ask.driver.reader(&job),
         ask.limits.clone(),
         ask.driver.provider() == "command",
@@ -158,7 +159,7 @@ struct Conversation<'a> {
     machine: &'a Machine,
     events: &'a Receiver<Said>,
     process: AgentProcess,
-    attempt: Attempt,
+    attempt: AgentAttempt,
     hear: &'a mut dyn FnMut(&AgentEvent),
     said: String,
 }
@@ -227,7 +228,7 @@ impl Conversation<'_> {
                 .process
                 .ask_to_end(self.ask.driver, self.attempt.was_seen()),
             AttemptCommand::Kill => {
-                let _ = self.tree().kill();
+                self.tree().kill().or_trace("kill what an agent started");
             }
             // There is no log and no heartbeat.
             AttemptCommand::Log { .. }

@@ -1,6 +1,6 @@
 //! One run of an agent as a state machine: what it says and how much time passes go in, commands come out.
 //!
-//! An [`Attempt`] starts nothing, writes nothing and reads no clock. The bridge and [`ask`](crate::ask) feed it and carry
+//! An [`AgentAttempt`] starts nothing, writes nothing and reads no clock. The bridge and [`ask`](crate::ask) feed it and carry
 //! out its [`AttemptCommand`]s, so both end an agent by the same rules:
 //!
 //! ```text
@@ -127,7 +127,7 @@ impl AttemptEnd {
 }
 
 /// One run of an agent, from its start to its end.
-pub(crate) struct Attempt {
+pub(crate) struct AgentAttempt {
     reader: Box<dyn OutputReader>,
     limits: WorkerLimits,
     /// Whether a line on the error stream is a sign of life: it is for a program of the user's own.
@@ -143,7 +143,7 @@ pub(crate) struct Attempt {
     last_lines: LastLines,
 }
 
-impl Attempt {
+impl AgentAttempt {
     /// Begins an attempt whose process was started at `now`.
     pub(crate) fn new(
         reader: Box<dyn OutputReader>,
@@ -282,7 +282,7 @@ impl Attempt {
         Some(line)
     }
 
-    /// Returns when [`Attempt::tick`] has something to do if nothing happens before.
+    /// Returns when [`AgentAttempt::tick`] has something to do if nothing happens before.
     pub(crate) fn deadline(&self) -> Instant {
         if let Some(kill_at) = self.kill_at {
             return kill_at;
@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    fn attempt(stderr_counts: bool) -> (Attempt, Instant) {
+    fn attempt(stderr_counts: bool) -> (AgentAttempt, Instant) {
         let job = Job {
             prompt: "",
             worktree: std::path::Path::new("/"),
@@ -384,7 +384,7 @@ mod tests {
         };
         let reader = CommandDriver::new("true", Vec::new()).reader(&job);
         let now = Instant::now();
-        (Attempt::new(reader, limits(), stderr_counts, now), now)
+        (AgentAttempt::new(reader, limits(), stderr_counts, now), now)
     }
 
     fn after(start: Instant, seconds: u64) -> Instant {

@@ -3,7 +3,7 @@
 //! ```text
 //!                    ┌──────────────── Bridge: one loop, one channel ────────────────┐
 //!  agent ──lines──▶  │  TaskAttempt   one run of the agent: process, log, deadlines  │
-//!  journal, mail ─▶  │  Mailbox       mail, requests of the agent, people's replies  │ ──▶ Reporter: journal, lead,
+//!  journal, mail ─▶  │  WorkerMailbox mail, requests of the agent, people's replies  │ ──▶ Reporter: journal, lead,
 //!  signals, lease ▶  │  Lifecycle     heartbeat, stop requests, pauses, quarantine   │     own output, task logs
 //!                    └───────────────────────────────────────────────────────────────┘
 //!  signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or released → …
@@ -23,46 +23,36 @@ mod mailbox;
 mod reporter;
 mod task_attempt;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use teamster_agents::{
-    AgentEvent, AgentOutcome, Driver, PermissionDecision, PermissionReply, Permissions,
-};
+use teamster_agents::{AgentEvent, PermissionDecision};
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::child::Said;
 use teamster_isolate::tree::{self, Tree};
 use teamster_journal::EventKind;
-use teamster_journal::payload::{
-    WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerResumed, WorkerSpawned,
-    WorkerStarted, WorkerStopped,
-};
+use teamster_journal::payload::{WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped};
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
-use teamster_types::health::Verdict;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
 use teamster_types::redact::redact;
-use teamster_types::text::clean;
-use teamster_types::time::say_span;
 
-use crate::ask::usage_event;
 use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
 use crate::process::LAST_WORDS;
-use crate::reclaim;
 use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
 use crate::workplace::{Workplace, WorkplaceError};
-use completion::{AgentPart, Completion, TaskResolution, lost_claim, short};
+use completion::{AgentPart, Completion, TaskResolution, lost_claim};
 use heartbeat::HeartbeatThread;
-use lifecycle::{Consequence, IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
-use mailbox::{MailRequest, Mailbox, PersonReply, PersonRequest};
+use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
+use mailbox::{MailRequest, PersonRequest, WorkerMailbox};
 use reporter::{Reporter, TaskLog, WorkerIdentity};
+pub use task_attempt::AgentSetup;
 use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
 
 /// An agent whose launch failed is launched once more.
@@ -73,13 +63,6 @@ const REAP_ORPHANS: Duration = Duration::from_secs(30);
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
 /// A result that the store could not take is offered this often once somebody wants the worker to stop.
 const LAST_WRITES: u32 = 3;
-/// Each group of so many workers has one that looks for tasks that no event tells of.
-const WORKERS_PER_LOOK: usize = 4;
-/// The most turns that the workers of a large team take in looking.
-const MOST_TURNS: usize = 24;
-/// The longest reason of a failed launch in the journal, in characters.
-const LAUNCH_REASON: usize = 4_000;
-
 /// Everything that reaches a bridge.
 #[derive(Debug)]
 enum BridgeEvent {
@@ -127,22 +110,14 @@ pub struct BridgeConfig {
     pub restarts: u32,
     /// The agent's provider, as the user calls it.
     pub provider: String,
-    /// The agent's driver.
-    pub driver: Box<dyn Driver>,
-    /// What the agent may do.
-    pub permissions: Permissions,
+    /// What the agent is started with each time.
+    pub agent: AgentSetup,
     /// Makes the worker's workplace.
     pub workplace: OpenWorkplace,
     /// How long things may take.
     pub limits: WorkerLimits,
     /// The id of this launch.
     pub launch: String,
-    /// Variables that the agent gets besides its own.
-    pub exported: Vec<(OsString, OsString)>,
-    /// Our own program.
-    pub teamster: PathBuf,
-    /// What the agent is told before each task.
-    pub instructions: String,
     /// Decides whether another task may be begun: a run may have used up its budget.
     pub may_begin: MayBegin,
     /// Prints a line to the worker's pane or log.
@@ -166,7 +141,7 @@ pub enum BridgeError {
 /// A worker's own process.
 pub struct Bridge {
     reporter: Reporter,
-    mailbox: Mailbox,
+    mailbox: WorkerMailbox,
     lifecycle: Lifecycle,
     launcher: AgentLauncher,
     workplace: Box<dyn Workplace>,
@@ -213,23 +188,16 @@ impl Bridge {
         forward_system_signals(Arc::clone(&store), sender.clone());
         let mut bridge = Self {
             reporter: Reporter::new(store, identity.clone(), config.output),
-            mailbox: Mailbox::new(record.started_at, position),
+            mailbox: WorkerMailbox::new(record.started_at, position),
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
-            launcher: AgentLauncher {
-                identity: identity.clone(),
-                driver: Arc::from(config.driver),
-                model: record.spec.model,
-                permissions: config.permissions,
-                exported: config.exported,
-                teamster: config.teamster,
-                path: std::env::var_os("PATH").unwrap_or_default(),
-                instructions: config.instructions,
-                limits: config.limits,
+            launcher: AgentLauncher::new(
+                identity.clone(),
+                config.agent,
+                config.limits,
                 project,
                 machine,
-                events: sender,
-                attempts: 0,
-            },
+                sender,
+            ),
             workplace,
             may_begin: config.may_begin,
             events,
@@ -324,7 +292,7 @@ impl Bridge {
         let news = self.mailbox.read_journal(&mut self.reporter, held.as_ref());
         self.obey(news.requests);
         if let Some(run) = run {
-            self.pass_replies_on(run);
+            self.mailbox.pass_replies_on(run, &mut self.reporter);
             let now = self.reporter.store().now();
             if self.lifecycle.is_stopping_now() {
                 run.stop(StopCause::Requested, now);
@@ -421,7 +389,7 @@ impl Bridge {
                 }
                 Wake::Timeout => {
                     let outlook = if self.lifecycle.may_work(Instant::now()) {
-                        self.work_outlook()
+                        WorkOutlook::look(&mut self.reporter, self.launcher.machine())
                     } else {
                         WorkOutlook::Later
                     };
@@ -437,43 +405,6 @@ impl Bridge {
                 }
             }
         }
-    }
-
-    /// Returns whether tasks wait for a time that no event tells of. Tasks of a dead colleague are put back.
-    fn work_outlook(&mut self) -> WorkOutlook {
-        let (store, team) = (self.reporter.store(), self.reporter.team());
-        let Ok((progress, _)) = store.progress(team) else {
-            return WorkOutlook::Later;
-        };
-        if progress.in_progress_tasks > 0 {
-            let name = self.reporter.name().as_str();
-            match reclaim::reclaim_all(store, &self.launcher.machine, team, name) {
-                Ok(reclaimed) if !reclaimed.is_empty() => return WorkOutlook::Now,
-                Ok(_) => {}
-                Err(error) => {
-                    let text = format!("cannot look after the others: {error}");
-                    self.reporter.say(&text);
-                }
-            }
-        }
-        match (progress.pending_tasks, progress.in_progress_tasks) {
-            (0, 0) => {
-                let turns = self.turns();
-                WorkOutlook::AllDone {
-                    turn: self.launcher.machine.me().pid % turns + 1,
-                    turns,
-                }
-            }
-            (0, _) => WorkOutlook::Later,
-            _ => WorkOutlook::Now,
-        }
-    }
-
-    /// Returns the number of turns that the workers of this team take in looking for what no event tells of.
-    fn turns(&self) -> u32 {
-        let team = self.reporter.store().team(self.reporter.team());
-        let members = team.map_or(0, |team| team.members().len());
-        u32::try_from((members / WORKERS_PER_LOOK).clamp(1, MOST_TURNS)).unwrap_or(1)
     }
 
     /// Does a task, from its claim to its end.
@@ -500,20 +431,14 @@ impl Bridge {
             }
             why = match self.attempt(claimed, log) {
                 Ok(end) if end.cause == Some(StopCause::NoStart) => end.describe_failed_launch(),
-                Ok(end) => return AgentPart::Ran(end),
+                Ok(end) => return AgentPart::Ran(Box::new(end)),
                 Err(why) => why,
             };
             let reason = redact(&why).into_owned();
-            self.reporter
-                .say(&format!("the agent did not start: {reason}"));
             let text = format!("launch {launch} failed: {reason}");
             log.note(self.reporter.store().now(), &text);
-            let failed = EventKind::WorkerLaunchFailed(WorkerLaunchFailed {
-                launch,
-                reason: clean(&reason, LAUNCH_REASON).into_owned(),
-            });
-            let event = self.reporter.event(failed).task(claimed.task.id());
-            self.reporter.record(event);
+            self.reporter
+                .record_failed_launch(claimed.task.id(), launch, &reason);
         }
         AgentPart::NoLaunch(why)
     }
@@ -526,7 +451,7 @@ impl Bridge {
         let failure = store.failure(self.reporter.team(), id).ok().flatten();
         let input = AttemptInput {
             folder: self.workplace.folder(),
-            mail: self.mailbox.mail_for_prompt(self.launcher.limits.prompt),
+            mail: self.mailbox.mail_for_prompt(self.launcher.limits().prompt),
             last_error: failure.as_ref().map(|failure| failure.last_error.as_str()),
             failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
         };
@@ -562,7 +487,8 @@ impl Bridge {
             }
             // A talkative agent must not keep us from looking at the clock.
             if !run.is_stopping() {
-                self.deny_expired_requests(run);
+                let limit = self.launcher.limits().idle;
+                self.mailbox.deny_expired(run, &mut self.reporter, limit);
             }
             if let Some(command) = run.tick() {
                 self.apply(run, vec![command]);
@@ -576,7 +502,7 @@ impl Bridge {
 
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
         let deadline = run.deadline();
-        match self.mailbox.next_expiry(self.launcher.limits.idle) {
+        match self.mailbox.next_expiry(self.launcher.limits().idle) {
             Some(expiry) if !run.is_stopping() => deadline.min(expiry),
             _ => deadline,
         }
@@ -638,60 +564,13 @@ impl Bridge {
         }
     }
 
-    /// Tells the agent what people decided.
-    fn pass_replies_on(&mut self, run: &mut TaskAttempt<'_>) {
-        for PersonReply { request, by, reply } in self.mailbox.take_replies() {
-            let words = match &reply {
-                PermissionReply::Allow => format!("{by} allows it"),
-                PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
-            };
-            if !self.reply(run, &request, reply, &words) {
-                self.reporter
-                    .say(&format!("{by} answers {request}, which does not wait"));
-            }
-        }
-    }
-
-    /// Denies requests that nobody answered in time. The agent is not to blame for that silence.
-    fn deny_expired_requests(&mut self, run: &mut TaskAttempt<'_>) {
-        let limit = self.launcher.limits.idle;
-        while let Some(request) = self.mailbox.expired_request(limit) {
-            let reason = format!("nobody answered within {}", say_span(limit));
-            let words = format!("denied: {reason}");
-            if !self.reply(run, &request, PermissionReply::Deny(reason), &words) {
-                // The client took it back meanwhile.
-                self.mailbox.close_request(&request);
-            }
-        }
-    }
-
-    /// Tells the agent what was decided about a request; returns whether the agent waited for it.
-    fn reply(
-        &mut self,
-        run: &mut TaskAttempt<'_>,
-        request: &str,
-        reply: PermissionReply,
-        words: &str,
-    ) -> bool {
-        let is_allowed = reply == PermissionReply::Allow;
-        if !run.reply(request, reply) {
-            return false;
-        }
-        let what = self.mailbox.close_request(request);
-        let text = format!("{what}: {words}");
-        self.reporter.say(&text);
-        let now = self.reporter.store().now();
-        run.note(now, &format!("request {request}: {words}"));
-        self.reporter
-            .record_reply(run.task(), request, is_allowed, &text);
-        true
-    }
-
     /// Keeps the work of a task and has the store take its result.
     fn complete(&mut self, claimed: &Claimed, part: &AgentPart, log: &mut TaskLog) {
         let resolution = TaskResolution::of(part);
         if let AgentPart::Ran(end) = part {
-            self.record_usage(claimed.task.id(), &end.outcome);
+            let model = self.launcher.model();
+            let spent = &end.outcome.spent;
+            self.reporter.record_usage(claimed.task.id(), model, spent);
             if end.leftover > 0 {
                 let text = format!(
                     "ended {} processes that the agent left behind",
@@ -715,7 +594,7 @@ impl Bridge {
         }
         let resolution = completion.resolution();
         if let Some(consequence) = self.lifecycle.account_for(resolution, Instant::now()) {
-            self.tell_consequence(consequence);
+            consequence.report(&mut self.reporter);
         }
     }
 
@@ -731,73 +610,25 @@ impl Bridge {
             self.reporter
                 .say(&format!("the result cannot be written yet: {error}"));
         }
-        let pause = self.launcher.limits.pause_after(tries).min(WRITE_AGAIN);
+        let pause = self.launcher.limits().pause_after(tries).min(WRITE_AGAIN);
         let until = Instant::now() + pause;
         while let Wake::Event { .. } = self.step(None, until) {}
         true
-    }
-
-    fn tell_consequence(&mut self, consequence: Consequence) {
-        let kind = match consequence {
-            Consequence::Paused { pause, why } => {
-                let seconds = pause.as_secs();
-                self.reporter.say(&format!("waits {seconds} s: {why}"));
-                EventKind::WorkerPaused(WorkerPaused {
-                    seconds,
-                    reason: short(&why),
-                })
-            }
-            Consequence::Quarantined { errors, why } => {
-                let name = self.reporter.name().to_string();
-                self.reporter.say(&format!(
-                    "takes no more tasks after {errors} errors in a row; `teamster worker resume {name}` lets it go on"
-                ));
-                EventKind::WorkerQuarantined(WorkerQuarantined {
-                    worker: Some(name),
-                    verdict: Verdict::Quarantined.as_str().to_owned(),
-                    evidence: vec![format!("{errors} errors in a row")],
-                    errors,
-                    reason: short(&why),
-                })
-            }
-        };
-        let event = self.reporter.event(kind);
-        self.reporter.record(event);
-    }
-
-    fn record_usage(&mut self, task: &TaskId, outcome: &AgentOutcome) {
-        let spent = &outcome.spent;
-        if spent.usage.is_none() && spent.cost_usd.is_none() {
-            return;
-        }
-        let WorkerIdentity { name, provider, .. } = self.reporter.identity();
-        let model = self.launcher.model.as_deref();
-        let event = usage_event(name.as_str(), provider, model, spent).task(task);
-        self.reporter.record(event);
     }
 
     /// Leaves in order: whoever asked gets an answer, nothing is left running, and the heartbeat goes.
     fn leave(mut self) -> Result<(), BridgeError> {
         self.lifecycle.show(WorkerStatus::Shutdown);
         let identity = self.reporter.identity().clone();
-        let tree = Tree::below_me(&self.launcher.machine, &identity.launch);
-        if let Err(error) = tree.end(self.launcher.limits.grace) {
+        let tree = Tree::below_me(self.launcher.machine(), &identity.launch);
+        if let Err(error) = tree.end(self.launcher.limits().grace) {
             self.reporter.say(&error.to_string());
         }
         let is_team_gone = self.lifecycle.is_team_gone();
         let stop = self.lifecycle.take_stop();
         if !is_team_gone {
             if let Some(stop) = &stop {
-                let kind = if stop.drain {
-                    "drain_ack"
-                } else {
-                    "shutdown_ack"
-                };
-                let mut extra = Object::new();
-                extra.insert("requestId".into(), stop.request_id.clone().into());
-                extra.insert("approve".into(), true.into());
-                extra.insert("reason".into(), stop.reason.clone().into());
-                self.reporter.send_to_lead(kind, "", extra);
+                self.reporter.answer_stop(stop);
             }
             let stopped = EventKind::WorkerStopped(WorkerStopped {
                 reason: stop.map(|stop| stop.reason).unwrap_or_default(),
@@ -807,7 +638,7 @@ impl Bridge {
             self.reporter.store().record(&identity.team, event)?;
         }
         record::remove(
-            &self.launcher.project,
+            self.launcher.project(),
             &identity.team,
             &identity.name,
             &identity.launch,

@@ -1,4 +1,4 @@
-//! Starting a worker: its bridge becomes a process of its own, and is there once its heart beats.
+//! Starting a worker: its bridge becomes a process of its own, and runs once its first heartbeat is written.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,25 +13,25 @@ use teamster_types::heartbeat::Heartbeat;
 
 use crate::record::{WorkerBackend, WorkerSpec};
 
-/// A bridge needs moments to begin; a machine that is busy with fifty of them, more.
+/// How long a bridge may take to begin. It needs moments; a machine that is busy with fifty of them, more.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// What bridges printed is put aside when it is longer than this.
+/// The size in bytes from which on the output of bridges is put aside.
 const LONGEST_LOG: u64 = 4 * 1024 * 1024;
-/// So much of what a bridge printed is shown when it did not begin.
+/// The number of bytes of a bridge's output that are shown when it did not begin.
 const LAST_WORDS: usize = 2_000;
 
-/// Where workers are started from.
+/// Starts the workers of a project.
 pub struct Launcher<'a> {
-    /// Where heartbeats are seen.
+    /// The store that heartbeats are read from.
     pub store: &'a dyn Read,
-    /// The project.
+    /// The project's folder.
     pub project: &'a Path,
     /// Our own program.
     pub teamster: &'a Path,
     /// Our own tmux server; needed only for workers that are to run in it.
     pub tmux: Result<Tmux, TmuxError>,
-    /// How long a worker may take to make its worktree usable before its heart beats.
+    /// How long a worker may take to make its worktree usable before its first heartbeat.
     pub setup: Duration,
 }
 
@@ -41,21 +41,21 @@ pub enum LaunchError {
     /// A file of ours could not be used.
     #[error(transparent)]
     Files(#[from] FsError),
-    /// tmux said no.
+    /// A tmux command failed.
     #[error("{0}")]
     Tmux(String),
     /// The program could not be started.
     #[error("the worker's process could not be started: {0}")]
     Process(#[from] std::io::Error),
-    /// The store said no.
+    /// The store refused an operation.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It ended before its heart beat.
+    /// The bridge ended before its first heartbeat.
     #[error("worker {worker} did not begin: {last}")]
     NotBegun {
-        /// Who.
+        /// The worker's name.
         worker: String,
-        /// What it printed last.
+        /// What the bridge printed last.
         last: String,
     },
 }
@@ -100,8 +100,8 @@ impl Launcher<'_> {
         self.wait(wanted, &launch, &logs, began, is_over)
     }
 
-    /// The environment does not go through tmux, whose arguments anybody can see, but through a file that only we can
-    /// read; the bridge takes it away.
+    /// Starts the bridge in a pane. Its environment does not go through tmux, whose arguments anybody can see, but through
+    /// a file that only we can read and that the bridge removes.
     fn start_pane(
         &self,
         wanted: &WorkerSpec,
@@ -175,7 +175,7 @@ impl Launcher<'_> {
     }
 }
 
-/// The words that make our own program the bridge.
+/// Returns the arguments that make our own program the bridge.
 fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["worker".into(), "bridge".into()];
     let mut say = |name: &str, value: &str| {
@@ -198,7 +198,7 @@ fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
     args
 }
 
-/// Our own environment, for a bridge that is started by another program. A value holds no zero byte, so one ends it.
+/// Returns our own environment for a bridge that is started by another program. A value holds no zero byte, so one ends it.
 fn environment(launch: &str) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     let mut bytes = Vec::new();
@@ -214,7 +214,7 @@ fn environment(launch: &str) -> Vec<u8> {
     bytes
 }
 
-/// What [`Launcher`] wrote for a bridge in a pane; it is there once.
+/// Takes the environment that [`Launcher`] wrote for a bridge in a pane; it is there once.
 pub fn take_environment(file: &Path) -> Result<Vec<(OsString, OsString)>, FsError> {
     use std::os::unix::ffi::OsStringExt;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|n| n.to_str()))
@@ -239,7 +239,7 @@ pub fn take_environment(file: &Path) -> Result<Vec<(OsString, OsString)>, FsErro
         .collect())
 }
 
-/// Where our own program lies. One that was replaced while it runs is looked for under its name.
+/// Returns the path of our own program, or its name when the path is unknown.
 pub fn own_program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("teamster"))
 }

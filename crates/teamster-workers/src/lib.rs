@@ -1,7 +1,36 @@
 //! Workers: how one is started, what it does, how it is kept alive and how it ends.
 //!
-//! A worker is a process of its own, the [`bridge`]: it outlives the host that started it, can be watched in a
-//! terminal, and its death is seen by anybody who looks at its heartbeat and its pid.
+//! # What it owns
+//!
+//! A worker is a process of its own, the [`bridge`]. It outlives the host that started it, can be watched in a terminal,
+//! and its death is seen by anybody who looks at its heartbeat and its pid. This crate has both sides of it: what runs
+//! inside that process, and what others do about it from outside.
+//!
+//! # How it works
+//!
+//! ```text
+//! outside  launch ──starts──▶ bridge ◀──watches── supervise ──dead or hung──▶ reclaim ─▶ launch again
+//!                               ▲  ◀──────stops── shutdown
+//! inside   bridge ─▶ claim ─▶ workplace ─▶ prompt ─▶ agent (attempt, process) ─▶ work kept ─▶ result in the store
+//! ```
+//!
+//! | module | what it answers |
+//! |---|---|
+//! | [`bridge`] | what a worker does from its claim to its commit |
+//! | `attempt`, `process` | when an agent is ended, and how; shared by the bridge and [`ask`] |
+//! | [`ask`] | asking an agent something once, without a worker |
+//! | [`workplace`] | where a worker works, and what becomes of what its agent left there |
+//! | [`prompt`] | what an agent is told about its task |
+//! | [`launch`], [`record`] | how a bridge is started and found again; one process for each worker |
+//! | [`supervise`], [`reclaim`] | what happens to dead and hung workers and to their tasks |
+//! | [`shutdown`] | how workers are stopped, and how it is proven that they are gone |
+//! | [`limits`] | how long everything may take |
+//!
+//! # What it refuses
+//!
+//! A worker holds one task at a time and ends it exactly once: completed, failed, released or lost. No work is thrown away;
+//! what cannot be a result is kept under the name of its attempt. Processes are ended only if they carry the id of a launch
+//! of ours. Nothing of another worker is touched unless it is proven dead, and nothing here decides what is merged.
 
 pub mod ask;
 mod attempt;

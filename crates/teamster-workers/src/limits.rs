@@ -1,33 +1,33 @@
-//! How long things may take, and what an agent may do.
+//! How long things may take in a worker.
 
 use std::time::Duration;
 
-/// What a bridge goes by. Tests make the times short; everything else is for the configuration to say.
+/// The limits of a worker. Tests make the times short; the configuration sets the rest.
 #[derive(Clone, Debug)]
 pub struct WorkerLimits {
-    /// The agent must show that it is there within this time.
+    /// How long an agent may take to show that it runs.
     pub start: Duration,
-    /// It may say nothing for this long,
+    /// How long an agent may say nothing, and how long a request waits for a person.
     pub idle: Duration,
-    /// and a task may take this long in all.
+    /// How long a task may take in all.
     pub task: Duration,
-    /// An agent that is asked to stop has this long before it is ended.
+    /// How long an agent that is asked to end has before it is killed.
     pub grace: Duration,
-    /// The heart beats this often.
+    /// How often the heartbeat is written.
     pub beat: Duration,
-    /// The lease is renewed this often.
+    /// How often the lease of a task is renewed.
     pub renew: Duration,
-    /// Signals and news are looked for this often.
+    /// How often signals and changes of the team are looked for.
     pub look: Duration,
-    /// The first pause after trouble that is not the task's; it doubles each time,
+    /// The first pause after a trouble of the service; it doubles with each further one.
     pub pause: Duration,
-    /// up to this.
+    /// The longest pause after troubles of the service.
     pub longest_pause: Duration,
-    /// Failures in a row after which the worker takes no more tasks.
+    /// The number of failures in a row after which the worker takes no more tasks.
     pub quarantine_errors: u32,
     /// The longest prompt, in characters.
     pub prompt: usize,
-    /// A log file of this size is put aside.
+    /// The size in bytes from which on a log file is put aside.
     pub log_bytes: u64,
 }
 
@@ -51,7 +51,7 @@ impl Default for WorkerLimits {
 }
 
 impl WorkerLimits {
-    /// The pause after the `count`th trouble in a row, counted from 1.
+    /// Returns the pause after the `count`th trouble in a row, counted from 1.
     pub fn pause_after(&self, count: u32) -> Duration {
         let doublings = count.saturating_sub(1).min(16);
         self.pause

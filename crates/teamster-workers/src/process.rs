@@ -11,6 +11,7 @@ use std::time::Duration;
 use teamster_agents::{AgentInput, Driver, Interrupt, Launch, SoftSignal};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError, layout, remove_tree};
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::Signal;
 use teamster_isolate::child::{self, Running, Said, Start, Stream};
 use teamster_isolate::tree::{StillThere, Tree};
@@ -183,7 +184,8 @@ fn make_temp_folder(name: &str) -> Option<PathBuf> {
 /// Removes the temp folder of a launch with all that is in it.
 pub(crate) fn remove_temp_folder(launch_id: &str) {
     if let Ok(Some(system)) = system_temp_folder() {
-        let _ = remove_tree(&system, &layout::launch_temp(launch_id));
+        remove_tree(&system, &layout::launch_temp(launch_id))
+            .or_trace("remove the temporary folder of a launch");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an agent is told about its task.
+//! The prompt: what an agent is told about its task. Text of others is quoted in it and marked as theirs.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use teamster_types::message::Message;
 use teamster_types::quote::quoted;
 use teamster_types::task::Task;
 
-/// The most characters that we write around a message, with its sender's name.
+/// The most characters that a prompt adds around a message, with its sender's name.
 const AROUND_A_MESSAGE: usize = 100;
 
-/// The prompt for a task, at most `limit` characters long. `before` is how the last attempt failed, `mail` what others
-/// wrote to the worker since its last task, `told` what everybody in its place is told.
+/// Returns the prompt for a task, at most `limit` characters long. `before` is how the last attempt failed, `mail` what
+/// others wrote to the worker since its last task, `told` what every worker of its kind is told.
 pub fn prompt(
     told: &str,
     task: &Task,
@@ -61,7 +61,7 @@ pub fn prompt(
     cut(text, limit)
 }
 
-/// How many of the messages go into one prompt: the rest waits for the next, instead of being cut away. One that alone is
+/// Returns how many of the messages go into one prompt: the rest waits for the next, instead of being cut away. One that alone is
 /// too long goes, and is cut.
 pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
     let mut room = limit / 2;
@@ -77,14 +77,14 @@ pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
     count
 }
 
-/// Who wrote a message. A name that nobody in a team can have is not repeated: it may hold anything.
+/// Returns who wrote a message. A name that nobody in a team can have is not repeated: it may hold anything.
 fn sender(message: &Message) -> &str {
     let from = message.from();
     let is_name = from.parse::<WorkerName>().is_ok() || RESERVED_WORKERS.contains(&from);
     if is_name { from } else { "an unknown sender" }
 }
 
-/// Cut in the middle: the beginning says what to do, the end says how. The end begins with a whole line, so that a line of
+/// Cuts a text in the middle: the beginning says what to do, the end says how. The end begins with a whole line, so that a line of
 /// somebody else's does not lose its mark.
 fn cut(text: String, limit: usize) -> String {
     let length = text.chars().count();

@@ -1,5 +1,5 @@
-//! What is done about a worker that is dead: whatever it left running is ended, its tasks go back, and its worktree
-//! stays as it is.
+//! Reclaiming what a dead worker holds: whatever it left running is ended, its tasks go back, and its worktree stays as
+//! it is.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 use crate::process;
 use crate::record::{self, LaunchRecord};
 
-/// What is asked politely has this long.
+/// How long processes that are asked to end have before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What was done.
+/// What was reclaimed from a dead worker.
 #[derive(Debug, Default)]
 pub struct Reclaimed {
-    /// Tasks that went back.
+    /// The tasks that went back.
     pub tasks: Vec<TaskId>,
-    /// Processes that were still running.
+    /// The number of processes that were still running and were ended.
     pub ended: usize,
-    /// Processes that could not be ended.
+    /// The processes that could not be ended.
     pub left: Option<StillThere>,
 }
 
@@ -93,8 +93,8 @@ pub fn reclaim(
     Ok(reclaimed)
 }
 
-/// Buries every worker of a team that is dead and has something left to bury; who that was. For workers that have
-/// nothing else to do: a team without a host still loses no task.
+/// Reclaims what every dead worker of a team holds, and returns those that held something. Workers that have nothing else
+/// to do call this, so that a team without a host loses no task either.
 pub fn reclaim_all(
     store: &dyn Store,
     machine: &Machine,
@@ -121,8 +121,8 @@ pub fn reclaim_all(
 
 /// Ends what earlier processes of a worker left running, and gives back what they held.
 ///
-/// For whoever holds the worker's seat: they are gone then, however young their last heartbeat is. Once the new process
-/// beats under the same name and its record replaces theirs, nobody could find what they left any more.
+/// Whoever holds the worker's lock calls this: the earlier processes are gone then, however young their last heartbeat is.
+/// Once the new process beats under the same name and its record replaces theirs, nobody could find what they left.
 pub fn reclaim_predecessor(
     store: &dyn Store,
     machine: &Machine,

@@ -1,5 +1,11 @@
-//! Stopping workers: each is asked, asked once more, and then ended with everything it started. It is over when nobody
-//! is left, and that is looked at, not assumed.
+//! Stopping workers: each is asked, asked once more, and then ended with everything it started.
+//!
+//! ```text
+//! signal and message ─▶ answered and gone ─▶ confirmed
+//!        └─ half of the deadline, or refused ─▶ asked again ─▶ deadline ─▶ killed; not gone ─▶ alive
+//! ```
+//!
+//! A shutdown is over when nobody is left, and that is looked at, not assumed.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::tmux::Tmux;
 use teamster_isolate::tree::Tree;
 use teamster_journal::payload::WorkerStopped;
@@ -21,27 +28,27 @@ use teamster_types::{TeamName, WorkerName};
 
 use crate::{process, reclaim, record};
 
-/// Who is asked is looked at this often.
+/// How often it is looked whether workers have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// What is asked politely at the end has this long.
+/// How long processes that are asked to end have before they are killed.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How workers are to stop.
 #[derive(Clone, Debug)]
 pub struct ShutdownRequest {
-    /// Their team.
+    /// The team of the workers.
     pub team: TeamName,
-    /// Only this one.
+    /// The only worker that is stopped, or `None` for all.
     pub only: Option<WorkerName>,
-    /// Who wants it.
+    /// Who asks.
     pub actor: String,
-    /// Why.
+    /// Why the workers are stopped.
     pub reason: String,
-    /// The current task is finished first.
+    /// Whether workers finish their current task first.
     pub drain: bool,
-    /// Nobody is asked.
+    /// Whether workers are killed without being asked.
     pub force: bool,
-    /// Until when they may end by themselves.
+    /// How long workers have to end by themselves.
     pub deadline: Duration,
 }
 
@@ -62,7 +69,7 @@ pub enum EndKind {
 }
 
 impl EndKind {
-    /// In a word.
+    /// Returns the word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",
@@ -74,14 +81,14 @@ impl EndKind {
     }
 }
 
-/// One worker's end.
+/// A worker that was stopped, or could not be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StoppedWorker {
-    /// Who.
+    /// The worker.
     pub worker: WorkerName,
-    /// How.
+    /// How it ended.
     pub how: EndKind,
-    /// What it said, or what is still there.
+    /// What the worker answered, or what of it is still there.
     pub note: String,
 }
 
@@ -90,7 +97,7 @@ pub struct StoppedWorker {
 struct KnownWorker {
     worker: WorkerName,
     process: Option<ProcessId>,
-    /// The process that our own record of the launch names. A heartbeat alone is written by anybody.
+    /// The process that our own record of the launch names. A heartbeat alone could be written by anybody.
     root: Option<ProcessId>,
     launch: Option<String>,
     asked: BTreeSet<String>,
@@ -99,49 +106,49 @@ struct KnownWorker {
 
 /// Stops workers.
 pub struct ShutdownCoordinator<'a> {
-    /// Where they are asked.
+    /// The store through which workers are asked.
     pub store: &'a dyn Store,
-    /// Where they run.
+    /// The machine that they run on.
     pub machine: &'a Machine,
-    /// Their project.
+    /// Their project's folder.
     pub project: &'a Dir,
-    /// The terminal server they may run in.
+    /// The tmux server that they may run in.
     pub tmux: Option<&'a Tmux>,
-    /// Is told what happens.
+    /// Prints a line about what happens.
     pub tell: &'a mut dyn FnMut(&str),
-    /// Says when those who have not ended yet are not waited for any longer. They are left as they are, for a stronger
-    /// wish.
+    /// Returns whether workers that have not ended yet are not waited for any longer. They are left as they are, for a
+    /// stronger request.
     pub hurry: &'a dyn Fn() -> bool,
 }
 
-/// Nobody loses patience.
+/// Never ends the wait early.
 pub fn no_hurry() -> bool {
     false
 }
 
 impl ShutdownCoordinator<'_> {
-    /// Stops them, and says how each ended.
-    pub fn run(&mut self, wish: &ShutdownRequest) -> Result<Vec<StoppedWorker>, StoreError> {
-        let everyone = self.everyone(wish)?;
+    /// Stops the workers, and returns how each ended.
+    pub fn run(&mut self, request: &ShutdownRequest) -> Result<Vec<StoppedWorker>, StoreError> {
+        let everyone = self.everyone(request)?;
         let (mut living, gone): (Vec<KnownWorker>, Vec<KnownWorker>) = everyone
             .iter()
             .cloned()
             .partition(|known| self.lives(known));
         let mut ends: Vec<StoppedWorker> = Vec::new();
         for known in &gone {
-            self.put_in_order(wish, known)?;
+            self.put_in_order(request, known)?;
             ends.push(end(known, EndKind::Gone, ""));
         }
         let start = Instant::now();
-        if !wish.force && !living.is_empty() {
+        if !request.force && !living.is_empty() {
             // Answers from before are none to this question.
-            let mut read = self.store.position(&wish.team)? + 1;
+            let mut read = self.store.position(&request.team)? + 1;
             for known in &mut living {
-                self.ask(wish, known)?;
+                self.ask(request, known)?;
             }
             let mut asked_again = false;
-            while !living.is_empty() && start.elapsed() < wish.deadline && !(self.hurry)() {
-                self.hear(wish, &mut living, &mut read)?;
+            while !living.is_empty() && start.elapsed() < request.deadline && !(self.hurry)() {
+                self.hear(request, &mut living, &mut read)?;
                 let (still, over): (Vec<KnownWorker>, Vec<KnownWorker>) =
                     living.into_iter().partition(|known| self.lives(known));
                 for known in &over {
@@ -151,7 +158,7 @@ impl ShutdownCoordinator<'_> {
                     };
                     let why = known.answer.as_ref().map_or("", |(_, why)| why.as_str());
                     if how == EndKind::Ended {
-                        self.put_in_order(wish, known)?;
+                        self.put_in_order(request, known)?;
                     }
                     (self.tell)(&format!("{} has ended", known.worker));
                     ends.push(end(known, how, why));
@@ -160,14 +167,14 @@ impl ShutdownCoordinator<'_> {
                 let refused = living
                     .iter()
                     .any(|known| matches!(known.answer, Some((false, _))));
-                if !asked_again && (refused || start.elapsed() >= wish.deadline / 2) {
+                if !asked_again && (refused || start.elapsed() >= request.deadline / 2) {
                     asked_again = true;
                     for known in &mut living {
                         if let Some((false, why)) = &known.answer {
                             (self.tell)(&format!("{} does not want to: {why}", known.worker));
                         }
                         (self.tell)(&format!("{} is asked once more", known.worker));
-                        self.ask(wish, known)?;
+                        self.ask(request, known)?;
                     }
                 }
                 if !living.is_empty() {
@@ -175,24 +182,24 @@ impl ShutdownCoordinator<'_> {
                 }
             }
         }
-        let is_left = !wish.force && start.elapsed() < wish.deadline;
+        let is_left = !request.force && start.elapsed() < request.deadline;
         for known in &living {
             ends.push(if is_left {
                 end(known, EndKind::Alive, "it was not waited for")
             } else {
-                self.end(wish, known)?
+                self.end(request, known)?
             });
         }
-        self.tidy(wish, &everyone, &ends)?;
+        self.tidy(request, &everyone, &ends)?;
         ends.sort_by(|a, b| a.worker.cmp(&b.worker));
         Ok(ends)
     }
 
-    /// Ends every process of the team that teamster has started, and writes nothing: for when nothing can be written. Who
-    /// is still there, in words. Their tasks are taken from them by whoever finds them dead.
-    pub fn end_processes(&self, wish: &ShutdownRequest) -> Vec<String> {
+    /// Ends every process of the team that teamster has started, and writes nothing: for when nothing can be written. Returns
+    /// in words who is still there. Their tasks are reclaimed by whoever finds them dead.
+    pub fn end_processes(&self, request: &ShutdownRequest) -> Vec<String> {
         let mut left = Vec::new();
-        let everyone = match self.everyone(wish) {
+        let everyone = match self.everyone(request) {
             Ok(everyone) => everyone,
             Err(error) => return vec![format!("who is at work cannot be read: {error}")],
         };
@@ -209,10 +216,10 @@ impl ShutdownCoordinator<'_> {
         left
     }
 
-    /// Everyone who may be running: by heartbeat or by the record of a launch.
-    fn everyone(&self, wish: &ShutdownRequest) -> Result<Vec<KnownWorker>, StoreError> {
-        let (beats, _) = self.store.heartbeats(&wish.team)?;
-        let records = record::all(self.project, &wish.team)?;
+    /// Returns every worker that may be running, by its heartbeat or by the record of its launch.
+    fn everyone(&self, request: &ShutdownRequest) -> Result<Vec<KnownWorker>, StoreError> {
+        let (beats, _) = self.store.heartbeats(&request.team)?;
+        let records = record::all(self.project, &request.team)?;
         let mut all: Vec<KnownWorker> = beats.into_iter().map(of_beat).collect();
         for record in records {
             let same = |known: &&mut KnownWorker| {
@@ -237,7 +244,12 @@ impl ShutdownCoordinator<'_> {
                 }),
             }
         }
-        all.retain(|known| wish.only.as_ref().is_none_or(|only| *only == known.worker));
+        all.retain(|known| {
+            request
+                .only
+                .as_ref()
+                .is_none_or(|only| *only == known.worker)
+        });
         Ok(all)
     }
 
@@ -256,25 +268,29 @@ impl ShutdownCoordinator<'_> {
         }
     }
 
-    fn ask(&mut self, wish: &ShutdownRequest, known: &mut KnownWorker) -> Result<(), StoreError> {
+    fn ask(
+        &mut self,
+        request: &ShutdownRequest,
+        known: &mut KnownWorker,
+    ) -> Result<(), StoreError> {
         let signal = Signal {
             request_id: teamster_fs::random_hex(),
-            reason: wish.reason.clone(),
+            reason: request.reason.clone(),
             timestamp: self.store.now(),
-            drain: wish.drain,
+            drain: request.drain,
         };
         self.store
-            .signal(&wish.team, &wish.actor, &known.worker, &signal)?;
+            .signal(&request.team, &request.actor, &known.worker, &signal)?;
         let mut extra = Object::new();
         extra.insert("requestId".into(), signal.request_id.clone().into());
-        extra.insert("drain".into(), wish.drain.into());
+        extra.insert("drain".into(), request.drain.into());
         self.store.send(
-            &wish.team,
+            &request.team,
             &Outgoing {
                 from: "lead".to_owned(),
                 to: Recipient::Worker(known.worker.to_string()),
                 kind: "shutdown_request".to_owned(),
-                content: wish.reason.clone(),
+                content: request.reason.clone(),
                 extra,
             },
         )?;
@@ -286,11 +302,11 @@ impl ShutdownCoordinator<'_> {
     /// Answers are journalled, so they can be heard without moving the lead's place in its mail.
     fn hear(
         &mut self,
-        wish: &ShutdownRequest,
+        request: &ShutdownRequest,
         living: &mut [KnownWorker],
         read: &mut u64,
     ) -> Result<(), StoreError> {
-        let page = self.store.events(&wish.team, *read, 1_000)?;
+        let page = self.store.events(&request.team, *read, 1_000)?;
         for event in &page.events {
             *read = event.seq + 1;
             let EventKind::MessageSent(sent) = event.payload() else {
@@ -316,10 +332,10 @@ impl ShutdownCoordinator<'_> {
         Ok(())
     }
 
-    /// Ends one that did not end by itself, with everything it started.
+    /// Ends a worker that did not end by itself, with everything it started.
     fn end(
         &mut self,
-        wish: &ShutdownRequest,
+        request: &ShutdownRequest,
         known: &KnownWorker,
     ) -> Result<StoppedWorker, StoreError> {
         let Some(number) = &known.launch else {
@@ -337,24 +353,24 @@ impl ShutdownCoordinator<'_> {
             return Ok(end(known, EndKind::Alive, note));
         }
         process::remove_temp_folder(number);
-        for task in self.store.tasks(&wish.team)?.tasks {
+        for task in self.store.tasks(&request.team)?.tasks {
             let is_theirs = task.status() == Status::InProgress
                 && task
                     .claim()
                     .is_some_and(|claim| claim.worker == known.worker);
             if is_theirs {
                 self.store
-                    .release(&wish.team, &wish.actor, task.id(), None)?;
+                    .release(&request.team, &request.actor, task.id(), None)?;
             }
         }
         let stopped = WorkerStopped {
             worker: Some(known.worker.to_string()),
             how: Some(EndKind::Killed.as_str().to_owned()),
-            reason: wish.reason.clone(),
+            reason: request.reason.clone(),
         };
-        let event = NewEvent::new(&wish.actor, EventKind::WorkerStopped(stopped));
-        self.store.record(&wish.team, event)?;
-        let note = if wish.force {
+        let event = NewEvent::new(&request.actor, EventKind::WorkerStopped(stopped));
+        self.store.record(&request.team, event)?;
+        let note = if request.force {
             ""
         } else {
             "it did not end when asked"
@@ -362,27 +378,31 @@ impl ShutdownCoordinator<'_> {
         Ok(end(known, EndKind::Killed, note))
     }
 
-    /// Does for one that is gone what it could not do itself: its tasks go back, its temp files go. After this nobody
+    /// Does for a worker that is gone what it could not do itself: its tasks go back, its temp files go. After this nobody
     /// knows of it any more, so nobody else would.
-    fn put_in_order(&self, wish: &ShutdownRequest, known: &KnownWorker) -> Result<(), StoreError> {
+    fn put_in_order(
+        &self,
+        request: &ShutdownRequest,
+        known: &KnownWorker,
+    ) -> Result<(), StoreError> {
         let processes: Vec<ProcessId> = known.process.iter().chain(&known.root).cloned().collect();
-        reclaim::give_back(self.store, &wish.team, &known.worker, &processes)?;
+        reclaim::give_back(self.store, &request.team, &known.worker, &processes)?;
         if let Some(launch) = &known.launch {
             process::remove_temp_folder(launch);
         }
         Ok(())
     }
 
-    /// Whether nothing has this pid any more. A terminal server takes a moment to notice that.
+    /// Returns whether no process has this pid any more. A tmux server takes a moment to notice that.
     fn is_gone(&self, pid: u32) -> bool {
         let process = self.machine.process(pid);
         process.is_none_or(|process| self.machine.life(&process) == Life::Gone)
     }
 
-    /// Takes away what the ended ones left: heartbeats, records, signals, dead panes.
+    /// Removes what ended workers left: heartbeats, records, signals, dead panes.
     fn tidy(
         &self,
-        wish: &ShutdownRequest,
+        request: &ShutdownRequest,
         everyone: &[KnownWorker],
         ends: &[StoppedWorker],
     ) -> Result<(), StoreError> {
@@ -392,19 +412,25 @@ impl ShutdownCoordinator<'_> {
         };
         for known in everyone.iter().filter(|known| !is_alive(&known.worker)) {
             let launch = known.launch.as_deref();
-            reclaim::forget(self.store, self.project, &wish.team, &known.worker, launch)?;
+            reclaim::forget(
+                self.store,
+                self.project,
+                &request.team,
+                &known.worker,
+                launch,
+            )?;
         }
         for end in ends.iter().filter(|end| end.how != EndKind::Alive) {
-            self.store.clear_signals(&wish.team, &end.worker)?;
+            self.store.clear_signals(&request.team, &end.worker)?;
             if let Some(tmux) = self.tmux
-                && let Ok(Some(pane)) = tmux.pane_of(&wish.team, &end.worker)
+                && let Ok(Some(pane)) = tmux.pane_of(&request.team, &end.worker)
                 && (pane.dead || self.is_gone(pane.pid))
             {
-                let _ = tmux.close_pane(&pane);
+                tmux.close_pane(&pane).or_trace("close a pane");
             }
         }
         if let Some(tmux) = self.tmux {
-            let _ = tmux.end_if_empty();
+            tmux.end_if_empty().or_trace("end the tmux server");
         }
         Ok(())
     }

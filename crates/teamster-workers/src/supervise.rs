@@ -1,5 +1,5 @@
-//! Keeping a team's workers alive: the dead are replaced, the hung are started anew, and what was said about each is
-//! said once.
+//! Supervising the workers of a team: dead and hung ones are reclaimed and started anew, and each verdict is recorded
+//! once.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -18,43 +18,43 @@ use crate::launch::{LaunchError, Launcher};
 use crate::reclaim;
 use crate::record::{self, LaunchRecord};
 
-/// A worker that ends again and again is started anew so often, and then left to a person.
+/// The number of times that a worker which ends again and again is started anew before it is left to a person.
 pub const MOST_RESTARTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Who has run so long is no longer counted among those that end again and again.
+/// A worker that has run this long is not one that ends again and again.
 const STEADY: Duration = Duration::from_secs(10 * 60);
 
 /// A heartbeat that is old and does not change for this long, by our own clock, is really old. A machine that slept, or
 /// whose time was set, makes every heartbeat look old for a moment; who lives beats again within 5 seconds.
 const DOUBT: Duration = Duration::from_secs(7);
 
-/// What a look at the team found.
+/// What a look at the team found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SupervisorFinding {
-    /// A worker is not what it should be.
+    /// A worker is not healthy, for this reason.
     Verdict(WorkerName, Verdict, String),
-    /// A worker was started anew.
+    /// A worker was started anew, for this time in a row.
     Restarted(WorkerName, u32),
-    /// It could not be, and why.
+    /// A worker could not be started anew, for this reason.
     NotRestarted(WorkerName, String),
-    /// It was started anew too often.
+    /// A worker was started anew too often and is left to a person.
     GivenUp(WorkerName),
 }
 
-/// Looks after the workers of one team.
+/// Supervises the workers of one team.
 pub struct Supervisor<'a> {
-    /// Where they work.
+    /// The store that the workers belong to.
     pub store: &'a dyn Store,
-    /// Where they run.
+    /// The machine that the workers run on.
     pub machine: &'a Machine,
-    /// Their project.
+    /// The project's folder.
     pub project: &'a Dir,
-    /// How they are started.
+    /// Starts workers anew.
     pub launcher: &'a Launcher<'a>,
-    /// What health is judged by.
+    /// The limits that health is judged by.
     pub limits: Limits,
-    /// Their team.
+    /// The team.
     pub team: TeamName,
     known: HashMap<WorkerName, LaunchHistory>,
     in_doubt: bool,
@@ -86,7 +86,7 @@ impl LaunchHistory {
         }
     }
 
-    /// Whether a heartbeat that looks old may still be followed by another.
+    /// Returns whether a heartbeat that looks old may still be followed by another.
     fn is_in_doubt(&mut self, beat: Option<&Heartbeat>) -> bool {
         let Some(beat) = beat else { return false };
         match self.last {
@@ -100,7 +100,7 @@ impl LaunchHistory {
 }
 
 impl<'a> Supervisor<'a> {
-    /// Somebody who looks after this team.
+    /// Creates the supervisor of a team.
     pub fn new(
         store: &'a dyn Store,
         machine: &'a Machine,
@@ -121,18 +121,18 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Whether the last look left something to be seen by another one soon.
+    /// Returns whether the last look left something to be seen by another one soon.
     pub fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
 
-    /// Whether somebody is to be started anew and only waits for their time.
+    /// Returns whether a worker is to be started anew and only waits for its time.
     pub fn will_restart(&self) -> bool {
         let mut known = self.known.values();
         known.any(|state| state.next.is_some() && !state.given_up)
     }
 
-    /// Looks at everyone once, and does what is to be done.
+    /// Looks at every worker once, and does what is to be done.
     pub fn look(&mut self) -> Result<Vec<SupervisorFinding>, StoreError> {
         let mut found = Vec::new();
         self.in_doubt = false;
@@ -178,7 +178,7 @@ impl<'a> Supervisor<'a> {
         Ok(found)
     }
 
-    /// Who has been well for long may fail as often as anybody.
+    /// Forgets the restarts of a worker that has been healthy for long.
     fn is_well(&mut self, record: &LaunchRecord) {
         if self.store.now().since(record.started_at) >= STEADY
             && let Some(state) = self.known.get_mut(&record.spec.worker)
@@ -260,7 +260,7 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// The event that tells of a verdict, if it is one to tell of.
+/// Returns the event that tells of a verdict, or `None` when it is not one to tell of.
 fn event_of(verdict: Verdict, told: WorkerVerdict) -> Option<EventKind> {
     match verdict {
         Verdict::Dead => Some(EventKind::WorkerDead(told)),

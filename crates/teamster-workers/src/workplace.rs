@@ -15,37 +15,37 @@ pub use worktree::InWorktree;
 #[error("{0}")]
 pub struct WorkplaceError(pub String);
 
-/// As what the work is kept.
+/// The name under which work is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAs {
-    /// It is the task's result.
+    /// Keep the work as the task's result.
     Result,
-    /// The attempt with this number came to nothing, but nothing is thrown away.
+    /// Keep the work as the attempt with this number, which came to nothing: no work is thrown away.
     Attempt(u64),
 }
 
-/// What was kept.
+/// Work that was kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptWork {
-    /// The commit, where there is one.
+    /// The commit that holds the work, where there is one.
     pub commit: Option<String>,
-    /// Where the work began.
+    /// The commit that the work began at.
     pub base: Option<String>,
-    /// The branch or ref that holds it.
+    /// The branch or ref that holds the work.
     pub name: Option<String>,
-    /// Files that were changed, from the top of the project.
+    /// The files that were changed, from the top of the project.
     pub files: Vec<String>,
 }
 
 /// Where a worker works. Its agent is the only one who changes anything there.
 pub trait Workplace: Send {
-    /// The folder that agents are started in.
+    /// Returns the folder that agents are started in.
     fn folder(&self) -> &Path;
 
-    /// Makes it ready for a task: clean, and where the team's work is by now. Nothing that was there is lost.
+    /// Makes the workplace ready for a task: clean, and where the team's work is by now. Nothing that was there is lost.
     fn begin(&mut self) -> Result<(), WorkplaceError>;
 
-    /// What the agent changed, from the top of the project.
+    /// Returns the files that the agent changed, from the top of the project.
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError>;
 
     /// Commits what is there, because the agent asks for it in the middle of its work.
@@ -59,8 +59,8 @@ pub trait Workplace: Send {
         message: &str,
     ) -> Result<KeptWork, WorkplaceError>;
 
-    /// Takes back that the last thing kept is the task's result: it turned out that somebody else has the task. It is
-    /// kept as this attempt; under which name.
+    /// Takes back that the last work kept is the task's result, because somebody else has the task: it is kept as this
+    /// attempt instead. Returns its new name.
     fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, WorkplaceError>;
 }
 
@@ -71,7 +71,7 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Work in this folder.
+    /// Creates the workplace that is this folder.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }

@@ -35,7 +35,7 @@ pub struct ScriptContext<'a> {
     /// What the plan calls the task, if it came from one.
     pub label: Option<&'a str>,
     /// What a play does to its own process and the machine.
-    pub world: &'a dyn ScriptHost,
+    pub host: &'a dyn ScriptHost,
 }
 
 /// What a play does to its own process and the machine.
@@ -57,24 +57,24 @@ pub enum ScriptEnd {
     Crash,
 }
 
-/// Plays the section that fits the scene. An error means that nobody listens any more.
+/// Plays the section that fits the context. An error means that nobody listens any more.
 pub fn play(
     script: &Script,
-    scene: &ScriptContext<'_>,
+    context: &ScriptContext<'_>,
     out: &mut dyn Write,
 ) -> io::Result<ScriptEnd> {
     let mut player = Player {
-        scene,
+        context,
         out,
         said: String::new(),
         calls: 0,
         fills: true,
     };
-    let Some(part) = script.part(scene) else {
+    let Some(part) = script.part(context) else {
         player.start()?;
         let reason = format!(
             "the script has no steps for task {} ({})",
-            scene.id, scene.subject
+            context.id, context.subject
         );
         return player.fail(&reason, Trouble::Task);
     };
@@ -82,7 +82,7 @@ pub fn play(
 }
 
 struct Player<'a, 'o> {
-    scene: &'a ScriptContext<'a>,
+    context: &'a ScriptContext<'a>,
     out: &'o mut dyn Write,
     said: String,
     calls: u32,
@@ -131,7 +131,7 @@ impl Player<'_, '_> {
                 let message = self.filled(message);
                 self.print(&json!({ "type": "commit", "message": message }))?;
             }
-            ScriptStep::Sleep(span) => self.scene.world.pause(*span),
+            ScriptStep::Sleep(span) => self.context.host.pause(*span),
             ScriptStep::Used { usage, cost_usd } => {
                 self.print(&json!({ "type": "used", "usage": usage, "costUsd": cost_usd }))?;
             }
@@ -145,7 +145,7 @@ impl Player<'_, '_> {
                 return self.fail(&reason, *trouble).map(Then::End);
             }
             ScriptStep::Hang => loop {
-                self.scene.world.pause(LONG);
+                self.context.host.pause(LONG);
             },
             ScriptStep::Crash(None) => return Ok(Then::End(ScriptEnd::Crash)),
             ScriptStep::Crash(Some(code)) => return Ok(Then::End(ScriptEnd::Exit(*code))),
@@ -154,7 +154,7 @@ impl Player<'_, '_> {
                 return self.finish(&summary).map(Then::End);
             }
             ScriptStep::IgnoreSignals => {
-                if let Err(reason) = self.scene.world.ignore_signals() {
+                if let Err(reason) = self.context.host.ignore_signals() {
                     return self.fail(&reason, Trouble::Task).map(Then::End);
                 }
                 self.print(
@@ -164,7 +164,7 @@ impl Player<'_, '_> {
             ScriptStep::SpawnOrphan(span) => {
                 let asked = format!("spawn-orphan for {} s", span.as_secs_f64());
                 let call = self.call(&asked)?;
-                let spawned = self.scene.world.spawn_orphan(*span);
+                let spawned = self.context.host.spawn_orphan(*span);
                 self.answer(&call, &spawned)?;
                 if let Err(reason) = spawned {
                     return self.fail(&reason, Trouble::Task).map(Then::End);
@@ -207,14 +207,14 @@ impl Player<'_, '_> {
             }
             ScriptStep::WaitForFile { path, within } => {
                 let path = self.filled(path);
-                let file = self.scene.worktree.join(&path);
+                let file = self.context.worktree.join(&path);
                 let mut waited = Duration::ZERO;
                 while !file.exists() {
                     if waited >= *within {
                         let reason = format!("{path} did not come within {} s", within.as_secs());
                         return self.fail(&reason, Trouble::Task).map(Then::End);
                     }
-                    self.scene.world.pause(LOOK_AGAIN);
+                    self.context.host.pause(LOOK_AGAIN);
                     waited += LOOK_AGAIN;
                 }
             }
@@ -250,7 +250,7 @@ impl Player<'_, '_> {
     /// Changes a file; gives its path, or why it could not be changed.
     fn touched(&self, step: &ScriptStep) -> Result<String, String> {
         let words = |error: teamster_fs::FsError| error.to_string();
-        let tree = Beneath::open(self.scene.worktree)
+        let tree = Beneath::open(self.context.worktree)
             .map_err(words)?
             .ok_or("its worktree is gone")?;
         let old = |path: &str| {
@@ -306,15 +306,15 @@ impl Player<'_, '_> {
         if !self.fills {
             return text.to_owned();
         }
-        let scene = self.scene;
-        let attempt = scene.attempt.to_string();
+        let context = self.context;
+        let attempt = context.attempt.to_string();
         let known = [
-            ("{id}", scene.id),
+            ("{id}", context.id),
             ("{attempt}", attempt.as_str()),
-            ("{team}", scene.team),
-            ("{worker}", scene.worker),
+            ("{team}", context.team),
+            ("{worker}", context.worker),
             // Last: a subject that looks like one of the others is not filled in again.
-            ("{subject}", scene.subject),
+            ("{subject}", context.subject),
         ];
         known.iter().fold(text.to_owned(), |text, (word, value)| {
             text.replace(word, value)
@@ -352,5 +352,185 @@ fn run(command: &str, within: Duration) -> Result<String, String> {
 }
 
 #[cfg(test)]
-#[path = "play_tests.rs"]
-pub(super) mod tests;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "tests arrange and look at files as any other program would"
+)]
+pub(super) mod tests {
+    use super::*;
+    use crate::driver::OutputReader;
+    use crate::event::{AgentEvent, Usage};
+    use crate::outcome::{AgentEnd, AgentOutcome, AgentVerdict};
+    use crate::scripted::ScriptedReader;
+
+    /// A host on which nothing takes time.
+    pub(in crate::scripted) struct Nowhere;
+
+    impl ScriptHost for Nowhere {
+        fn pause(&self, _span: Duration) {}
+
+        fn ignore_signals(&self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn spawn_orphan(&self, span: Duration) -> Result<String, String> {
+            Err(format!("nobody lives for {} s here", span.as_secs()))
+        }
+    }
+
+    /// Plays a script in a folder of its own and reads what it prints as the driver does.
+    fn played(
+        script: &str,
+        attempt: u32,
+        check: impl FnOnce(&Path),
+    ) -> (Vec<AgentEvent>, AgentOutcome, ScriptEnd) {
+        let worktree =
+            std::env::temp_dir().join(format!("teamster-play-{}", teamster_fs::random_hex()));
+        std::fs::create_dir(&worktree).unwrap();
+        let script = Script::parse(Path::new("x.toml"), script).unwrap();
+        let context = ScriptContext {
+            worktree: &worktree,
+            id: "7",
+            subject: "Add {id}",
+            attempt,
+            team: "t",
+            worker: "w",
+            label: None,
+            host: &Nowhere,
+        };
+        let mut out = Vec::new();
+        let played = play(&script, &context, &mut out).unwrap();
+        check(&worktree);
+        std::fs::remove_dir_all(&worktree).unwrap();
+        let mut reader = Box::<ScriptedReader>::default();
+        let mut events = Vec::new();
+        for line in out.split_inclusive(|byte| *byte == b'\n') {
+            events.extend(reader.line(line).events);
+        }
+        let ending = match played {
+            ScriptEnd::Exit(code) => AgentEnd::code(code.into()),
+            ScriptEnd::Crash => AgentEnd::signal(6),
+        };
+        (events, reader.end(ending, ""), played)
+    }
+
+    fn verdict(script: &str) -> AgentVerdict {
+        played(script, 1, |_| {}).1.verdict
+    }
+
+    #[test]
+    fn files_are_changed_and_told() {
+        let script = "steps = [
+        { write = 'out/{id}.txt', text = '{subject}, attempt {attempt}' },
+        { append = 'out/{id}.txt', text = '!' },
+        { edit = 'out/7.txt', find = 'attempt 2', replace = 'again' },
+        { write = 'gone', text = '' },
+        { delete = 'gone' },
+        { commit = 'Task {id}' },
+        { usage = { input = 10, output = 2, cost_usd = 0.5 } },
+        { usage = { input = 1 } },
+        { say = 'all of {id}' },
+    ]";
+        let (events, outcome, _) = played(script, 2, |worktree| {
+            let text = std::fs::read_to_string(worktree.join("out/7.txt")).unwrap();
+            assert_eq!(text, "Add {id}, again!");
+            assert!(!worktree.join("gone").exists());
+        });
+        assert!(matches!(
+            events[0],
+            AgentEvent::Started {
+                session: Some(_),
+                ..
+            }
+        ));
+        assert!(events.contains(&AgentEvent::CommitAsked {
+            message: "Task 7".into()
+        }));
+        assert_eq!(
+            outcome.verdict,
+            AgentVerdict::Done {
+                summary: "all of 7".into()
+            }
+        );
+        let usage = Usage {
+            input: 11,
+            output: 2,
+            ..Usage::default()
+        };
+        assert_eq!(outcome.spent.usage, Some(usage));
+        assert_eq!(outcome.spent.cost_usd, Some(0.5));
+    }
+
+    #[test]
+    fn no_step_reaches_out_of_the_worktree() {
+        for path in ["../x", "/tmp/x", "a/../../x", ".git/config", ""] {
+            let failed = verdict(&format!("steps = [{{ write = '{path}', text = '' }}]"));
+            assert!(
+                matches!(failed, AgentVerdict::Failed { .. }),
+                "{path}: {failed:?}"
+            );
+        }
+        let worktree =
+            std::env::temp_dir().join(format!("teamster-play-{}", teamster_fs::random_hex()));
+        std::fs::create_dir(&worktree).unwrap();
+        std::os::unix::fs::symlink("/", worktree.join("link")).unwrap();
+        let tree = Beneath::open(&worktree).unwrap().unwrap();
+        let error = tree.write(Path::new("link/tmp/x"), b"").unwrap_err();
+        assert!(error.is_unsafe(), "{error}");
+        std::fs::remove_dir_all(&worktree).unwrap();
+    }
+
+    #[test]
+    fn a_play_ends_as_its_script_says() {
+        let failed = |reason: &str| AgentVerdict::Failed {
+            reason: reason.into(),
+        };
+        assert_eq!(verdict("steps = [{ fail = 'no' }]"), failed("no"));
+        assert_eq!(
+            verdict("steps = [{ edit = 'a', find = 'x', replace = 'y' }]"),
+            failed("there is no a to edit")
+        );
+        assert_eq!(
+            verdict("steps = [{ run = 'echo so; exit 3' }]"),
+            failed("`echo so; exit 3` failed: so")
+        );
+        assert!(verdict("steps = [{ run = 'exit 3', may_fail = true }]").is_done());
+        assert_eq!(
+            verdict("steps = [{ pause = 'rate-limit' }]"),
+            AgentVerdict::Paused {
+                trouble: Trouble::RateLimit,
+                reason: "the script says: rate limit".into()
+            }
+        );
+        assert!(matches!(
+            verdict("steps = [{ crash = true }]"),
+            AgentVerdict::Failed { .. }
+        ));
+        assert!(matches!(
+            verdict("steps = [{ crash = 7 }]"),
+            AgentVerdict::Failed { .. }
+        ));
+        assert_eq!(
+            verdict("steps = [{ done = 'early' }, { fail = 'late' }]"),
+            AgentVerdict::Done {
+                summary: "early".into()
+            }
+        );
+        assert_eq!(
+            verdict("steps = [{ wait_for_file = 'never', within = '1s' }]"),
+            failed("never did not come within 1 s")
+        );
+        assert_eq!(
+            verdict("[[task]]\nid = 8\nsteps = []"),
+            failed("the script has no steps for task 7 (Add {id})")
+        );
+    }
+
+    #[test]
+    fn one_that_does_not_say_that_it_is_there_has_not_started() {
+        let (_, outcome, _) = played("starts = false\nsteps = [{ crash = 1 }]", 1, |_| {});
+        assert!(!outcome.started);
+        let (_, outcome, _) = played("steps = [{ crash = 1 }]", 1, |_| {});
+        assert!(outcome.started);
+    }
+}

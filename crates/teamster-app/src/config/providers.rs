@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use teamster_agents::{Configured, Providers};
+use teamster_agents::{ProviderConfig, Providers};
 use teamster_fs::layout::Layout;
 
 use super::file::{Raw, Section};
@@ -18,7 +18,7 @@ pub struct ProviderSetting {
     /// How it is called.
     pub name: String,
     /// What was written about it.
-    pub section: Configured,
+    pub section: ProviderConfig,
     /// Where.
     pub source: Source,
 }
@@ -135,8 +135,8 @@ impl Layers {
 }
 
 /// A section with what it means; `wrong` hears of a line, what is wrong there, and whether it stops everything.
-fn read(section: &Section, mut wrong: impl FnMut(usize, String, bool)) -> Configured {
-    let mut configured = Configured::default();
+fn read(section: &Section, mut wrong: impl FnMut(usize, String, bool)) -> ProviderConfig {
+    let mut configured = ProviderConfig::default();
     for (key, raw, line) in &section.fields {
         let name = format!("providers.{}.{key}", section.name);
         let mut text = |into: &mut Option<String>| match raw {

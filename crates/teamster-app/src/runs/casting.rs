@@ -1,7 +1,7 @@
 //! Who works: what the command, the presets, the configuration and this machine come to.
 
 use teamster_agents::detect;
-use teamster_run::cast::{self, Answer, Cast, Casting, Role};
+use teamster_run::cast::{self, Cast, CastOutcome, Casting, Role};
 use teamster_run::request::Request;
 
 use super::RunRequest;
@@ -54,8 +54,8 @@ impl RunRequest {
                 .hint("`teamster doctor` shows the agents that are here")
         };
         let cast = match cast::cast(&casting).map_err(refused)? {
-            Answer::Ready(cast) => cast,
-            Answer::Ask(cast) => self.confirm(app, cast)?,
+            CastOutcome::Ready(cast) => cast,
+            CastOutcome::Ask(cast) => self.confirm(app, cast)?,
         };
         let (leader, leader_model) = match (self.leader.as_deref(), &cast.leader) {
             (Some("engine"), _) | (None, None) => ("engine".to_owned(), None),

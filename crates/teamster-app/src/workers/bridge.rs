@@ -8,7 +8,7 @@ use teamster_agents::{ClaudeDriver, Provider, ProviderKind};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_store::{FileStore, Store, SystemClock};
-use teamster_workers::bridge::{self as worker, BridgeConfig, BridgeError};
+use teamster_workers::bridge::{self as worker, AgentSetup, BridgeConfig, BridgeError};
 use teamster_workers::record::{WorkerLock, WorkerSpec};
 use teamster_workers::{launch, reclaim};
 
@@ -55,18 +55,22 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say
         store,
         lock,
         project,
-        spec: wanted,
         restarts,
         provider: provider.name.clone(),
-        driver,
-        instructions: told,
+        agent: AgentSetup {
+            driver: Arc::from(driver),
+            model: wanted.model.clone(),
+            permissions: config.permissions(),
+            exported,
+            teamster: launch::own_program(),
+            path: env_vars::get(env_vars::PATH).unwrap_or_default(),
+            instructions: told,
+        },
+        spec: wanted,
         may_begin,
-        permissions: config.permissions(),
         workplace,
         limits: config.rules(),
         launch,
-        exported,
-        teamster: launch::own_program(),
         output: say,
     });
     bridge

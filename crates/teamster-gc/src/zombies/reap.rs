@@ -7,6 +7,7 @@ use serde::Serialize;
 use teamster_fs::FsError;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
+use teamster_isolate::OrTrace as _;
 use teamster_store::{Result, keep_journal};
 use teamster_types::process::ProcessId;
 use teamster_types::team::TeamConfig;
@@ -255,7 +256,7 @@ fn keep_journal_of(team: &TeamFolder) {
     if let (true, Some(project), Ok(name)) =
         (team.is_ours(), project, team.name.parse::<TeamName>())
     {
-        let _ = keep_journal(project, &name, &team.dir);
+        keep_journal(project, &name, &team.dir).or_trace("keep the journal of a team");
     }
 }
 

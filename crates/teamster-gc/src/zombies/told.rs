@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::ZombieSeen;
 use teamster_journal::{Event, EventKind, LINE_LIMIT, NewEvent};
 use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
@@ -26,7 +27,9 @@ const LAST_EVENTS: usize = 200;
 pub(super) fn reaped(scene: &Scene<'_>, zombie: &Zombie) {
     if let Some((store, team)) = journal_of(scene, zombie) {
         // What was removed is gone either way; a journal that cannot be written is for `doctor` to tell.
-        let _ = store.record(&team, event(scene, EventKind::ZombieReaped, zombie));
+        store
+            .record(&team, event(scene, EventKind::ZombieReaped, zombie))
+            .or_trace("record what was removed");
     }
 }
 
@@ -45,14 +48,16 @@ pub(super) fn found(scene: &Scene<'_>, zombie: &Zombie) {
         _ => None,
     });
     if told != Some(true) {
-        let _ = store.record(&team, event(scene, EventKind::ZombieFound, zombie));
+        store
+            .record(&team, event(scene, EventKind::ZombieFound, zombie))
+            .or_trace("record what was found");
     }
 }
 
 /// A whole team is in the trash: its journal there ends with why.
 pub(super) fn reaped_team(scene: &Scene<'_>, registry: &Dir, zombie: &Zombie) {
     let event = event(scene, EventKind::ZombieReaped, zombie);
-    let _ = append(registry, scene.look.now, event, |_| true);
+    append(registry, scene.look.now, event, |_| true).or_trace("note it in the registry");
 }
 
 fn journal_of(scene: &Scene<'_>, zombie: &Zombie) -> Option<(FileStore, TeamName)> {

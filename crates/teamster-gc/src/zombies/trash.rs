@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use teamster_fs::{Dir, FsError, Lock, Sync, Waited, layout, remove_tree_while};
+use teamster_isolate::OrTrace as _;
 use teamster_store::{Result, StoreError};
 use teamster_types::Time;
 
@@ -148,7 +149,8 @@ impl Trash {
                 break;
             }
             if entry.noted {
-                let _ = self.finish_entry(scene, &entry);
+                self.finish_entry(scene, &entry)
+                    .or_trace("finish the removal of a team");
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ use super::names::CommitId;
 use super::registered;
 use super::repo::Repo;
 use super::worktree::{Worktree, team_folder, vanished};
+use crate::OrTrace as _;
 
 /// A worktree at one commit, detached from every branch. It is removed when it is dropped.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl CheckTree {
             .done();
         if let Err(error) = made {
             // git removes what it has begun, unless it was ended itself.
-            let _ = remove(repo, team, &name);
+            remove(repo, team, &name).or_trace("remove a tree for checks");
             return Err(error);
         }
         let worktree = Worktree::named(repo, team, &name)?.ok_or_else(|| vanished(&path))?;
@@ -102,11 +103,12 @@ impl CheckTree {
 impl Drop for CheckTree {
     fn drop(&mut self) {
         // What is left is swept by the next host, and by `teamster worktree gc`.
-        let _ = remove(
+        remove(
             &self.worktree.repo,
             &self.worktree.team,
             &self.worktree.name,
-        );
+        )
+        .or_trace("remove a tree for checks");
     }
 }
 

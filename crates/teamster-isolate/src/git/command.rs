@@ -238,7 +238,16 @@ impl Call {
 
     /// The same without waiting for another git.
     pub(crate) fn run_once(&self) -> Result<Ended, GitError> {
-        let ended = bounded::run(self.command(), PATIENCE, OUTPUT_LIMIT).map_err(|error| {
+        let start = Instant::now();
+        let ended = bounded::run(self.command(), PATIENCE, OUTPUT_LIMIT);
+        tracing::debug!(
+            folder = %self.folder.display(),
+            code = ended.as_ref().ok().and_then(|ended| ended.status.code()),
+            ms = start.elapsed().as_millis(),
+            "{}",
+            self.shown()
+        );
+        let ended = ended.map_err(|error| {
             GitError::failed(
                 format!("{} could not be started: {error}", self.shown()),
                 format!(

@@ -24,6 +24,7 @@ use super::nested::NestedWork;
 use super::restore::CHUNK;
 use super::tracking::{INFO_ATTRIBUTES, TrackingRules};
 use super::worktree::Worktree;
+use crate::OrTrace as _;
 use crate::is_program;
 
 /// The index of a worktree, in git's own folder of it.
@@ -90,9 +91,9 @@ impl Worktree {
             untouched: BTreeSet::new(),
         };
         let result = fresh.fill().and_then(|()| with(&fresh));
-        let _ = remove_tree(&fresh.dir, &fresh.checked_out());
+        remove_tree(&fresh.dir, &fresh.checked_out()).or_trace("remove an old look at a worktree");
         for name in fresh.files() {
-            let _ = fresh.dir.remove(&name);
+            fresh.dir.remove(&name).or_trace("remove an old index");
         }
         result
     }
@@ -185,7 +186,9 @@ impl FreshIndex {
             let put = self.dir.create_new(&self.name, &look.index, Sync::Fast);
             let put = put.and_then(|_| self.dir.set_modified(&self.name, look.modified));
             if put.is_err() {
-                let _ = self.dir.remove(&self.name);
+                self.dir
+                    .remove(&self.name)
+                    .or_trace("remove the index of a look");
             }
         }
     }

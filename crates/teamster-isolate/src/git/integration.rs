@@ -23,6 +23,7 @@ use super::repo::Repo;
 use super::worktree::{
     Removal, Safe, Worktree, hold, team_folder, unkept_commits, unmerged_words, vanished,
 };
+use crate::OrTrace as _;
 
 /// How long a git of a teamster that was killed may go on in the worktree.
 const AT_WORK: Duration = Duration::from_secs(60);
@@ -186,7 +187,7 @@ impl Integration {
             .done()?;
         if !follow.run().is_ok_and(|ended| ended.status.success()) {
             // Somebody has written there since it was found clean, or the disk or a filter said no.
-            let _ = self.settle();
+            self.settle().or_trace("settle the integration worktree");
         }
         Ok(())
     }

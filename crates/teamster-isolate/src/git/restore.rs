@@ -16,6 +16,7 @@ use super::error::GitError;
 use super::integration::Integration;
 use super::names::CommitId;
 use super::worktree::team_folder;
+use crate::OrTrace as _;
 use crate::child::say;
 
 /// Paths for one call: the system takes about 2 MB of arguments.
@@ -61,8 +62,12 @@ impl SpareIndex {
 
 impl Drop for SpareIndex {
     fn drop(&mut self) {
-        let _ = self.dir.remove(&self.name);
-        let _ = self.dir.remove(&format!("{}.lock", self.name));
+        self.dir
+            .remove(&self.name)
+            .or_trace("remove the index of a landing");
+        self.dir
+            .remove(&format!("{}.lock", self.name))
+            .or_trace("remove the lock of that index");
     }
 }
 
@@ -157,7 +162,9 @@ impl<'a> Before<'a> {
         if let Some(beneath) = Beneath::open(self.folder)? {
             // The innermost first. One that somebody has put something into stays.
             for folder in self.new_folders.iter().rev() {
-                let _ = beneath.remove_empty_folder(folder);
+                beneath
+                    .remove_empty_folder(folder)
+                    .or_trace("remove an empty folder");
             }
         }
         for chunk in bring_back.chunks(CHUNK) {

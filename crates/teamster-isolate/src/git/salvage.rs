@@ -11,6 +11,7 @@ use super::fresh_index::FreshIndex;
 use super::names::{CommitId, head_ref, salvage_branch};
 use super::repo::Repo;
 use super::worktree::{Worktree, team_folder};
+use crate::OrTrace as _;
 
 const MOST_SALVAGED: u32 = 10_000;
 
@@ -76,8 +77,9 @@ impl Worktree {
         let dir = team_folder(&self.repo, &self.team)?;
         let name = layout::spare_index(&self.name);
         let result = with(&dir.join(&name));
-        let _ = dir.remove(&name);
-        let _ = dir.remove(&format!("{name}.lock"));
+        dir.remove(&name).or_trace("remove the index of a salvage");
+        dir.remove(&format!("{name}.lock"))
+            .or_trace("remove the lock of that index");
         result
     }
 }

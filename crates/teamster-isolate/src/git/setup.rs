@@ -13,6 +13,7 @@ use teamster_types::denied;
 use super::error::GitError;
 use super::replacements::stored_objects;
 use super::worktree::{Worktree, vanished};
+use crate::OrTrace as _;
 use crate::bounded;
 
 /// How much of what a command prints is kept.
@@ -205,7 +206,8 @@ impl Worktree {
 impl Worktree {
     /// Copies a folder to `name` in `dir`. A copy that was not finished is begun anew, and never seen by anybody.
     fn copy(&self, from: &Path, dir: &Dir, name: &str, deadline: Instant) -> Result<(), FsError> {
-        let _ = dir.remove(UNFINISHED);
+        dir.remove(UNFINISHED)
+            .or_trace("remove the mark of an unfinished setup");
         remove_tree(dir, UNFINISHED)?;
         let relink = |folder: &Path, target: PathBuf| self.relink(folder, target);
         let limits = CopyLimits {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use teamster_types::Time;
 use teamster_types::json::Object;
 
-use super::{FixLoop, Passed, Session};
+use super::{FixLoop, PartySession, PhaseChange};
 
 #[derive(Deserialize)]
 pub(super) struct Stored {
@@ -28,7 +28,7 @@ pub(super) struct Stored {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum StoredStep {
-    Step(Passed),
+    Step(PhaseChange),
     /// What was written before there were steps, the first phase included.
     Entered {
         phase: String,
@@ -38,9 +38,9 @@ enum StoredStep {
     },
 }
 
-impl From<Stored> for Session {
+impl From<Stored> for PartySession {
     fn from(stored: Stored) -> Self {
-        let mut phase_history: Vec<Passed> = Vec::new();
+        let mut phase_history: Vec<PhaseChange> = Vec::new();
         let mut before: Option<String> = None;
         for step in stored.phase_history {
             let passed = match (step, before.take()) {
@@ -57,7 +57,7 @@ impl From<Stored> for Session {
                         reason,
                     },
                     Some(from),
-                ) => Some(Passed {
+                ) => Some(PhaseChange {
                     from,
                     to: phase,
                     reason,
@@ -104,7 +104,7 @@ mod tests {
             "fix_loop": { "attempt": 0, "max_attempts": 3 },
             "created_at": "2026-01-01T00:00:00.000Z", "theirs": 1,
         });
-        let session: Session = serde_json::from_value(old).unwrap();
+        let session: PartySession = serde_json::from_value(old).unwrap();
         let written = serde_json::to_value(&session).unwrap();
         assert_eq!(
             written["phase_history"],
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(written["updated_at"], "2026-01-01T00:00:02.000Z");
         assert_eq!(written["theirs"], 1);
         assert_eq!(
-            serde_json::from_value::<Session>(written).unwrap(),
+            serde_json::from_value::<PartySession>(written).unwrap(),
             session,
             "what this version writes it reads as it was"
         );

@@ -14,7 +14,7 @@ const PREFERRED: [&str; 3] = ["claude", "codex", "gemini"];
 const EXECUTOR: &str = "executor";
 
 /// Every word that means something here.
-pub(super) struct Known<'a> {
+pub(super) struct AgentWords<'a> {
     casting: Casting<'a>,
     providers: Providers,
     /// The names of `defined`, in their order.
@@ -32,7 +32,7 @@ pub(super) struct Resolved {
     pub(super) why: Option<String>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> AgentWords<'a> {
     pub(super) fn new(casting: &Casting<'a>) -> Result<Self, CastError> {
         let mut providers = casting.providers.clone();
         let mut names = Vec::new();

@@ -32,7 +32,7 @@ fn role(name: &str, provider: &str, model: Option<&str>) -> Role {
 }
 
 impl Here {
-    fn cast(&self, crew: &str, preset: &str, task: &str) -> Result<Answer, CastError> {
+    fn cast(&self, crew: &str, preset: &str, task: &str) -> Result<CastOutcome, CastError> {
         let crew: Option<Crew> = (!crew.is_empty()).then(|| crew.parse().unwrap());
         cast(&Casting {
             task,
@@ -49,15 +49,15 @@ impl Here {
 
     fn ready(&self, crew: &str, preset: &str, task: &str) -> Cast {
         match self.cast(crew, preset, task) {
-            Ok(Answer::Ready(cast)) => cast,
+            Ok(CastOutcome::Ready(cast)) => cast,
             other => panic!("{other:?}"),
         }
     }
 
     fn said(&self, crew: &str, preset: &str, task: &str) -> String {
         match self.cast(crew, preset, task) {
-            Ok(Answer::Ready(cast)) => shown("ready", &cast),
-            Ok(Answer::Ask(cast)) => shown("ask", &cast),
+            Ok(CastOutcome::Ready(cast)) => shown("ready", &cast),
+            Ok(CastOutcome::Ask(cast)) => shown("ask", &cast),
             Err(error) => format!("error: {error}\n"),
         }
     }

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::{DEEPEST, Fault, Key, Node, Value, add, too_deep};
 
 pub(super) fn parse(text: &str) -> Result<Node, Fault> {
-    let lines = Lines::of(text);
+    let lines = LineStarts::of(text);
     let table = DeTable::parse(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let said = error.message().lines().collect::<Vec<_>>().join("; ");
@@ -18,9 +18,9 @@ pub(super) fn parse(text: &str) -> Result<Node, Fault> {
 }
 
 /// Where each line of a text begins, but for the first.
-struct Lines(Vec<usize>);
+struct LineStarts(Vec<usize>);
 
-impl Lines {
+impl LineStarts {
     fn of(text: &str) -> Self {
         Self(text.match_indices('\n').map(|(end, _)| end + 1).collect())
     }

@@ -17,7 +17,7 @@ use teamster_types::task::Task;
 
 use super::background::{self, Background, Meanwhile};
 use super::budget::{self, WorkClock};
-use super::worker_pool::{self, Started, WorkerPool};
+use super::worker_pool::{self, WorkerPool, WorkerStart};
 use super::{HostEnvironment, LOOK_AGAIN, Result, RunError};
 use crate::observer::{RunObserver, RunSnapshot, StopLevel};
 
@@ -122,6 +122,12 @@ impl<'a> RunContext<'a> {
         self.env.observer.waits_for_answer()
     }
 
+    /// Returns the present moment, by a clock that nobody can set. Every part gets the time from here.
+    #[allow(clippy::unused_self, reason = "a simulated run brings its own clock")]
+    pub(super) fn now(&self) -> Instant {
+        Instant::now()
+    }
+
     /// Returns the position of the last event that was read.
     pub(super) fn seen(&self) -> u64 {
         self.seen
@@ -170,9 +176,15 @@ impl<'a> RunContext<'a> {
 
     fn apply(&mut self, event: &Event) {
         self.seen = event.seq;
+        if event.actor == HOST {
+            tracing::info!(seq = event.seq, task = ?event.task_id, "{}", event.kind);
+        } else {
+            tracing::debug!(seq = event.seq, task = ?event.task_id, actor = event.actor, "{}", event.kind);
+        }
         teamster_fs::fail::reached_event(event.seq);
         self.state.apply(event);
-        self.clock.follow(self.state.stage, Instant::now());
+        let now = self.now();
+        self.clock.follow(self.state.stage, now);
         if event.task_id.is_some()
             && !event.is(EventType::AgentEvent)
             && !event.is(EventType::Usage)
@@ -246,7 +258,7 @@ impl<'a> RunContext<'a> {
         };
         if let Some(cached) = &*cached
             && cached.seq == self.tasks_changed
-            && cached.at.elapsed() < again
+            && self.now().saturating_duration_since(cached.at) < again
         {
             return Ok(Rc::clone(&cached.list));
         }
@@ -255,7 +267,7 @@ impl<'a> RunContext<'a> {
         let list = Rc::new(tasks);
         *cached = Some(Cached {
             seq: self.tasks_changed,
-            at: Instant::now(),
+            at: self.now(),
             list: Rc::clone(&list),
         });
         Ok(list)
@@ -266,14 +278,14 @@ impl<'a> RunContext<'a> {
         let mut cached = self.beats.borrow_mut();
         if let Some(cached) = &*cached
             && cached.seq == self.workers_changed
-            && cached.at.elapsed() < LOOK_AGAIN
+            && self.now().saturating_duration_since(cached.at) < LOOK_AGAIN
         {
             return Ok(Rc::clone(&cached.list));
         }
         let list = Rc::new(self.env.store.heartbeats(&self.team)?.0);
         *cached = Some(Cached {
             seq: self.workers_changed,
-            at: Instant::now(),
+            at: self.now(),
             list: Rc::clone(&list),
         });
         Ok(list)
@@ -320,15 +332,16 @@ impl<'a> RunContext<'a> {
     }
 
     fn hosted(&self) -> Duration {
-        self.clock.hosted(Instant::now())
+        self.clock.hosted(self.now())
     }
 
     /// Notes whether a person reads something that the run cannot go on without: that uses none of the team's time.
     pub(super) fn set_waiting(&mut self, is_waiting: bool) {
+        let now = self.now();
         if is_waiting {
-            self.clock.begin_waiting(Instant::now());
+            self.clock.begin_waiting(now);
         } else {
-            self.clock.end_waiting(Instant::now());
+            self.clock.end_waiting(now);
         }
     }
 
@@ -374,7 +387,7 @@ impl<'a> RunContext<'a> {
     ) -> std::result::Result<crate::plan::Plan, String> {
         let until = self
             .time_left()
-            .and_then(|left| Instant::now().checked_add(left));
+            .and_then(|left| self.now().checked_add(left));
         let observer = &mut *self.env.observer;
         self.env
             .leader
@@ -387,7 +400,7 @@ impl<'a> RunContext<'a> {
     }
 
     /// Starts one member of the team, unless a launch of it is on record.
-    pub(super) fn start_worker(&mut self, member: &Member) -> Result<Started> {
+    pub(super) fn start_worker(&mut self, member: &Member) -> Result<WorkerStart> {
         self.workers.start(&self.env, &self.spec, member)
     }
 
@@ -398,7 +411,7 @@ impl<'a> RunContext<'a> {
 
     /// Looks for dead workers, unless that was done a moment ago.
     pub(super) fn supervise_if_due(&mut self) -> Result<()> {
-        if !self.workers.is_due(Instant::now()) {
+        if !self.workers.is_due(self.now()) {
             return Ok(());
         }
         self.require_room()?;
@@ -406,7 +419,8 @@ impl<'a> RunContext<'a> {
             self.env.observer.say(&text);
         }
         self.read()?;
-        self.workers.supervised(Instant::now());
+        let now = self.now();
+        self.workers.supervised(now);
         Ok(())
     }
 

@@ -3,400 +3,455 @@
 use std::time::Instant;
 
 use serde_json::json;
-use teamster_isolate::git::Integration;
 use teamster_journal::payload::{
-    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd,
+    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
 };
-use teamster_journal::{EventKind, Gate, GateDecision, NewEvent};
-use teamster_party::{Decision, NewApproval, Party, Via};
+use teamster_journal::{EventKind, Gate, GateDecision, NewEvent, RunState};
+use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
 
-use super::merging::short;
+use super::context::RunContext;
+use super::integration_guard::IntegrationGuard;
+use super::landing::{Landing, land};
+use super::render::short;
 use super::task_progress::{hopeless, needs_review, open};
-use super::{Host, HostExit, LOOK_AGAIN, Next, Result};
-use crate::exit;
+use super::{HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
 use crate::verify::compare_with_base;
 
-impl Host<'_> {
-    pub(super) fn gate(&mut self) -> Result<Next> {
-        if self.gate_shown.is_none() {
+/// The exit code of a run whose work could not land as things are.
+const CONFLICT: u8 = 4;
+
+/// Asks a person about the merged work, and carries out what they decide.
+#[derive(Debug, Default)]
+pub(super) struct ApprovalGate {
+    /// The gate that was shown to the observer.
+    shown: Option<String>,
+    /// When the repository was last looked at while the gate was open.
+    looked: Option<Instant>,
+    /// Whether something was approved that could not land as the user's branch was.
+    has_not_landed: bool,
+}
+
+/// What follows from an open gate.
+#[derive(Debug, PartialEq)]
+enum GateStep {
+    /// Somebody has decided about this gate.
+    Decide(GateDecision),
+    /// A decision is waited for.
+    Wait,
+    /// Nobody waits: the host leaves the gate open, with an exit code and a reason.
+    Leave(u8, String),
+}
+
+impl ApprovalGate {
+    /// Notes that a stage was entered: what was shown before is no longer asked about.
+    pub(super) fn stage_entered(&mut self) {
+        self.shown = None;
+    }
+
+    /// Opens the gate for the merged work, and returns what follows from a decision about it.
+    pub(super) fn step(
+        &mut self,
+        run: &mut RunContext<'_>,
+        guard: &mut IntegrationGuard,
+    ) -> Result<Vec<HostCommand>> {
+        if self.shown.is_none() {
             // Before anybody is asked: who still runs could change what is asked about, or answer.
-            self.run.stop_workers("the gate opens")?;
+            run.stop_workers("the gate opens")?;
         }
         // A decision that was made is carried out, whatever a killed host has left of what it was about.
-        if let Some(decision) = self.run.state().decision.clone() {
-            return self.carry_out(&decision);
+        if let Some(decision) = run.state().decision.clone() {
+            return self.carry_out(run, guard, &decision);
         }
         let mut answered = None;
-        if let (Some(shown), Some(gate)) = (self.gate_shown.clone(), self.run.state().gate.clone())
-            && shown == gate.id
-            && self.run.waits_for_answer()
-            && self.gate_looked.is_some_and(|at| at.elapsed() < LOOK_AGAIN)
+        let now = run.now();
+        let is_fresh = |at: Instant| now.saturating_duration_since(at) < LOOK_AGAIN;
+        if let (Some(shown), Some(gate)) = (&self.shown, run.state().gate.clone())
+            && *shown == gate.id
+            && run.waits_for_answer()
+            && self.looked.is_some_and(is_fresh)
         {
             // Somebody may answer at any moment; what they are asked about is looked at once a second.
-            answered = self.heard(&gate);
+            answered = heard(run, &gate);
             if answered.is_none() {
-                return Ok(Next::Wait);
+                return Ok(vec![HostCommand::Wait]);
             }
         }
-        self.gate_looked = Some(Instant::now());
-        if !open(&self.run.tasks()?).is_empty() {
-            self.gate_shown = None;
-            self.enter(Stage::Execute, "there are tasks to do again")?;
-            return Ok(Next::GoOn);
+        self.looked = Some(now);
+        if !open(&run.tasks()?).is_empty() {
+            let reason = "there are tasks to do again";
+            return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
         }
-        self.adopt_a_persons_work()?;
-        let commit = match self.own_head_at_gate()? {
+        adopt_a_persons_work(run, guard)?;
+        let commit = match guard.head_at_gate(run, self.shown.is_some())? {
             Some(head) => head.to_string(),
             None => String::new(),
         };
-        let base = self
-            .run
-            .spec()
-            .base
-            .as_ref()
-            .map(|base| base.commit.clone());
-        if self.merges() && Some(&commit) == base.as_ref() {
-            return self.nothing_changed();
+        let base = run.spec().base.as_ref().map(|base| base.commit.as_str());
+        if guard.is_active() && Some(commit.as_str()) == base {
+            return Ok(vec![nothing_changed(run.spec(), run.state())]);
         }
-        if !self.run.spec().verify.is_empty()
-            && self.run.state().checked.as_deref() != Some(commit.as_str())
+        if !run.spec().verify.is_empty() && run.state().checked.as_deref() != Some(commit.as_str())
         {
             // Somebody has changed the merged work since it was verified.
-            self.gate_shown = None;
-            self.enter(Stage::Verify, "the merged work is not what was verified")?;
-            return Ok(Next::GoOn);
+            let reason = "the merged work is not what was verified";
+            return Ok(vec![HostCommand::enter(Stage::Verify, reason)]);
         }
-        let is_open = |gate: &Gate| gate.commit == commit;
-        if !self.run.state().gate.as_ref().is_some_and(is_open) && self.merges_missing(&commit)? {
-            return Ok(Next::GoOn);
-        }
-        let gate = match &self.run.state().gate {
-            Some(gate) if gate.commit == commit => gate.clone(),
-            _ => self.open_gate(&commit, None)?,
+        let opened = run.state().gate.clone();
+        let gate = if let Some(gate) = opened.filter(|gate| gate.commit == commit) {
+            gate
+        } else {
+            if let Some(back) = guard.merge_missing(run, &commit)? {
+                return Ok(vec![back]);
+            }
+            open_gate(run, &commit, None)?
         };
-        let not_auto = match self.run.spec().approve {
-            Approve::Auto => self.why_not_auto(&gate)?,
+        let not_auto = match run.spec().approve {
+            Approve::Auto => why_not_auto(run, &gate)?,
             Approve::Ask | Approve::Never => None,
         };
-        let is_asked = self.run.spec().approve != Approve::Auto || not_auto.is_some();
-        if is_asked && self.gate_shown.as_ref() != Some(&gate.id) {
-            self.gate_shown = Some(gate.id.clone());
-            let text = self.gate_text(&gate);
-            self.run.observer().open_gate(&text);
+        let is_asked = run.spec().approve != Approve::Auto || not_auto.is_some();
+        if is_asked && self.shown.as_ref() != Some(&gate.id) {
+            self.shown = Some(gate.id.clone());
+            let text = render::gate_page(run, &gate);
+            run.observer().open_gate(&text);
         }
-        let left = |exit_code: u8, why: &str| {
-            Next::Leave(HostExit::AtGate {
-                commit: gate.commit.clone(),
-                exit_code,
-                why: why.to_owned(),
-            })
-        };
-        match answered.or_else(|| self.heard(&gate)) {
-            Some(answered) if answered.gate == gate.id => {
-                self.decide(&answered)?;
-                return Ok(Next::GoOn);
-            }
-            Some(_) => {
-                let why = "what was decided on is not what would land now: look at it again";
-                return Ok(left(exit::CONFLICT, why));
-            }
-            None => {}
-        }
-        Ok(match self.run.spec().approve {
-            Approve::Auto => match not_auto {
-                None => {
-                    let answered = answer(&gate, GateAnswer::Approve, "flag");
-                    self.decide(&answered)?;
-                    Next::GoOn
-                }
-                Some((code, why)) => left(code, &why),
-            },
-            Approve::Ask if self.run.waits_for_answer() => Next::Wait,
-            _ if self.not_landed => left(
-                exit::CONFLICT,
-                "it has not landed, and is asked about again",
-            ),
-            _ => left(exit::COMPLETE, "the work waits for a person"),
-        })
-    }
-
-    /// While the gate is open nobody of the team runs, so commits that were added to the work are a person's: they belong
-    /// to it, and it is verified and asked about again.
-    fn adopt_a_persons_work(&mut self) -> Result<()> {
-        let known = self
-            .run
-            .state()
-            .head
-            .as_ref()
-            .and_then(|head| head.parse().ok());
-        let (Some(integration), Some(repo), Some(known), true) = (
-            &self.integration,
-            self.run.repo(),
-            known,
-            self.run.state().gate.is_some(),
-        ) else {
-            return Ok(());
-        };
-        let head = integration.head()?;
-        if head == known || !repo.is_ancestor(&known, &head)? {
-            return Ok(());
-        }
-        let files = repo.changed_files(&known, &head)?;
-        let adopted = MergeAdopted {
-            commit: head.to_string(),
-            merge: Some(head.to_string()),
-            files,
-        };
-        self.run
-            .record(NewEvent::new("user", EventKind::MergeAdopted(adopted)))
-    }
-
-    /// There is nothing to ask about; but what was to pass must pass.
-    fn nothing_changed(&mut self) -> Result<Next> {
-        let report = compare_with_base(&self.run.state().base, &self.run.state().checks);
-        if self.run.spec().verify.is_empty() || report.all_passed() {
-            return self.complete("nothing was changed");
-        }
-        let why = "nothing was changed, and not every check passes";
-        self.finish(RunEnd::Unverified, why)?;
-        Ok(Next::GoOn)
-    }
-
-    /// Asks about a commit; again, if it could not land.
-    pub(super) fn open_gate(&mut self, commit: &str, refused: Option<&str>) -> Result<Gate> {
-        let report = compare_with_base(&self.run.state().base, &self.run.state().checks);
-        let verified = self.run.state().checked.as_deref() == Some(commit) && report.all_passed();
-        let words = match (verified, self.run.spec().verify.is_empty()) {
-            (true, _) => "verified: every check passed",
-            (false, true) => "NOTHING WAS VERIFIED: no command was given, and none was found",
-            (false, false) => "not every check passed",
-        };
-        let id = teamster_fs::random_hex();
-        // First what the decision rests on, so that nobody sees a question without it.
-        let shown = GateShown {
-            gate: id.clone(),
-            shown: self.to_show(commit),
-        };
-        self.run.journal(EventKind::ApprovalShown(shown))?;
-        self.run.journal(EventKind::ApprovalRequested(GateOpened {
-            gate: id.clone(),
-            commit: commit.to_owned(),
-            base: self.run.spec().base.clone(),
-            verified,
-            words: words.to_owned(),
-            refused: refused.map(str::to_owned),
-        }))?;
-        Ok(Gate {
-            id,
-            commit: commit.to_owned(),
-            verified,
-        })
-    }
-
-    /// What somebody wants: whoever sits before the run, or a command that was given elsewhere. An answer to anything
-    /// but this opening of the gate, for this commit, is none.
-    fn heard(&mut self, gate: &Gate) -> Option<GateDecision> {
-        if let Some(said) = self.run.observer().answer() {
-            let mut answered = answer(gate, said.answer, said.via);
-            if let Some(of) = said.gate {
-                answered.gate = of;
-            }
-            return Some(answered);
-        }
-        let fits = |given: &GateDecision| given.gate == gate.id && given.commit == gate.commit;
-        self.run.take_answers().into_iter().find(fits)
-    }
-
-    /// Why nobody but a person can approve this.
-    fn why_not_auto(&self, gate: &Gate) -> Result<Option<(u8, String)>> {
-        let tasks = self.run.tasks()?;
-        let failed = hopeless(&tasks).len();
-        if failed > 0 {
-            let why = format!("{failed} tasks failed for good or wait for one that did");
-            return Ok(Some((exit::TASKS_FAILED, why)));
-        }
-        if !gate.verified {
-            let why = if self.run.spec().verify.is_empty() {
-                "nothing was verified, so it was not approved"
-            } else {
-                "not every check passed, so it was not approved"
-            };
-            return Ok(Some((exit::UNVERIFIED, why.to_owned())));
-        }
-        let outside: Vec<&str> = tasks
-            .iter()
-            .filter(|task| needs_review(task))
-            .map(|task| task.id().as_str())
-            .collect();
-        if !outside.is_empty() {
-            let why = format!(
-                "task {} changed files that it had not reserved, so a person has to look",
-                outside.join(", ")
-            );
-            return Ok(Some((exit::UNVERIFIED, why)));
-        }
-        if let Some(first) = self.new_replacements().first() {
-            let why = format!("{first} was added during the run, so a person has to look");
-            return Ok(Some((exit::UNVERIFIED, why)));
-        }
-        let changed = self.changed_rules();
-        if !changed.is_empty() {
-            let why = format!(
-                "{} of git changed during the run, so a person has to look",
-                changed.join(", ")
-            );
-            return Ok(Some((exit::UNVERIFIED, why)));
-        }
-        Ok(None)
-    }
-
-    fn decide(&mut self, answered: &GateDecision) -> Result<()> {
-        let GateDecision {
-            gate,
-            commit,
-            answer,
-            via,
-        } = answered;
-        let decided = GateDecided::new(gate, commit, via, Some(by(via)), answer);
-        let (what, decision, text) = match answer {
-            GateAnswer::Approve => (EventKind::ApprovalGiven(decided), Decision::Approved, ""),
-            GateAnswer::Reject { text, .. } => (
-                EventKind::ApprovalRefused(decided),
-                Decision::Rejected,
-                text.as_str(),
-            ),
-            GateAnswer::Revise { text } => (
-                EventKind::ApprovalRevised(decided),
-                Decision::Revision,
-                text.as_str(),
-            ),
-        };
-        self.run.record(NewEvent::new("user", what))?;
-        self.tell_decision(decision, text, answered);
-        Ok(())
-    }
-
-    /// The record beside the session, and a message to the leader. Nothing reads them back, so nothing depends on them.
-    fn tell_decision(&mut self, decision: Decision, text: &str, answered: &GateDecision) {
-        let now = self.run.store().now();
-        let base = self
-            .run
-            .spec()
-            .base
-            .as_ref()
-            .map(|base| base.commit.clone());
-        let recorded = Party::make(self.run.env().project).and_then(|party| {
-            let session = party.session()?.map(|session| session.id);
-            party.record_approval(
-                &NewApproval {
-                    decision,
-                    commit: answered.commit.clone(),
-                    base: base.unwrap_or_default(),
-                    session_id: session.unwrap_or_default(),
-                    via: match answered.via.as_str() {
-                        "studio" => Via::Studio,
-                        "flag" => Via::Flag,
-                        _ => Via::Terminal,
-                    },
-                    reason: text.to_owned(),
-                },
-                now,
-            )
-        });
-        if let Err(error) = recorded {
-            self.run
-                .say(&format!("the decision has no record: {error}"));
-        }
-        let word = match decision {
-            Decision::Approved => "approved",
-            Decision::Rejected => "rejected",
-            Decision::Revision => "to be revised",
-        };
-        let mut extra = Object::new();
-        extra.insert("commit".into(), json!(answered.commit));
-        let sent = self.run.store().send(
-            self.run.team(),
-            &Outgoing {
-                from: "user".to_owned(),
-                to: Recipient::Lead,
-                kind: "approval".to_owned(),
-                content: format!("{word}: {text}").trim_end_matches(": ").to_owned(),
-                extra,
-            },
+        let answered = answered.or_else(|| heard(run, &gate));
+        let (approve, waits) = (run.spec().approve, run.waits_for_answer());
+        let step = next_step(
+            &gate,
+            answered,
+            approve,
+            not_auto,
+            waits,
+            self.has_not_landed,
         );
-        if let Err(error) = sent {
-            self.run.say(&format!("the leader was not told: {error}"));
-        }
+        Ok(match step {
+            GateStep::Decide(decision) => {
+                decide(run, &decision)?;
+                Vec::new()
+            }
+            GateStep::Wait => vec![HostCommand::Wait],
+            GateStep::Leave(exit_code, why) => vec![leave(&gate.commit, exit_code, why)],
+        })
     }
 
-    fn carry_out(&mut self, decision: &GateDecision) -> Result<Next> {
+    fn carry_out(
+        &mut self,
+        run: &mut RunContext<'_>,
+        guard: &mut IntegrationGuard,
+        decision: &GateDecision,
+    ) -> Result<Vec<HostCommand>> {
+        let commit = &decision.commit;
         match &decision.answer {
-            GateAnswer::Approve => self.land(&decision.commit),
+            GateAnswer::Approve => Ok(match land(run, guard, commit)? {
+                Landing::Done(words) => vec![HostCommand::Complete(words)],
+                Landing::Retry => Vec::new(),
+                Landing::Back(command) => vec![command],
+                Landing::Behind(commands) => {
+                    self.has_not_landed = true;
+                    commands
+                }
+                Landing::Refused(why) => {
+                    // The gate is opened again, for any answer.
+                    open_gate(run, commit, Some(&why))?;
+                    vec![leave(commit, CONFLICT, why)]
+                }
+            }),
             GateAnswer::Reject { rollback, text } => {
                 let why = match text.as_str() {
                     "" => "a person rejected it",
                     text => text,
                 };
-                self.reject(*rollback, why)
+                if !rollback {
+                    return Ok(vec![HostCommand::finish(RunEnd::Rejected, why)]);
+                }
+                guard.roll_back(run)?;
+                Ok(vec![HostCommand::finish(RunEnd::RolledBack, why)])
             }
-            GateAnswer::Revise { text } => self.revise(&decision.gate, text),
+            GateAnswer::Revise { text } => {
+                let (state, task) = (run.state(), &run.spec().task);
+                Ok(revise(state, &run.tasks()?, &decision.gate, text, task))
+            }
         }
-    }
-
-    fn reject(&mut self, rollback: bool, why: &str) -> Result<Next> {
-        if !rollback {
-            self.finish(RunEnd::Rejected, why)?;
-            return Ok(Next::GoOn);
-        }
-        // A host that was killed meanwhile has not opened what is to be taken back, and takes it back all the same.
-        let team = self.run.team().clone();
-        if let Some(repo) = self.run.repo()
-            && !self.run.spec().in_place
-            && let Some(name) = self
-                .run
-                .in_background(|_| Integration::roll_back(repo, &team))??
-        {
-            // All that workers had is in there; what is not, is kept.
-            self.clear_away()?;
-            self.integration = None;
-            let on = match repo.resolve(&name)? {
-                Some(commit) => repo.branches_with(&commit)?,
-                None => Vec::new(),
-            };
-            self.run.say(&if on.is_empty() {
-                format!("what was made is kept as {name}, and is on no branch")
-            } else {
-                format!(
-                    "what was made is kept as {name}, and is also on {}, which teamster did not change",
-                    on.join(", ")
-                )
-            });
-        }
-        self.finish(RunEnd::RolledBack, why)?;
-        Ok(Next::GoOn)
-    }
-
-    fn revise(&mut self, gate: &str, text: &str) -> Result<Next> {
-        if self.run.state().revisions >= MAX_REVISIONS {
-            let why = format!("a person asked for more than {MAX_REVISIONS} revisions");
-            self.finish(RunEnd::Unverified, &why)?;
-            return Ok(Next::GoOn);
-        }
-        let is_made = |task: &Task| task.ours("revision") == Some(&json!(gate));
-        if !self.run.tasks()?.iter().any(is_made) {
-            self.add_task(revising(gate, text, &self.run.spec().task))?;
-        }
-        self.gate_shown = None;
-        self.enter(Stage::Revise, text)?;
-        Ok(Next::GoOn)
     }
 }
 
-/// Who decided, for people.
+/// Returns what follows from an open gate: from a decision of somebody, or from how the run was ordered to go on without one.
+/// `not_auto` is why nobody but a person can approve it.
+fn next_step(
+    gate: &Gate,
+    answered: Option<GateDecision>,
+    approve: Approve,
+    not_auto: Option<(u8, String)>,
+    waits_for_answer: bool,
+    has_not_landed: bool,
+) -> GateStep {
+    if let Some(decision) = answered {
+        if decision.gate == gate.id {
+            return GateStep::Decide(decision);
+        }
+        let why = "what was decided on is not what would land now: look at it again";
+        return GateStep::Leave(CONFLICT, why.to_owned());
+    }
+    match (approve, not_auto) {
+        (Approve::Auto, None) => GateStep::Decide(answer(gate, GateAnswer::Approve, "flag")),
+        (Approve::Auto, Some((code, why))) => GateStep::Leave(code, why),
+        (Approve::Ask, _) if waits_for_answer => GateStep::Wait,
+        _ if has_not_landed => {
+            let why = "it has not landed, and is asked about again";
+            GateStep::Leave(CONFLICT, why.to_owned())
+        }
+        _ => GateStep::Leave(
+            RunEnd::Complete.exit_code(),
+            "the work waits for a person".to_owned(),
+        ),
+    }
+}
+
+fn leave(commit: &str, exit_code: u8, why: String) -> HostCommand {
+    HostCommand::Leave(HostExit::AtGate {
+        commit: commit.to_owned(),
+        exit_code,
+        why,
+    })
+}
+
+/// Takes over commits that were added to the work while the gate is open. Nobody of the team runs then, so they are a
+/// person's: they belong to the work, and it is verified and asked about again.
+fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<()> {
+    let known = run.state().head.as_ref().and_then(|head| head.parse().ok());
+    let (Some(integration), Some(repo), Some(known), true) = (
+        guard.integration(),
+        run.repo(),
+        known,
+        run.state().gate.is_some(),
+    ) else {
+        return Ok(());
+    };
+    let head = integration.head()?;
+    if head == known || !repo.is_ancestor(&known, &head)? {
+        return Ok(());
+    }
+    let files = repo.changed_files(&known, &head)?;
+    let adopted = MergeAdopted {
+        commit: head.to_string(),
+        merge: Some(head.to_string()),
+        files,
+    };
+    run.record(NewEvent::new("user", EventKind::MergeAdopted(adopted)))
+}
+
+/// Returns the end of a run that changed nothing: there is nothing to ask about, but what was to pass must pass.
+fn nothing_changed(spec: &RunSpec, state: &RunState) -> HostCommand {
+    let report = compare_with_base(&state.base, &state.checks);
+    if spec.verify.is_empty() || report.all_passed() {
+        return HostCommand::Complete("nothing was changed".to_owned());
+    }
+    let why = "nothing was changed, and not every check passes";
+    HostCommand::finish(RunEnd::Unverified, why)
+}
+
+/// Asks about a commit; again, if it could not land.
+fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&str>) -> Result<Gate> {
+    let report = compare_with_base(&run.state().base, &run.state().checks);
+    let verified = run.state().checked.as_deref() == Some(commit) && report.all_passed();
+    let words = match (verified, run.spec().verify.is_empty()) {
+        (true, _) => "verified: every check passed",
+        (false, true) => "NOTHING WAS VERIFIED: no command was given, and none was found",
+        (false, false) => "not every check passed",
+    };
+    let id = teamster_fs::random_hex();
+    // First what the decision rests on, so that nobody sees a question without it.
+    let shown = GateShown {
+        gate: id.clone(),
+        shown: render::to_show(run, commit),
+    };
+    run.journal(EventKind::ApprovalShown(shown))?;
+    let base = run.spec().base.clone();
+    run.journal(EventKind::ApprovalRequested(GateOpened {
+        gate: id.clone(),
+        commit: commit.to_owned(),
+        base,
+        verified,
+        words: words.to_owned(),
+        refused: refused.map(str::to_owned),
+    }))?;
+    Ok(Gate {
+        id,
+        commit: commit.to_owned(),
+        verified,
+    })
+}
+
+/// Returns what somebody wants: the observer, or a command that was given elsewhere. A decision that a command gave about a
+/// different commit or an earlier gate is dropped.
+fn heard(run: &mut RunContext<'_>, gate: &Gate) -> Option<GateDecision> {
+    if let Some(reply) = run.observer().answer() {
+        let mut answered = answer(gate, reply.answer, reply.via);
+        if let Some(of) = reply.gate {
+            answered.gate = of;
+        }
+        return Some(answered);
+    }
+    let fits = |given: &GateDecision| given.gate == gate.id && given.commit == gate.commit;
+    run.take_answers().into_iter().find(fits)
+}
+
+/// Returns why nobody but a person can approve this, with the exit code that tells it.
+fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(u8, String)>> {
+    if let Some(why) = why_not_by_tasks(run.spec(), &run.tasks()?, gate.verified) {
+        return Ok(Some(why));
+    }
+    if let Some(first) = repository_audit::new_replacements(run).first() {
+        let why = format!("{first} was added during the run, so a person has to look");
+        return Ok(Some((RunEnd::Unverified.exit_code(), why)));
+    }
+    let changed = repository_audit::changed_rules(run);
+    if !changed.is_empty() {
+        let why = format!(
+            "{} of git changed during the run, so a person has to look",
+            changed.join(", ")
+        );
+        return Ok(Some((RunEnd::Unverified.exit_code(), why)));
+    }
+    Ok(None)
+}
+
+/// Returns why the tasks or the checks need a person, with the exit code that tells it.
+fn why_not_by_tasks(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option<(u8, String)> {
+    let failed = hopeless(tasks).len();
+    if failed > 0 {
+        let why = format!("{failed} tasks failed for good or wait for one that did");
+        return Some((RunEnd::TasksFailed.exit_code(), why));
+    }
+    if !is_verified {
+        let why = if spec.verify.is_empty() {
+            "nothing was verified, so it was not approved"
+        } else {
+            "not every check passed, so it was not approved"
+        };
+        return Some((RunEnd::Unverified.exit_code(), why.to_owned()));
+    }
+    let outside: Vec<&str> = tasks
+        .iter()
+        .filter(|task| needs_review(task))
+        .map(|task| task.id().as_str())
+        .collect();
+    if outside.is_empty() {
+        return None;
+    }
+    let why = format!(
+        "task {} changed files that it had not reserved, so a person has to look",
+        outside.join(", ")
+    );
+    Some((RunEnd::Unverified.exit_code(), why))
+}
+
+/// Journals a decision, and tells it to those who should know.
+fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
+    let GateDecision {
+        gate,
+        commit,
+        answer,
+        via,
+    } = answered;
+    let decided = GateDecided::new(gate, commit, via, Some(by(via)), answer);
+    let (what, decision, text) = match answer {
+        GateAnswer::Approve => (EventKind::ApprovalGiven(decided), ApprovalDecision::Approved, ""),
+        GateAnswer::Reject { text, .. } => (
+            EventKind::ApprovalRefused(decided),
+            ApprovalDecision::Rejected,
+            text.as_str(),
+        ),
+        GateAnswer::Revise { text } => (
+            EventKind::ApprovalRevised(decided),
+            ApprovalDecision::Revision,
+            text.as_str(),
+        ),
+    };
+    run.record(NewEvent::new("user", what))?;
+    publish_decision(run, decision, text, answered);
+    Ok(())
+}
+
+/// Writes the record beside the session, and a message to the leader. Nothing reads them back, so nothing depends on them.
+fn publish_decision(
+    run: &mut RunContext<'_>,
+    decision: Decision,
+    text: &str,
+    answered: &GateDecision,
+) {
+    let now = run.store().now();
+    let base = run.spec().base.as_ref().map(|base| base.commit.clone());
+    let recorded = Party::make(run.env().project).and_then(|party| {
+        let session = party.session()?.map(|session| session.id);
+        party.record_approval(
+            &NewApproval {
+                decision,
+                commit: answered.commit.clone(),
+                base: base.unwrap_or_default(),
+                session_id: session.unwrap_or_default(),
+                via: match answered.via.as_str() {
+                    "studio" => Via::Studio,
+                    "flag" => Via::Flag,
+                    _ => Via::Terminal,
+                },
+                reason: text.to_owned(),
+            },
+            now,
+        )
+    });
+    if let Err(error) = recorded {
+        run.say(&format!("the decision has no record: {error}"));
+    }
+    let word = match decision {
+        ApprovalDecision::Approved => "approved",
+        ApprovalDecision::Rejected => "rejected",
+        ApprovalDecision::Revision => "to be revised",
+    };
+    let mut extra = Object::new();
+    extra.insert("commit".into(), json!(answered.commit));
+    let sent = run.store().send(
+        run.team(),
+        &Outgoing {
+            from: "user".to_owned(),
+            to: Recipient::Lead,
+            kind: "approval".to_owned(),
+            content: format!("{word}: {text}").trim_end_matches(": ").to_owned(),
+            extra,
+        },
+    );
+    if let Err(error) = sent {
+        run.say(&format!("the leader was not told: {error}"));
+    }
+}
+
+/// Returns what follows when a person wants the work changed: a task for it, or the end of a run that was revised too often.
+fn revise(
+    state: &RunState,
+    tasks: &[Task],
+    gate: &str,
+    text: &str,
+    task: &str,
+) -> Vec<HostCommand> {
+    if state.revisions >= MAX_REVISIONS {
+        let why = format!("a person asked for more than {MAX_REVISIONS} revisions");
+        return vec![HostCommand::finish(RunEnd::Unverified, why)];
+    }
+    let mut commands = Vec::new();
+    let is_made = |task: &Task| task.ours("revision") == Some(&json!(gate));
+    if !tasks.iter().any(is_made) {
+        commands.push(HostCommand::add_task(revising(gate, text, task)));
+    }
+    commands.push(HostCommand::enter(Stage::Revise, text));
+    commands
+}
+
+/// Returns who decided, for people.
 fn by(via: &str) -> &'static str {
     match via {
         "flag" => "the checks (--approve auto)",
@@ -414,6 +469,7 @@ fn answer(gate: &Gate, answer: GateAnswer, via: &str) -> GateDecision {
     }
 }
 
+/// Returns the task to revise the work as a person wants it.
 fn revising(gate: &str, text: &str, task: &str) -> NewTask {
     let first = text.trim().lines().next().unwrap_or_default();
     let mut notes = Object::new();
@@ -428,5 +484,108 @@ fn revising(gate: &str, text: &str, task: &str) -> NewTask {
         ),
         notes,
         ..NewTask::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate() -> Gate {
+        Gate {
+            id: "g2".to_owned(),
+            commit: "c0ffee".to_owned(),
+            verified: true,
+        }
+    }
+
+    #[test]
+    fn open_gate_is_decided_waited_for_or_left() {
+        let gate = gate();
+        let approved = answer(&gate, GateAnswer::Approve, "terminal");
+        let about_another = GateDecision {
+            gate: "g1".to_owned(),
+            ..approved.clone()
+        };
+        let unverified = (RunEnd::Unverified.exit_code(), "why".to_owned());
+        let by_flag = answer(&gate, GateAnswer::Approve, "flag");
+        let leave =
+            |code: u8| move |step: &GateStep| matches!(step, GateStep::Leave(is, _) if *is == code);
+        let step = |answered, approve, not_auto, waits, not_landed| {
+            next_step(&gate, answered, approve, not_auto, waits, not_landed)
+        };
+        let some = Some(approved.clone());
+        assert_eq!(
+            step(some, Approve::Never, None, false, false),
+            GateStep::Decide(approved)
+        );
+        assert!(leave(CONFLICT)(&step(
+            Some(about_another),
+            Approve::Auto,
+            None,
+            true,
+            false
+        )));
+        assert_eq!(
+            step(None, Approve::Auto, None, true, true),
+            GateStep::Decide(by_flag)
+        );
+        let not_auto = Some(unverified);
+        assert!(leave(RunEnd::Unverified.exit_code())(&step(
+            None,
+            Approve::Auto,
+            not_auto,
+            true,
+            false
+        )));
+        for (approve, waits, not_landed, code) in [
+            (Approve::Ask, true, true, None),
+            (Approve::Ask, true, false, None),
+            (Approve::Ask, false, true, Some(CONFLICT)),
+            (
+                Approve::Ask,
+                false,
+                false,
+                Some(RunEnd::Complete.exit_code()),
+            ),
+            (Approve::Never, true, true, Some(CONFLICT)),
+            (
+                Approve::Never,
+                true,
+                false,
+                Some(RunEnd::Complete.exit_code()),
+            ),
+        ] {
+            let next = step(None, approve, None, waits, not_landed);
+            match code {
+                None => assert_eq!(next, GateStep::Wait),
+                Some(code) => assert!(leave(code)(&next), "{approve:?}: {next:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn revision_is_one_task_and_has_a_limit() {
+        let mut state = RunState::default();
+        let commands = revise(&state, &[], "g2", "make it blue", "a shop");
+        assert!(matches!(
+            commands.as_slice(),
+            [
+                HostCommand::AddTask(_),
+                HostCommand::Enter {
+                    stage: Stage::Revise,
+                    ..
+                }
+            ]
+        ));
+        state.revisions = MAX_REVISIONS;
+        let commands = revise(&state, &[], "g2", "make it blue", "a shop");
+        assert!(matches!(
+            commands.as_slice(),
+            [HostCommand::Finish {
+                end: RunEnd::Unverified,
+                ..
+            }]
+        ));
     }
 }

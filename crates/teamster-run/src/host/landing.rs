@@ -8,204 +8,192 @@ use teamster_types::flow::Stage;
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
 
-use super::merging::short;
-use super::{Host, HostExit, Next, Result, RunError};
-use crate::exit;
+use super::context::RunContext;
+use super::integration_guard::IntegrationGuard;
+use super::render::short;
+use super::{HostCommand, Result, RunError};
 
-impl Host<'_> {
-    pub(super) fn land(&mut self, commit: &str) -> Result<Next> {
-        let branch = self
-            .run
-            .spec()
-            .base
-            .as_ref()
-            .and_then(|base| base.branch.clone());
-        let (Some(integration), Some(branch)) = (self.integration.clone(), branch) else {
-            let why = if self.merges() {
-                "approved; no branch was checked out when it began, so the work stays on its own"
-            } else {
-                "approved; the work is in the project's folder"
-            };
-            return self.complete(why);
-        };
-        let Ok(id) = commit.parse::<CommitId>() else {
-            return Err(RunError::refused(
-                format!("{commit:?} was approved, which is no commit"),
-                "look at the journal of the team",
-            ));
-        };
-        if let Some(words) = self.landed_on(&branch, &id)? {
-            return self.complete(&words);
-        }
-        if self.merges_missing(commit)? {
-            return Ok(Next::GoOn);
-        }
-        if !self.run.spec().verify.is_empty() && self.run.state().checked.as_deref() != Some(commit)
-        {
-            self.gate_shown = None;
-            self.enter(Stage::Verify, "what was approved is not what was verified")?;
-            return Ok(Next::GoOn);
-        }
-        if let Some(why) = self.was_moved_back(&branch, &id)? {
-            return self.not_landed(commit, why);
-        }
-        let landed = self
-            .run
-            .in_background(|_| integration.land(&branch, &id))??;
-        match landed {
-            Landed::Done { .. } | Landed::Already => match self.landed_on(&branch, &id)? {
-                Some(words) => self.complete(&words),
-                None => self.not_landed(commit, format!("{branch} does not have it")),
-            },
-            Landed::Moved { now } => self.catch_up(&integration, &branch, &now, commit),
-            Landed::Refused {
-                why,
-                command,
-                changed: None,
-            } => self.not_landed(
-                commit,
-                format!("{branch} was not changed: {why}\nwhen that is out of the way: {command}"),
-            ),
-            Landed::Refused {
-                why,
-                command,
-                changed: Some(changed),
-            } => {
-                let files: Vec<String> = changed
-                    .files
-                    .iter()
-                    .map(|file| file.display().to_string())
-                    .collect();
-                let why = format!(
-                    "{branch} was not moved: {why}\ngit has changed these files before it failed, and they could not be \
-                     put back: {}\nthis puts them back: {}\nwhen that is out of the way: {command}",
-                    files.join(", "),
-                    changed.command
-                );
-                self.not_landed(commit, why)
-            }
-            Landed::Gone => {
-                self.not_landed(commit, format!("there is no branch {branch} any more"))
-            }
-        }
-    }
-
-    /// That a branch of the user's has a commit, in words that are true at this moment; `None` when it has not.
-    fn landed_on(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
-        let Some(repo) = self.run.repo() else {
-            return Ok(None);
-        };
-        let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
-            return Ok(None);
-        };
-        if tip == *commit {
-            return Ok(Some(format!("approved and landed on {branch}")));
-        }
-        if !repo.is_ancestor(commit, &tip)? {
-            return Ok(None);
-        }
-        Ok(Some(format!(
-            "approved and landed on {branch}, which has more commits on top that are not the team's: {} to {}",
-            commit.short(),
-            tip.short()
-        )))
-    }
-
-    /// Why landing would bring back what the user has taken out of the branch since.
-    fn was_moved_back(&self, branch: &str, commit: &CommitId) -> Result<Option<String>> {
-        let expected = self
-            .run
-            .state()
-            .tip
-            .as_ref()
-            .and_then(|tip| tip.parse().ok());
-        let (Some(repo), Some(expected)) = (self.run.repo(), expected) else {
-            return Ok(None);
-        };
-        let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
-            return Ok(None);
-        };
-        if tip == expected || !repo.is_ancestor(&tip, &expected)? {
-            return Ok(None);
-        }
-        Ok(Some(format!(
-            "{branch} was moved back to {} since the work began at {}, and landing would bring back what was taken out; \
-             if that is what you want: git merge {commit}",
-            tip.short(),
-            expected.short()
-        )))
-    }
-
-    /// Nothing has changed, so nothing is decided: the gate is opened again, for any answer.
-    fn not_landed(&mut self, commit: &str, why: String) -> Result<Next> {
-        self.open_gate(commit, Some(&why))?;
-        Ok(Next::Leave(HostExit::AtGate {
-            commit: commit.to_owned(),
-            exit_code: exit::CONFLICT,
-            why,
-        }))
-    }
-
-    /// The user's branch has got commits that nobody has verified together with ours.
-    fn catch_up(
-        &mut self,
-        integration: &Integration,
-        branch: &str,
-        tip: &CommitId,
-        commit: &str,
-    ) -> Result<Next> {
-        let Some(head) = self.own_head()? else {
-            return Ok(Next::GoOn);
-        };
-        let joined = self
-            .run
-            .in_background(|_| integration.bring_up_to_date(&head, branch))??;
-        match joined {
-            Merged::Moved => return Ok(Next::GoOn),
-            joined @ (Merged::Already | Merged::Made(_)) => {
-                let made = match joined {
-                    Merged::Made(made) => Some(made.to_string()),
-                    // A host that was killed had brought it up to date and could not say so any more.
-                    _ => Some(integration.head()?.to_string()),
-                };
-                self.run.journal(EventKind::MergeCaughtUp(CaughtUp {
-                    commit: tip.to_string(),
-                    merge: made,
-                }))?;
-                let reason = format!("{branch} has moved; it is verified and asked about again");
-                self.enter(Stage::Verify, &reason)?;
-            }
-            Merged::Conflict { files } => {
-                let files: Vec<String> = files
-                    .iter()
-                    .map(|file| file.to_string_lossy().into_owned())
-                    .collect();
-                let is_made = |task: &Task| task.ours("update") == Some(&json!(tip.as_str()));
-                let tasks = self.run.tasks()?;
-                match tasks.iter().find(|task| is_made(task)) {
-                    None => self.add_task(updating(branch, tip, &files))?,
-                    Some(task) if task.status() == Status::Completed => {
-                        let why = format!(
-                            "what is new on {branch} conflicts with the work in {}, and task {}, which was to bring \
-                             them together, has not; merge {} by hand on top of the work, or revise it",
-                            files.join(", "),
-                            task.id(),
-                            tip.short()
-                        );
-                        return self.not_landed(commit, why);
-                    }
-                    Some(_) => {}
-                }
-                let reason = format!("{branch} has moved and conflicts with the team's work");
-                self.enter(Stage::Execute, &reason)?;
-            }
-        }
-        self.gate_shown = None;
-        self.not_landed = true;
-        Ok(Next::GoOn)
-    }
+/// What came of landing approved work.
+#[derive(Debug)]
+pub(super) enum Landing {
+    /// The work is where it should be, in words that are true at this moment.
+    Done(String),
+    /// Something moved meanwhile, so it is tried again.
+    Retry,
+    /// The approved commit is not what may land, so the run goes back.
+    Back(HostCommand),
+    /// The user's branch has got commits that nobody has verified together with the work. They are brought together.
+    Behind(Vec<HostCommand>),
+    /// The work did not land, and why. Nothing has changed, so nothing is decided.
+    Refused(String),
 }
 
+/// Lands an approved commit on the user's branch.
+pub(super) fn land(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    commit: &str,
+) -> Result<Landing> {
+    let (Some(integration), Some(branch)) = (guard.integration(), run.branch()) else {
+        let why = if guard.is_active() {
+            "approved; no branch was checked out when it began, so the work stays on its own"
+        } else {
+            "approved; the work is in the project's folder"
+        };
+        return Ok(Landing::Done(why.to_owned()));
+    };
+    let Ok(id) = commit.parse::<CommitId>() else {
+        return Err(RunError::refused(
+            format!("{commit:?} was approved, which is no commit"),
+            "look at the journal of the team",
+        ));
+    };
+    if let Some(words) = landed_on(run, &branch, &id)? {
+        return Ok(Landing::Done(words));
+    }
+    if let Some(back) = guard.merge_missing(run, commit)? {
+        return Ok(Landing::Back(back));
+    }
+    if !run.spec().verify.is_empty() && run.state().checked.as_deref() != Some(commit) {
+        let reason = "what was approved is not what was verified";
+        return Ok(Landing::Back(HostCommand::enter(Stage::Verify, reason)));
+    }
+    if let Some(why) = was_moved_back(run, &branch, &id)? {
+        return Ok(Landing::Refused(why));
+    }
+    let landed = run.in_background(|_| integration.land(&branch, &id))??;
+    Ok(match landed {
+        Landed::Done { .. } | Landed::Already => match landed_on(run, &branch, &id)? {
+            Some(words) => Landing::Done(words),
+            None => Landing::Refused(format!("{branch} does not have it")),
+        },
+        Landed::Moved { now } => catch_up(run, guard, integration, &branch, &now)?,
+        Landed::Refused {
+            why,
+            command,
+            changed: None,
+        } => Landing::Refused(format!(
+            "{branch} was not changed: {why}\nwhen that is out of the way: {command}"
+        )),
+        Landed::Refused {
+            why,
+            command,
+            changed: Some(changed),
+        } => {
+            let files: Vec<String> = changed
+                .files
+                .iter()
+                .map(|file| file.display().to_string())
+                .collect();
+            Landing::Refused(format!(
+                "{branch} was not moved: {why}\ngit has changed these files before it failed, and they could not be \
+                 put back: {}\nthis puts them back: {}\nwhen that is out of the way: {command}",
+                files.join(", "),
+                changed.command
+            ))
+        }
+        Landed::Gone => Landing::Refused(format!("there is no branch {branch} any more")),
+    })
+}
+
+/// Returns that a branch of the user's has a commit, in words that are true at this moment; `None` when it has not.
+fn landed_on(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Result<Option<String>> {
+    let Some(repo) = run.repo() else {
+        return Ok(None);
+    };
+    let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
+        return Ok(None);
+    };
+    if tip == *commit {
+        return Ok(Some(format!("approved and landed on {branch}")));
+    }
+    if !repo.is_ancestor(commit, &tip)? {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "approved and landed on {branch}, which has more commits on top that are not the team's: {} to {}",
+        commit.short(),
+        tip.short()
+    )))
+}
+
+/// Returns why landing would bring back what the user has taken out of the branch since.
+fn was_moved_back(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Result<Option<String>> {
+    let expected = run.state().tip.as_ref().and_then(|tip| tip.parse().ok());
+    let (Some(repo), Some(expected)) = (run.repo(), expected) else {
+        return Ok(None);
+    };
+    let Some(tip) = repo.resolve(&format!("refs/heads/{branch}"))? else {
+        return Ok(None);
+    };
+    if tip == expected || !repo.is_ancestor(&tip, &expected)? {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "{branch} was moved back to {} since the work began at {}, and landing would bring back what was taken out; \
+         if that is what you want: git merge {commit}",
+        tip.short(),
+        expected.short()
+    )))
+}
+
+/// Brings the work together with what is new on the user's branch: nobody has verified that with ours.
+fn catch_up(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    integration: &Integration,
+    branch: &str,
+    tip: &CommitId,
+) -> Result<Landing> {
+    let Some(head) = guard.head(run)? else {
+        return Ok(Landing::Retry);
+    };
+    let joined = run.in_background(|_| integration.bring_up_to_date(&head, branch))??;
+    let made = match joined {
+        Merged::Moved => return Ok(Landing::Retry),
+        Merged::Conflict { files } => {
+            let files: Vec<String> = files
+                .iter()
+                .map(|file| file.to_string_lossy().into_owned())
+                .collect();
+            return Ok(after_conflict(&run.tasks()?, branch, tip, &files));
+        }
+        Merged::Made(made) => made.to_string(),
+        // A host that was killed had brought it up to date and could not say so any more.
+        Merged::Already => integration.head()?.to_string(),
+    };
+    run.journal(EventKind::MergeCaughtUp(CaughtUp {
+        commit: tip.to_string(),
+        merge: Some(made),
+    }))?;
+    let reason = format!("{branch} has moved; it is verified and asked about again");
+    let verify = HostCommand::enter(Stage::Verify, reason);
+    Ok(Landing::Behind(vec![verify]))
+}
+
+/// Returns what follows when the user's branch conflicts with the work: a task brings them together, once.
+fn after_conflict(tasks: &[Task], branch: &str, tip: &CommitId, files: &[String]) -> Landing {
+    let is_made = |task: &&Task| task.ours("update") == Some(&json!(tip.as_str()));
+    let mut commands = Vec::new();
+    match tasks.iter().find(is_made) {
+        None => commands.push(HostCommand::add_task(updating(branch, tip, files))),
+        Some(task) if task.status() == Status::Completed => {
+            return Landing::Refused(format!(
+                "what is new on {branch} conflicts with the work in {}, and task {}, which was to bring \
+                 them together, has not; merge {} by hand on top of the work, or revise it",
+                files.join(", "),
+                task.id(),
+                tip.short()
+            ));
+        }
+        Some(_) => {}
+    }
+    let reason = format!("{branch} has moved and conflicts with the team's work");
+    commands.push(HostCommand::enter(Stage::Execute, reason));
+    Landing::Behind(commands)
+}
+
+/// Returns the task to bring the work together with what is new on the user's branch.
 fn updating(branch: &str, tip: &CommitId, files: &[String]) -> NewTask {
     let list = files
         .iter()

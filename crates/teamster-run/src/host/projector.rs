@@ -32,12 +32,12 @@ const LONGEST_WAY: usize = 12;
 pub(super) struct Projector {
     team_state: Option<Value>,
     party: Option<Stage>,
-    agents: Option<Agents>,
+    agents: Option<AgentRows>,
     complained: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Agents {
+struct AgentRows {
     phase: &'static str,
     rows: BTreeMap<String, (Status, Option<String>, Option<String>)>,
     progress: Progress,
@@ -244,7 +244,12 @@ fn step_to(
 }
 
 /// Returns the changes of `agent-state.json` that lead from what was last written to what is so now.
-fn agent_ops(team: &TeamName, spec: &RunSpec, before: Option<&Agents>, now: &Agents) -> Vec<Op> {
+fn agent_ops(
+    team: &TeamName,
+    spec: &RunSpec,
+    before: Option<&AgentRows>,
+    now: &AgentRows,
+) -> Vec<Op> {
     let phase = Phase::parse(now.phase).unwrap_or(Phase::Plan);
     let mut ops = Vec::new();
     if before.is_none() {
@@ -313,7 +318,7 @@ fn is_over(stage: Stage) -> bool {
 }
 
 /// Returns what viewers see of the team.
-fn agents(stage: Stage, tasks: &[Task], beats: &[Heartbeat]) -> Agents {
+fn agents(stage: Stage, tasks: &[Task], beats: &[Heartbeat]) -> AgentRows {
     let subjects: HashMap<&str, &str> = tasks
         .iter()
         .map(|task| (task.id().as_str(), task.subject()))
@@ -332,7 +337,7 @@ fn agents(stage: Stage, tasks: &[Task], beats: &[Heartbeat]) -> Agents {
         };
         rows.insert(beat.worker_name.to_string(), (status, subject, task));
     }
-    Agents {
+    AgentRows {
         phase: stage.pdca(),
         rows,
         progress: Progress::of(tasks),
@@ -363,9 +368,9 @@ fn way(flow: &Flow, from: &str, to: &str) -> Option<Vec<String>> {
     None
 }
 
-fn team_state(state: &RunState, stage: Stage, tasks: &[Task]) -> Value {
-    let spec = state.spec.as_ref();
-    let history: Vec<Value> = state
+fn team_state(run: &RunState, stage: Stage, tasks: &[Task]) -> Value {
+    let spec = run.spec.as_ref();
+    let history: Vec<Value> = run
         .stages
         .iter()
         .map(|entered| {
@@ -377,11 +382,7 @@ fn team_state(state: &RunState, stage: Stage, tasks: &[Task]) -> Value {
         })
         .collect();
     let over = is_over(stage);
-    let ended = state
-        .stages
-        .last()
-        .filter(|_| over)
-        .map(|entered| entered.at);
+    let ended = run.stages.last().filter(|_| over).map(|entered| entered.at);
     json!({
         "active": !over,
         "team": "",
@@ -390,7 +391,7 @@ fn team_state(state: &RunState, stage: Stage, tasks: &[Task]) -> Value {
         "stage": stage.staged(),
         "stageHistory": history,
         "fixLoop": {
-            "attempt": state.round,
+            "attempt": run.round,
             "maxAttempts": spec.map_or(3, |spec| spec.max_fix),
         },
         "planPath": spec.and_then(|spec| spec.plan.as_deref()),
@@ -399,8 +400,8 @@ fn team_state(state: &RunState, stage: Stage, tasks: &[Task]) -> Value {
         }),
         "progress": Progress::of(tasks),
         "awaitingApproval": stage == Stage::Approval,
-        "outcome": state.finished.as_ref().map(|finished| finished.end.word()),
-        "startedAt": state.begun,
+        "outcome": run.finished.as_ref().map(|finished| finished.end.word()),
+        "startedAt": run.begun,
         "completedAt": ended.filter(|_| stage != Stage::End(Outcome::Cancelled)),
     })
 }

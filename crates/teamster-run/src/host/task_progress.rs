@@ -1,4 +1,4 @@
-//! What is left to do, judged from the tasks alone.
+//! Tells what is left to do, from the tasks alone.
 
 use std::collections::BTreeSet;
 
@@ -6,35 +6,35 @@ use serde_json::Value;
 use teamster_types::TaskId;
 use teamster_types::task::{Status, Task};
 
-/// The task whose conflict this one is to resolve.
+/// Returns the task whose conflict this one is to resolve.
 pub(super) fn resolves(task: &Task) -> Option<TaskId> {
     task.ours("resolves")?.as_str()?.parse().ok()
 }
 
-/// The task that the work of this one belongs to: itself, or the one whose conflict it resolves.
+/// Returns the task that the work of this one belongs to: itself, or the one whose conflict it resolves.
 pub(super) fn root(task: &Task) -> TaskId {
     resolves(task).unwrap_or_else(|| task.id().clone())
 }
 
-/// The commit that a completed task ended with; `None` when it changed nothing.
+/// Returns the commit that a completed task ended with, or `None` when it changed nothing.
 pub(super) fn commit_of(task: &Task) -> Option<&str> {
     task.ours("result")?.get("commit")?.as_str()
 }
 
-/// Whether it was done and its work is not where others begin. A task that somebody added to the run by hand has no note
+/// Returns whether a task was done and its work is not where others begin. A task that somebody added to the run by hand has no note
 /// about that, but a commit.
 pub(super) fn waits_for_merge(task: &Task) -> bool {
     let unnoted = || task.ours("merged").is_none() && commit_of(task).is_some();
     task.is_done() && (task.is_unmerged() || unnoted())
 }
 
-/// Whether it changed what it had not reserved.
+/// Returns whether a task changed what it had not reserved.
 pub(super) fn needs_review(task: &Task) -> bool {
     let review = task.ours("result").and_then(|result| result.get("review"));
     review == Some(&Value::Bool(true))
 }
 
-/// Whether a later task has taken over what this one was to bring.
+/// Returns whether a later task has taken over what this one was to bring.
 pub(super) fn is_superseded(task: &Task, tasks: &[Task]) -> bool {
     let root = root(task);
     tasks.iter().any(|other| {
@@ -42,7 +42,7 @@ pub(super) fn is_superseded(task: &Task, tasks: &[Task]) -> bool {
     })
 }
 
-/// The tasks whose work is to be merged now, in the order of their numbers: nobody can have begun a task before those
+/// Returns the tasks whose work is to be merged now, in the order of their numbers: nobody can have begun a task before those
 /// that it waits for were merged, so this is also the order of their dependencies.
 pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
     tasks
@@ -51,7 +51,7 @@ pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
         .collect()
 }
 
-/// Tasks that will never be done: they failed for good, or wait for one that did. A resolution that failed and was asked
+/// Returns the tasks that will never be done: they failed for good, or wait for one that did. A resolution that failed and was asked
 /// for again is somebody else's now.
 pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     let known: BTreeSet<&TaskId> = tasks.iter().map(Task::id).collect();
@@ -78,7 +78,7 @@ pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     }
 }
 
-/// Tasks that somebody still has to do something about.
+/// Returns the tasks that somebody still has to do something about.
 pub(super) fn open(tasks: &[Task]) -> Vec<&Task> {
     let hopeless = hopeless(tasks);
     tasks

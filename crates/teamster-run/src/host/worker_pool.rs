@@ -19,7 +19,7 @@ const SUPERVISE_AGAIN: Duration = Duration::from_secs(2);
 const ERROR_DEADLINE: Duration = Duration::from_secs(15);
 
 /// The result of starting one worker.
-pub(super) enum Started {
+pub(super) enum WorkerStart {
     /// The worker was started.
     New,
     /// A launch of the worker is on record, so the supervisor looks after it.
@@ -91,11 +91,11 @@ impl<'a> WorkerPool<'a> {
         env: &HostEnvironment<'a>,
         spec: &RunSpec,
         member: &Member,
-    ) -> Result<Started> {
+    ) -> Result<WorkerStart> {
         let team = &self.supervisor.team;
         if record::read(env.project, team, &member.name)?.is_some() {
             let is_leaving = !env.store.signals(team, &member.name)?.is_empty();
-            return Ok(Started::Known { is_leaving });
+            return Ok(WorkerStart::Known { is_leaving });
         }
         // A signal for an earlier worker of this name is not for the next.
         env.store.clear_signals(team, &member.name)?;
@@ -112,8 +112,10 @@ impl<'a> WorkerPool<'a> {
             },
         };
         Ok(match env.launcher.start(&wanted, 0) {
-            Ok(_) => Started::New,
-            Err(error) => Started::Failed(format!("{} could not be started: {error}", member.name)),
+            Ok(_) => WorkerStart::New,
+            Err(error) => {
+                WorkerStart::Failed(format!("{} could not be started: {error}", member.name))
+            }
         })
     }
 

@@ -9,17 +9,17 @@ use super::{LeaderJob, NAME, Overview};
 use crate::document::Fault;
 use crate::plan::schema;
 
-/// So much of its own answer a leader is shown again,
+/// So much of its own answer a leader is shown again.
 const OWN_WORDS: usize = 12_000;
-/// so much of one fault,
+/// So much of one fault is shown.
 const FAULT_WORDS: usize = 300;
-/// so much of what each member can do,
+/// So much of what each member can do is shown.
 const MEMBER_WORDS: usize = 160;
-/// so much is left for what we say around it,
+/// So much is left for what we say around it.
 const ROOM: usize = 200;
-/// so much of a first prompt for what may have to be said the second time,
+/// So much of a first prompt is left for what may have to be said the second time.
 const FOR_LATER: usize = 10_000;
-/// and so much of what a preset tells it. All together, with the longest work and the largest team, fits into a prompt.
+/// So much of what a preset tells it is shown. All together, with the longest work and the largest team, fits into a prompt.
 const PRESET_WORDS: usize = 6_000;
 
 /// The first time. Where not everything fits, the work counts more than what the repository looks like.

@@ -21,15 +21,20 @@ pub(super) enum Holds {
 
 /// One key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field {
+pub(super) struct PlanField {
     pub(super) name: &'static str,
     pub(super) holds: Holds,
     pub(super) is_needed: bool,
     pub(super) about: &'static str,
 }
 
-const fn field(name: &'static str, holds: Holds, is_needed: bool, about: &'static str) -> Field {
-    Field {
+const fn field(
+    name: &'static str,
+    holds: Holds,
+    is_needed: bool,
+    about: &'static str,
+) -> PlanField {
+    PlanField {
         name,
         holds,
         is_needed,
@@ -38,7 +43,7 @@ const fn field(name: &'static str, holds: Holds, is_needed: bool, about: &'stati
 }
 
 /// The keys of a plan.
-pub(super) const PLAN: [Field; 2] = [
+pub(super) const PLAN: [PlanField; 2] = [
     field(
         "tasks",
         Holds::Tasks,
@@ -54,7 +59,7 @@ pub(super) const PLAN: [Field; 2] = [
 ];
 
 /// The keys of a task.
-pub(super) const TASK: [Field; 9] = [
+pub(super) const TASK: [PlanField; 9] = [
     field(
         "id",
         Holds::Label,
@@ -112,6 +117,6 @@ pub(super) const TASK: [Field; 9] = [
 ];
 
 /// The names of such keys.
-pub(super) fn names(fields: &[Field]) -> Vec<&'static str> {
+pub(super) fn names(fields: &[PlanField]) -> Vec<&'static str> {
     fields.iter().map(|field| field.name).collect()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{Field, Holds, PLAN, TASK, names};
+use super::fields::{Holds, PLAN, PlanField, TASK, names};
 
 /// Where it is published, in the repository.
 pub const SCHEMA_FILE: &str = "docs/plan.schema.json";
@@ -34,12 +34,12 @@ pub fn schema_text() -> String {
     text
 }
 
-fn object(fields: &[Field]) -> Value {
+fn object(fields: &[PlanField]) -> Value {
     let properties: Map<String, Value> = fields
         .iter()
         .map(|field| (field.name.to_owned(), property(field)))
         .collect();
-    let needed: Vec<Field> = fields
+    let needed: Vec<PlanField> = fields
         .iter()
         .copied()
         .filter(|field| field.is_needed)
@@ -52,7 +52,7 @@ fn object(fields: &[Field]) -> Value {
     })
 }
 
-fn property(field: &Field) -> Value {
+fn property(field: &PlanField) -> Value {
     let one_of = |word: &str| {
         if field.is_needed {
             json!(word)

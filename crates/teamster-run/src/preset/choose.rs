@@ -7,7 +7,7 @@ use super::Preset;
 pub enum Choice<'a> {
     /// One has more of its keywords in the task than every other.
     Preset {
-        /// Which.
+        /// The preset.
         preset: &'a Preset,
         /// The keywords that were found.
         matched: Vec<&'a str>,

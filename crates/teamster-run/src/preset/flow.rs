@@ -95,7 +95,7 @@ fn own(node: &Node, faults: &mut Vec<Fault>) -> Option<Flow> {
     match flow.check() {
         Ok(()) => Some(flow),
         Err(found) => {
-            let lines = Lines::of(node);
+            let lines = FlowLines::of(node);
             for fault in found {
                 faults.push(Fault::new(lines.line(&fault), fault.to_string()));
             }
@@ -105,13 +105,13 @@ fn own(node: &Node, faults: &mut Vec<Fault>) -> Option<Flow> {
 }
 
 /// Where the states and steps of a flow stand.
-struct Lines {
+struct FlowLines {
     flow: usize,
     states: HashMap<String, usize>,
     edges: HashMap<(String, String), usize>,
 }
 
-impl Lines {
+impl FlowLines {
     fn of(node: &Node) -> Self {
         let items = |key: &str| match node.get(key).map(|node| &node.value) {
             Some(Value::List(list)) => list.as_slice(),

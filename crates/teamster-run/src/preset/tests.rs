@@ -284,3 +284,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_builtin_is_read_and_has_the_keywords_that_were_promised() {
+    let agents = Agents::default();
+    let mut seen = Vec::new();
+    for (file, text) in BUILTIN {
+        let preset = Preset::parse(Path::new(file), text, &agents).unwrap();
+        assert_eq!(format!("{}.md", preset.name), file);
+        seen.push(format!("{}: {}", preset.name, preset.keywords.join(", ")));
+    }
+    assert_eq!(builtin().len(), BUILTIN.len());
+    insta::assert_snapshot!(seen.join("\n"), @r"
+    bugfix: error, exception, NPE, bug, 에러, 버그, 장애
+    devops: k8s, resource, deploy, helm, 리소스, 배포
+    dev-backend: api, endpoint, service, controller, backend
+    dev-frontend: component, UI, 컴포넌트, 페이지, responsive, frontend
+    ");
+}

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 
 /// What becomes of a task in the first moment of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum First {
+pub enum FirstTaker {
     /// It is assigned to this worker, who takes it at once.
     Owner(WorkerName),
     /// Nobody suits better than this one.
@@ -24,7 +24,7 @@ pub enum First {
     Nobody,
 }
 
-impl First {
+impl FirstTaker {
     /// Who takes it at once.
     pub fn worker(&self) -> Option<&WorkerName> {
         match self {
@@ -51,7 +51,11 @@ impl First {
 }
 
 /// Lets each worker take one task as it would who looks for work: its own first, then free ones, in the order of the plan.
-pub fn first_takers(plan: &Plan, members: &[Member], reservations: Reservations) -> Vec<First> {
+pub fn first_takers(
+    plan: &Plan,
+    members: &[Member],
+    reservations: Reservations,
+) -> Vec<FirstTaker> {
     let mut candidates: Vec<Candidate> = members
         .iter()
         .map(|member| Candidate {
@@ -62,7 +66,7 @@ pub fn first_takers(plan: &Plan, members: &[Member], reservations: Reservations)
             out: None,
         })
         .collect();
-    let mut firsts: Vec<First> = vec![First::Nobody; plan.tasks.len()];
+    let mut firsts: Vec<FirstTaker> = vec![FirstTaker::Nobody; plan.tasks.len()];
     let mut running: Vec<usize> = Vec::new();
     let mut order: Vec<usize> = (0..plan.tasks.len()).collect();
     order.sort_by_key(|place| plan.tasks[*place].task.owner.is_none());
@@ -74,8 +78,8 @@ pub fn first_takers(plan: &Plan, members: &[Member], reservations: Reservations)
                 && may_overlap(&task.paths, &plan.tasks[*other].task.paths)
         });
         let first = match (&planned.after, in_the_way) {
-            (after, _) if !after.is_empty() => First::After(after.clone()),
-            (_, Some(other)) => First::Paths(other),
+            (after, _) if !after.is_empty() => FirstTaker::After(after.clone()),
+            (_, Some(other)) => FirstTaker::Paths(other),
             _ => taker(task.owner.as_ref(), &task.capabilities, &candidates),
         };
         if let Some(worker) = first.worker() {
@@ -90,25 +94,25 @@ pub fn first_takers(plan: &Plan, members: &[Member], reservations: Reservations)
     firsts
 }
 
-fn taker(owner: Option<&WorkerName>, wanted: &[String], candidates: &[Candidate]) -> First {
+fn taker(owner: Option<&WorkerName>, wanted: &[String], candidates: &[Candidate]) -> FirstTaker {
     if let Some(owner) = owner {
         return match candidates.iter().find(|candidate| candidate.name == *owner) {
-            None => First::Nobody,
-            Some(candidate) if candidate.idle => First::Owner(owner.clone()),
-            Some(_) => First::Later(Some(owner.clone())),
+            None => FirstTaker::Nobody,
+            Some(candidate) if candidate.idle => FirstTaker::Owner(owner.clone()),
+            Some(_) => FirstTaker::Later(Some(owner.clone())),
         };
     }
     let ranked = rank(wanted, candidates);
     let mut able = ranked.into_iter().filter(|scored| scored.out.is_none());
     let Some(best) = able.next() else {
-        return First::Nobody;
+        return FirstTaker::Nobody;
     };
     if best.idle {
-        return First::Best(best.name, best.score);
+        return FirstTaker::Best(best.name, best.score);
     }
     // Somebody who suits less may be idle: whoever looks for work takes what nobody idle does better.
     match able.find(|scored| scored.idle) {
-        Some(scored) => First::Best(scored.name, scored.score),
-        None => First::Later(None),
+        Some(scored) => FirstTaker::Best(scored.name, scored.score),
+        None => FirstTaker::Later(None),
     }
 }

@@ -191,6 +191,6 @@ fn without_enforced_reservations_paths_hold_nobody_up() {
         .map(|first| first.worker().map(teamster_types::WorkerName::as_str))
         .collect();
     assert_eq!(names[..2], [Some("worker-1"), None]);
-    assert_eq!(firsts[1], First::Later(None));
+    assert_eq!(firsts[1], FirstTaker::Later(None));
     assert_eq!(names[3], Some("worker-2"), "its own comes first");
 }

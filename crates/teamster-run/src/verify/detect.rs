@@ -1,8 +1,6 @@
 //! Which checks a project's own files show.
 
-mod make;
 mod node;
-mod python;
 
 use std::ffi::OsStr;
 
@@ -13,6 +11,10 @@ use teamster_journal::payload::Check;
 
 /// A file that is larger is not looked into: it was not written by a person.
 const LARGEST: u64 = 4 * 1024 * 1024;
+
+/// Names of a makefile, in the order in which make itself looks.
+const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
+const PYPROJECT: &str = "pyproject.toml";
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,12 +50,12 @@ pub fn detect(dir: &Dir, path: &OsStr) -> Detected {
         search.add("cargo-clippy", "cargo clippy", "Cargo.toml");
     }
     node::search(&mut search);
-    python::search(&mut search);
+    search_python(&mut search);
     if search.has("go.mod") {
         search.add("go", "go vet ./...", "go.mod");
         search.add("go", "go test ./...", "go.mod");
     }
-    make::search(&mut search);
+    search_make(&mut search);
     search.found
 }
 
@@ -124,6 +126,87 @@ impl Search<'_> {
             self.found.skipped.push(skipped);
         }
     }
+}
+
+/// Finds what `pyproject.toml` shows. Not every Python project uses every tool, so one is taken only where the project
+/// shows it.
+fn search_python(search: &mut Search<'_>) {
+    let Some(text) = search.text(PYPROJECT) else {
+        return;
+    };
+    let settings = match text.parse::<toml::Table>() {
+        Ok(settings) => toml::Value::Table(settings),
+        Err(error) => {
+            search.skip(PYPROJECT, format!("it is not TOML: {}", error.message()));
+            toml::Value::Table(toml::Table::new())
+        }
+    };
+    let shows_pytest = mentions(&settings, "pytest")
+        || search.has("pytest.ini")
+        || search.has("conftest.py")
+        || has_tests(search);
+    if shows_pytest {
+        search.add("pytest", "pytest", PYPROJECT);
+    }
+    let shows_ruff =
+        mentions(&settings, "ruff") || search.has("ruff.toml") || search.has(".ruff.toml");
+    if shows_ruff {
+        search.add("ruff", "ruff check .", PYPROJECT);
+    }
+}
+
+/// Returns whether a key is called so (`[tool.ruff]`), or a text begins so (`"ruff>=0.5"`).
+fn mentions(value: &toml::Value, tool: &str) -> bool {
+    match value {
+        toml::Value::String(text) => text
+            .strip_prefix(tool)
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric())),
+        toml::Value::Array(items) => items.iter().any(|item| mentions(item, tool)),
+        toml::Value::Table(table) => table
+            .iter()
+            .any(|(key, item)| key == tool || mentions(item, tool)),
+        _ => false,
+    }
+}
+
+/// Returns whether there is a file that pytest would take for a test, at the top or in a folder of tests.
+fn has_tests(search: &Search<'_>) -> bool {
+    let is_test = |name: &str| {
+        name.strip_suffix(".py")
+            .is_some_and(|stem| stem.starts_with("test_") || stem.ends_with("_test"))
+    };
+    let folders = ["tests", "test"].map(|name| search.folder(name));
+    std::iter::once(search.dir)
+        .chain(folders.iter().flatten())
+        .filter_map(|folder| folder.entries().ok())
+        .flatten()
+        .any(|entry| is_test(&entry.name))
+}
+
+/// Finds a makefile with a target `test`.
+fn search_make(search: &mut Search<'_>) {
+    let Some(file) = MAKEFILES.into_iter().find(|file| search.has(file)) else {
+        return;
+    };
+    if let Some(text) = search.text(file)
+        && text.lines().any(is_test_rule)
+    {
+        search.add("make", "make test", file);
+    }
+}
+
+/// Returns whether a line begins the rule for `test`, alone or among others.
+fn is_test_rule(line: &str) -> bool {
+    // Recipes begin with a tab, and nothing else of interest is indented.
+    if line.starts_with(['\t', ' ', '#']) {
+        return false;
+    }
+    let Some((targets, rest)) = line.split_once(':') else {
+        return false;
+    };
+    // `test := x`, `test ::= x` and `test = a:b` give a variable its value.
+    let is_variable = rest.trim_start_matches(':').starts_with('=') || targets.contains('=');
+    !is_variable && targets.split_whitespace().any(|target| target == "test")
 }
 
 #[cfg(test)]

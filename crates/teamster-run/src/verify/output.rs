@@ -11,7 +11,7 @@ use teamster_types::TeamName;
 use teamster_types::redact::LineRedactor;
 use teamster_types::text::clean;
 
-use super::run::Place;
+use super::run::CheckPlace;
 
 /// The first part of the output that is kept,
 const FIRST: usize = 4 * 1024 * 1024;
@@ -32,28 +32,28 @@ const SHOW: Duration = Duration::from_millis(50);
 const MOST_LOGS: u32 = 1_000;
 
 /// The output of one check, of all its runs.
-pub(super) struct Output<'a> {
+pub(super) struct CheckOutput<'a> {
     say: &'a mut dyn FnMut(&str),
     /// Lines that were not shown yet,
     waiting: String,
     /// and when some were last shown.
     shown_at: Option<Instant>,
-    log: Option<Log>,
+    log: Option<CheckLog>,
     last: VecDeque<String>,
     redactors: [LineRedactor; 2],
     remarks: Vec<String>,
 }
 
-impl<'a> Output<'a> {
+impl<'a> CheckOutput<'a> {
     /// Opens the log. A check whose log cannot be written is run all the same, and that is told.
     pub(super) fn open(
         project: &Dir,
         team: &TeamName,
-        place: &Place<'_>,
+        place: &CheckPlace<'_>,
         say: &'a mut dyn FnMut(&str),
     ) -> Self {
         let mut remarks = Vec::new();
-        let log = Log::open(project, team, place)
+        let log = CheckLog::open(project, team, place)
             .map_err(|error| remarks.push(format!("its output is not kept: {error}")))
             .ok();
         Self {
@@ -175,7 +175,7 @@ impl<'a> Output<'a> {
 }
 
 /// The file with the first and the last part.
-struct Log {
+struct CheckLog {
     folder: Dir,
     name: String,
     path: String,
@@ -188,8 +188,8 @@ struct Log {
     left_out: u64,
 }
 
-impl Log {
-    fn open(project: &Dir, team: &TeamName, place: &Place<'_>) -> Result<Self, FsError> {
+impl CheckLog {
+    fn open(project: &Dir, team: &TeamName, place: &CheckPlace<'_>) -> Result<Self, FsError> {
         let mut folder = project.child_or_create(layout::OMC)?;
         let mut path = layout::OMC.to_owned();
         for name in layout::verify_folders(team) {

@@ -15,7 +15,7 @@ use teamster_types::process::{Life, ProcessId};
 use thiserror::Error;
 
 use super::environment;
-use super::output::Output;
+use super::output::CheckOutput;
 use teamster_journal::payload::{Check, CheckVerdict, Checked};
 
 /// It is looked this often whether somebody wants the check to stop.
@@ -24,9 +24,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const NOTE: Duration = Duration::from_secs(2);
 /// What a check left behind is given this long to end by itself.
 const LEFT_GRACE: Duration = Duration::from_secs(1);
-/// A program that ended may have left its last words in a pipe: so long nothing more must come,
+/// A program that ended may have left output in a pipe. It is complete when nothing more came for this long.
 const SILENCE: Duration = Duration::from_secs(2);
-/// and longer than this nobody listens, should somebody who got away still talk.
+/// Output from processes that outlive the check is discarded after this long.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// No limit is longer: a moment that no clock can tell is none.
@@ -51,7 +51,7 @@ pub struct CheckRunner<'a> {
 
 /// Which check of a run it is. This names its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct CheckPlace<'a> {
     /// `base` or `integration`.
     pub on: &'a str,
     /// In which round of fixing.
@@ -73,7 +73,7 @@ pub struct NotRun {
 }
 
 /// How one run ended.
-struct Once {
+struct CheckAttempt {
     verdict: CheckVerdict,
     ending: Ending,
 }
@@ -89,12 +89,12 @@ impl CheckRunner<'_> {
     pub fn check(
         &self,
         check: &Check,
-        place: &Place<'_>,
+        place: &CheckPlace<'_>,
         lines: &mut dyn FnMut(&str),
         stopped: &dyn Fn() -> bool,
     ) -> Result<Checked, NotRun> {
         let began = Instant::now();
-        let mut output = Output::open(self.project, self.team, place, lines);
+        let mut output = CheckOutput::open(self.project, self.team, place, lines);
         let mut once = self.run(check, &mut output, stopped)?;
         let mut last = output.take_last();
         if once.verdict == CheckVerdict::Failed {
@@ -132,9 +132,9 @@ impl CheckRunner<'_> {
     fn run(
         &self,
         check: &Check,
-        output: &mut Output<'_>,
+        output: &mut CheckOutput<'_>,
         stopped: &dyn Fn() -> bool,
-    ) -> Result<Once, NotRun> {
+    ) -> Result<CheckAttempt, NotRun> {
         let unset: Vec<_> = std::env::vars_os()
             .map(|(name, _)| name)
             .filter(|name| environment::is_withheld(name))
@@ -161,7 +161,7 @@ impl CheckRunner<'_> {
         })?;
         // Who listens must hear when nobody can say anything any more.
         drop(say);
-        let mut watch = Watch {
+        let mut watch = CheckWatch {
             machine: self.machine,
             tree: Tree::of_launch(self.machine, self.launch, Some(running.id())),
             known: BTreeMap::new(),
@@ -179,19 +179,19 @@ impl CheckRunner<'_> {
             (None, Ending::Code(0)) => CheckVerdict::Passed,
             (None, _) => CheckVerdict::Failed,
         };
-        Ok(Once { verdict, ending })
+        Ok(CheckAttempt { verdict, ending })
     }
 }
 
 /// A check that runs.
-struct Watch<'a, 'o> {
+struct CheckWatch<'a, 'o> {
     machine: &'a Machine,
     tree: Tree<'a>,
     /// Everyone who was ever seen in the tree.
     known: BTreeMap<u32, ProcessId>,
     running: &'a Running,
     said: Receiver<Said>,
-    output: &'a mut Output<'o>,
+    output: &'a mut CheckOutput<'o>,
     /// Streams that are not closed.
     open: u32,
     /// Why it is being ended, if it is.
@@ -200,7 +200,7 @@ struct Watch<'a, 'o> {
     deadline: Instant,
 }
 
-impl Watch<'_, '_> {
+impl CheckWatch<'_, '_> {
     /// Goes with it to its end, or makes one.
     fn accompany(&mut self, stopped: &dyn Fn() -> bool) -> Ending {
         let mut looked = Instant::now();

@@ -28,7 +28,7 @@ const NAMED_FILES: usize = 200;
 #[derive(Debug)]
 pub(super) enum AgentPart {
     /// The agent ran to some end.
-    Ran(AttemptEnd),
+    Ran(Box<AttemptEnd>),
     /// The agent never showed that it runs, for this reason; empty when the worker is to stop.
     NoLaunch(String),
     /// There is no workplace, for this reason.
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     fn ended(verdict: AgentVerdict, cause: Option<StopCause>) -> AgentPart {
-        AgentPart::Ran(AttemptEnd {
+        AgentPart::Ran(Box::new(AttemptEnd {
             outcome: AgentOutcome {
                 verdict,
                 started: true,
@@ -352,7 +352,7 @@ mod tests {
             last_lines: Vec::new(),
             leftover: 0,
             was_seen: true,
-        })
+        }))
     }
 
     fn failed() -> AgentVerdict {

@@ -11,20 +11,30 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use teamster_fs::proc::Machine;
+use teamster_journal::EventKind;
+use teamster_journal::payload::{WorkerPaused, WorkerQuarantined};
 use teamster_store::{Signal, Store};
 use teamster_types::TaskId;
+use teamster_types::health::Verdict;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::task::Token;
 
 use super::BridgeEvent;
-use super::completion::{ReleaseCause, TaskResolution};
+use super::completion::{ReleaseCause, TaskResolution, short};
 use super::heartbeat::HeartbeatThread;
+use super::reporter::Reporter;
 use crate::limits::WorkerLimits;
+use crate::reclaim;
 
 /// A claim that found nothing is not tried again before this time, however much happens in the team.
 const CLAIM_PAUSE: Duration = Duration::from_millis(300);
 /// Tasks that wait for a time and not for an event (a back-off, a better worker's turn) are asked for this often.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// Each group of so many workers has one that looks for tasks that no event tells of.
+const WORKERS_PER_LOOK: usize = 4;
+/// The most turns that the workers of a large team take in looking.
+const MOST_TURNS: usize = 24;
 
 /// What the end of a task means for its worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,18 +45,121 @@ pub(super) enum Consequence {
     Quarantined { errors: u32, why: String },
 }
 
-/// The state of a worker between its start and its end.
-pub(super) struct Lifecycle {
-    heartbeat: HeartbeatThread,
+impl Consequence {
+    /// Tells of the consequence.
+    pub(super) fn report(self, reporter: &mut Reporter) {
+        let kind = match self {
+            Self::Paused { pause, why } => {
+                let seconds = pause.as_secs();
+                reporter.say(&format!("waits {seconds} s: {why}"));
+                EventKind::WorkerPaused(WorkerPaused {
+                    seconds,
+                    reason: short(&why),
+                })
+            }
+            Self::Quarantined { errors, why } => {
+                let name = reporter.name().to_string();
+                reporter.say(&format!(
+                    "takes no more tasks after {errors} errors in a row; `teamster worker resume {name}` lets it go on"
+                ));
+                EventKind::WorkerQuarantined(WorkerQuarantined {
+                    worker: Some(name),
+                    verdict: Verdict::Quarantined.as_str().to_owned(),
+                    evidence: vec![format!("{errors} errors in a row")],
+                    errors,
+                    reason: short(&why),
+                })
+            }
+        };
+        let event = reporter.event(kind);
+        reporter.record(event);
+    }
+}
+
+/// Counts what went wrong in a row, and decides when a worker pauses and when it takes no more tasks.
+#[derive(Debug)]
+struct FailureCounter {
     limits: WorkerLimits,
-    stop: Option<Signal>,
-    team_is_gone: bool,
     /// Failures in a row.
     errors: u32,
     /// Troubles of the service in a row.
     troubles: u32,
     /// The end of the pause after the last trouble.
     paused_until: Option<Instant>,
+}
+
+impl FailureCounter {
+    fn new(limits: WorkerLimits) -> Self {
+        Self {
+            limits,
+            errors: 0,
+            troubles: 0,
+            paused_until: None,
+        }
+    }
+
+    fn is_quarantined(&self) -> bool {
+        self.errors >= self.limits.quarantine_errors
+    }
+
+    fn may_work(&self, now: Instant) -> bool {
+        !self.is_quarantined() && self.paused_until.is_none_or(|until| now >= until)
+    }
+
+    fn end_pause(&mut self, now: Instant) -> bool {
+        let is_due = self.paused_until.is_some_and(|until| now >= until);
+        if is_due {
+            self.paused_until = None;
+        }
+        is_due
+    }
+
+    /// Counts the end of a task, and returns what follows from it.
+    fn count(&mut self, resolution: &TaskResolution, now: Instant) -> Option<Consequence> {
+        match resolution {
+            TaskResolution::Completed(_) => {
+                self.errors = 0;
+                self.troubles = 0;
+                None
+            }
+            TaskResolution::Failed(why)
+            | TaskResolution::Released {
+                cause: ReleaseCause::Worker,
+                why,
+            } => {
+                self.errors += 1;
+                self.is_quarantined().then(|| Consequence::Quarantined {
+                    errors: self.errors,
+                    why: why.clone(),
+                })
+            }
+            TaskResolution::Released {
+                cause: ReleaseCause::Service,
+                why,
+            } => {
+                self.troubles += 1;
+                let pause = self.limits.pause_after(self.troubles);
+                self.paused_until = Some(now + pause);
+                Some(Consequence::Paused {
+                    pause,
+                    why: why.clone(),
+                })
+            }
+            TaskResolution::Released {
+                cause: ReleaseCause::Stopping,
+                ..
+            }
+            | TaskResolution::Lost(_) => None,
+        }
+    }
+}
+
+/// The state of a worker between its start and its end.
+pub(super) struct Lifecycle {
+    heartbeat: HeartbeatThread,
+    stop: Option<Signal>,
+    team_is_gone: bool,
+    failures: FailureCounter,
     /// Whether the lead knows that the worker has nothing to do.
     reported_idle: bool,
 }
@@ -56,12 +169,9 @@ impl Lifecycle {
     pub(super) fn new(heartbeat: HeartbeatThread, limits: WorkerLimits) -> Self {
         Self {
             heartbeat,
-            limits,
             stop: None,
             team_is_gone: false,
-            errors: 0,
-            troubles: 0,
-            paused_until: None,
+            failures: FailureCounter::new(limits),
             reported_idle: false,
         }
     }
@@ -117,20 +227,12 @@ impl Lifecycle {
 
     /// Returns whether the worker may claim a task now.
     pub(super) fn may_work(&self, now: Instant) -> bool {
-        !self.is_quarantined() && self.paused_until.is_none_or(|until| now >= until)
-    }
-
-    fn is_quarantined(&self) -> bool {
-        self.errors >= self.limits.quarantine_errors
+        self.failures.may_work(now)
     }
 
     /// Ends a pause whose time has come; returns whether there was one.
     pub(super) fn end_pause(&mut self, now: Instant) -> bool {
-        let is_due = self.paused_until.is_some_and(|until| now >= until);
-        if is_due {
-            self.paused_until = None;
-        }
-        is_due
+        self.failures.end_pause(now)
     }
 
     /// Notes that the worker holds a task, whose lease is kept from now on.
@@ -141,8 +243,8 @@ impl Lifecycle {
 
     /// Notes that the worker holds no task any more.
     pub(super) fn end_task(&self) {
-        self.heartbeat.end_task(self.errors);
-        self.show(if self.is_quarantined() {
+        self.heartbeat.end_task(self.failures.errors);
+        self.show(if self.failures.is_quarantined() {
             WorkerStatus::Quarantined
         } else {
             WorkerStatus::Polling
@@ -160,48 +262,14 @@ impl Lifecycle {
         resolution: &TaskResolution,
         now: Instant,
     ) -> Option<Consequence> {
-        match resolution {
-            TaskResolution::Completed(_) => {
-                self.errors = 0;
-                self.troubles = 0;
-                None
-            }
-            TaskResolution::Failed(why)
-            | TaskResolution::Released {
-                cause: ReleaseCause::Worker,
-                why,
-            } => {
-                self.errors += 1;
-                self.is_quarantined().then(|| Consequence::Quarantined {
-                    errors: self.errors,
-                    why: why.clone(),
-                })
-            }
-            TaskResolution::Released {
-                cause: ReleaseCause::Service,
-                why,
-            } => {
-                self.troubles += 1;
-                let pause = self.limits.pause_after(self.troubles);
-                self.paused_until = Some(now + pause);
-                Some(Consequence::Paused {
-                    pause,
-                    why: why.clone(),
-                })
-            }
-            TaskResolution::Released {
-                cause: ReleaseCause::Stopping,
-                ..
-            }
-            | TaskResolution::Lost(_) => None,
-        }
+        self.failures.count(resolution, now)
     }
 
     /// Ends a quarantine; returns whether there was one.
     pub(super) fn resume(&mut self) -> bool {
-        let was_quarantined = self.is_quarantined();
+        let was_quarantined = self.failures.is_quarantined();
         if was_quarantined {
-            self.errors = 0;
+            self.failures.errors = 0;
             self.heartbeat.end_task(0);
             self.show(WorkerStatus::Polling);
         }
@@ -215,7 +283,7 @@ impl Lifecycle {
 
     /// Returns when an idle worker looks for work again: at the end of its pause, or when its wait is over.
     pub(super) fn wake_at(&self, wait: &IdleWait) -> Instant {
-        match self.paused_until {
+        match self.failures.paused_until {
             Some(paused) if paused < wait.look_at => paused,
             _ => wait.look_at,
         }
@@ -242,6 +310,41 @@ pub(super) enum WorkOutlook {
     /// Every task is done. Only a foreign program that writes to a file in place brings work without a sign, so the
     /// workers of a large team take turns in looking for that: this one has this turn of so many.
     AllDone { turn: u32, turns: u32 },
+}
+
+impl WorkOutlook {
+    /// Looks whether tasks wait for a time that no event tells of. Tasks of a dead colleague are put back.
+    pub(super) fn look(reporter: &mut Reporter, machine: &Machine) -> Self {
+        let (store, team) = (reporter.store(), reporter.team());
+        let Ok((progress, _)) = store.progress(team) else {
+            return Self::Later;
+        };
+        if progress.in_progress_tasks > 0 {
+            match reclaim::reclaim_all(store, machine, team, reporter.name().as_str()) {
+                Ok(reclaimed) if !reclaimed.is_empty() => return Self::Now,
+                Ok(_) => {}
+                Err(error) => reporter.say(&format!("cannot look after the others: {error}")),
+            }
+        }
+        match (progress.pending_tasks, progress.in_progress_tasks) {
+            (0, 0) => {
+                let turns = turns(reporter);
+                Self::AllDone {
+                    turn: machine.me().pid % turns + 1,
+                    turns,
+                }
+            }
+            (0, _) => Self::Later,
+            _ => Self::Now,
+        }
+    }
+}
+
+/// Returns the number of turns that the workers of a team take in looking for what no event tells of.
+fn turns(reporter: &Reporter) -> u32 {
+    let team = reporter.store().team(reporter.team());
+    let members = team.map_or(0, |team| team.members().len());
+    u32::try_from((members / WORKERS_PER_LOOK).clamp(1, MOST_TURNS)).unwrap_or(1)
 }
 
 /// The wait of a worker that has nothing to do.
@@ -337,5 +440,64 @@ mod tests {
             IdleWait::new(None, start).before_claim(start),
             Duration::ZERO
         );
+    }
+
+    fn failed() -> TaskResolution {
+        TaskResolution::Failed("exit code 1".to_owned())
+    }
+
+    fn released(cause: ReleaseCause) -> TaskResolution {
+        TaskResolution::Released {
+            why: "rate limit".to_owned(),
+            cause,
+        }
+    }
+
+    #[test]
+    fn failures_in_a_row_quarantine_a_worker_and_a_completed_task_ends_the_row() {
+        let now = Instant::now();
+        let mut failures = FailureCounter::new(WorkerLimits::default());
+        let done = TaskResolution::Completed(String::new());
+        for resolution in [failed(), failed(), done, failed()] {
+            assert_eq!(failures.count(&resolution, now), None);
+        }
+        assert_eq!(failures.count(&released(ReleaseCause::Worker), now), None);
+        assert!(failures.may_work(now));
+        let Some(Consequence::Quarantined { errors: 3, .. }) = failures.count(&failed(), now)
+        else {
+            panic!("{failures:?}");
+        };
+        assert!(!failures.may_work(now));
+    }
+
+    #[test]
+    fn trouble_of_the_service_pauses_twice_as_long_each_time_and_is_no_failure() {
+        let start = Instant::now();
+        let mut failures = FailureCounter::new(WorkerLimits::default());
+        for seconds in [5, 10, 20] {
+            let consequence = failures.count(&released(ReleaseCause::Service), start);
+            let Some(Consequence::Paused { pause, .. }) = consequence else {
+                panic!("{consequence:?}");
+            };
+            assert_eq!(pause, seconds * SECOND);
+            assert!(!failures.may_work(start));
+            assert!(!failures.end_pause(start));
+            assert!(failures.may_work(start + pause));
+        }
+        assert!(failures.end_pause(start + 20 * SECOND));
+        assert_eq!(failures.errors, 0);
+    }
+
+    #[test]
+    fn task_that_goes_back_because_the_worker_stops_counts_for_nothing() {
+        let now = Instant::now();
+        let mut failures = FailureCounter::new(WorkerLimits::default());
+        for resolution in [
+            released(ReleaseCause::Stopping),
+            TaskResolution::Lost(String::new()),
+        ] {
+            assert_eq!(failures.count(&resolution, now), None);
+        }
+        assert!(failures.may_work(now) && failures.errors == 0 && failures.troubles == 0);
     }
 }

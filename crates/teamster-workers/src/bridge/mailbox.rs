@@ -15,9 +15,11 @@ use teamster_types::json::Object;
 use teamster_types::message::Message;
 use teamster_types::redact::redact;
 use teamster_types::text::clean;
+use teamster_types::time::say_span;
 use teamster_types::{TaskId, Time};
 
 use super::reporter::Reporter;
+use super::task_attempt::TaskAttempt;
 use crate::prompt::mail_that_fits;
 
 /// The most events or messages that are read at once.
@@ -51,13 +53,13 @@ pub(super) struct JournalNews {
 
 /// A person's decision about a request of the agent.
 #[derive(Debug)]
-pub(super) struct PersonReply {
+struct PersonReply {
     /// The id of the request.
-    pub(super) request: String,
+    request: String,
     /// Who decided.
-    pub(super) by: String,
+    by: String,
     /// The decision.
-    pub(super) reply: PermissionReply,
+    reply: PermissionReply,
 }
 
 /// A request of the agent that waits for a person.
@@ -70,7 +72,7 @@ struct PendingRequest {
 
 /// A worker's mail and the requests of its agent.
 #[derive(Debug)]
-pub(super) struct Mailbox {
+pub(super) struct WorkerMailbox {
     /// When this bridge began, and the last event before it.
     began: (Time, u64),
     /// The last event that was looked at.
@@ -87,7 +89,7 @@ pub(super) struct Mailbox {
     pending: Vec<PendingRequest>,
 }
 
-impl Mailbox {
+impl WorkerMailbox {
     /// Creates the mailbox of a bridge that began at this time, after the event with this number.
     pub(super) fn new(began: Time, began_after: u64) -> Self {
         Self {
@@ -319,15 +321,61 @@ impl Mailbox {
         );
     }
 
-    /// Takes the decisions that came since the last time.
-    pub(super) fn take_replies(&mut self) -> Vec<PersonReply> {
-        std::mem::take(&mut self.replies)
+    /// Tells the agent what people decided since the last time.
+    pub(super) fn pass_replies_on(&mut self, run: &mut TaskAttempt<'_>, reporter: &mut Reporter) {
+        for PersonReply { request, by, reply } in std::mem::take(&mut self.replies) {
+            let words = match &reply {
+                PermissionReply::Allow => format!("{by} allows it"),
+                PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
+            };
+            if !self.reply(run, reporter, &request, reply, &words) {
+                reporter.say(&format!("{by} answers {request}, which does not wait"));
+            }
+        }
     }
 
-    /// Returns the oldest request if it has waited for longer than `limit`.
-    pub(super) fn expired_request(&self, limit: Duration) -> Option<String> {
-        let oldest = self.pending.first()?;
-        (oldest.since.elapsed() >= limit).then(|| oldest.request.clone())
+    /// Denies requests that nobody answered within `limit`. The agent is not to blame for that silence.
+    pub(super) fn deny_expired(
+        &mut self,
+        run: &mut TaskAttempt<'_>,
+        reporter: &mut Reporter,
+        limit: Duration,
+    ) {
+        while let Some(oldest) = self.pending.first()
+            && oldest.since.elapsed() >= limit
+        {
+            let request = oldest.request.clone();
+            let reason = format!("nobody answered within {}", say_span(limit));
+            let words = format!("denied: {reason}");
+            let reply = PermissionReply::Deny(reason);
+            if !self.reply(run, reporter, &request, reply, &words) {
+                // The client took it back meanwhile.
+                self.close_request(&request);
+            }
+        }
+    }
+
+    /// Tells the agent what was decided about a request; returns whether the agent waited for it.
+    fn reply(
+        &mut self,
+        run: &mut TaskAttempt<'_>,
+        reporter: &mut Reporter,
+        request: &str,
+        reply: PermissionReply,
+        words: &str,
+    ) -> bool {
+        let is_allowed = reply == PermissionReply::Allow;
+        if !run.reply(request, reply) {
+            return false;
+        }
+        let text = format!("{}: {words}", self.close_request(request));
+        reporter.say(&text);
+        run.note(
+            reporter.store().now(),
+            &format!("request {request}: {words}"),
+        );
+        reporter.record_reply(run.task(), request, is_allowed, &text);
+        true
     }
 
     /// Returns when the oldest request will have waited for longer than `limit`.
@@ -336,7 +384,7 @@ impl Mailbox {
     }
 
     /// Forgets a request, and returns what it asked for.
-    pub(super) fn close_request(&mut self, request: &str) -> String {
+    fn close_request(&mut self, request: &str) -> String {
         let what = self
             .pending
             .iter()
@@ -370,5 +418,86 @@ fn makes_work(event: &Event) -> bool {
         ) => true,
         Some(EventType::TaskClaimed) => false,
         _ => event.kind.starts_with(family::TASK),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGAN: u64 = 10;
+
+    fn mailbox() -> WorkerMailbox {
+        WorkerMailbox::new(Time::from_millis(1_000), BEGAN)
+    }
+
+    fn message(id: &str, kind: &str, from: &str, seq: u64) -> Message {
+        Message::new(id, kind, from, "ann", "text", Time::from_millis(2_000))
+            .with("seq", json!(seq))
+            .with("requestId", json!("r1"))
+    }
+
+    fn sort(mailbox: &mut WorkerMailbox, messages: &[Message]) -> (Vec<MailRequest>, bool) {
+        mailbox.sort(messages, Time::from_millis(3_000))
+    }
+
+    #[test]
+    fn stop_request_is_obeyed_once_and_not_if_it_is_older_than_the_bridge() {
+        let mut mailbox = mailbox();
+        let old = message("m1", "shutdown_request", "lead", BEGAN);
+        let new = message("m2", "shutdown_request", "lead", BEGAN + 1).with("drain", json!(true));
+        let mail = [old, new];
+        let (requests, has_mail) = sort(&mut mailbox, &mail);
+        assert!(!has_mail);
+        let [MailRequest::Stop(signal)] = &requests[..] else {
+            panic!("{requests:?}");
+        };
+        assert!(signal.drain && signal.request_id == "r1");
+        assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), false));
+    }
+
+    #[test]
+    fn decision_counts_from_people_only_and_once() {
+        let mut mailbox = mailbox();
+        let answer = |id: &str, from: &str, seq| {
+            message(id, PERMISSION_ANSWER, from, seq).with("allow", json!(true))
+        };
+        let mail = [
+            answer("m1", "ben", BEGAN + 1),
+            answer("m2", "user", BEGAN),
+            answer("m3", "user", BEGAN + 1),
+        ];
+        for _ in 0..2 {
+            assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), false));
+        }
+        let replies = &mailbox.replies;
+        assert_eq!(replies.len(), 1, "{replies:?}");
+        assert_eq!(
+            (replies[0].by.as_str(), &replies[0].reply),
+            ("user", &PermissionReply::Allow)
+        );
+    }
+
+    #[test]
+    fn mail_for_the_agent_is_kept_once_and_goes_into_the_next_prompt() {
+        let mut mailbox = mailbox();
+        let mail = [message("m1", "message", "ben", BEGAN + 1)];
+        for _ in 0..2 {
+            assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), true));
+        }
+        assert_eq!(mailbox.mail_for_prompt(10_000), &mail[..]);
+    }
+
+    #[test]
+    fn requests_and_decisions_of_an_earlier_attempt_are_forgotten() {
+        let mut mailbox = mailbox();
+        mailbox.pending.push(PendingRequest {
+            request: "r1".to_owned(),
+            what: "Write a".to_owned(),
+            since: Instant::now(),
+        });
+        assert!(mailbox.next_expiry(Duration::from_secs(1)).is_some());
+        mailbox.begin_attempt();
+        assert_eq!(mailbox.next_expiry(Duration::from_secs(1)), None);
     }
 }

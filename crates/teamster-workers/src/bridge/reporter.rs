@@ -7,20 +7,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use teamster_agents::{AgentEvent, PermissionDecision};
+use teamster_agents::{AgentEvent, AgentSpending, PermissionDecision};
 use teamster_fs::{Dir, FsError, Sync, layout};
-use teamster_journal::payload::AgentEventRecorded;
+use teamster_isolate::OrTrace as _;
+use teamster_journal::payload::{AgentEventRecorded, WorkerLaunchFailed};
 use teamster_journal::{EventKind, NewEvent};
-use teamster_store::{Outgoing, Recipient, Store};
+use teamster_store::{Outgoing, Recipient, Signal, Store};
 use teamster_types::json::Object;
 use teamster_types::redact::{LineRedactor, redact};
-use teamster_types::text::shown;
+use teamster_types::text::{clean, shown};
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
+
+use crate::ask::usage_event;
 
 /// Minor events of an agent are recorded at most this often; its log has all of them.
 const MINOR_EVENTS: Duration = Duration::from_secs(2);
 /// The longest text in an event of an agent, in characters.
 const EVENT_TEXT: usize = 200;
+/// The longest reason of a failed launch in the journal, in characters.
+const LAUNCH_REASON: usize = 4_000;
 
 /// Who a worker is.
 #[derive(Clone, Debug)]
@@ -80,6 +85,7 @@ impl Reporter {
 
     /// Prints a line to the worker's pane or log.
     pub(super) fn say(&mut self, text: &str) {
+        tracing::info!("{text}");
         (self.output)(text);
     }
 
@@ -135,6 +141,46 @@ impl Reporter {
             text: shown(text, EVENT_TEXT),
         }));
         self.record(recorded.task(task));
+    }
+
+    /// Records that the agent of a task did not start, at this try.
+    pub(super) fn record_failed_launch(&mut self, task: &TaskId, launch: u32, reason: &str) {
+        self.say(&format!("the agent did not start: {reason}"));
+        let failed = EventKind::WorkerLaunchFailed(WorkerLaunchFailed {
+            launch,
+            reason: clean(reason, LAUNCH_REASON).into_owned(),
+        });
+        let event = self.event(failed).task(task);
+        self.record(event);
+    }
+
+    /// Records what an agent used for a task, if that is known.
+    pub(super) fn record_usage(
+        &mut self,
+        task: &TaskId,
+        model: Option<&str>,
+        spent: &AgentSpending,
+    ) {
+        if spent.usage.is_none() && spent.cost_usd.is_none() {
+            return;
+        }
+        let WorkerIdentity { name, provider, .. } = &self.identity;
+        let event = usage_event(name.as_str(), provider, model, spent);
+        self.record(event.task(task));
+    }
+
+    /// Answers a request to stop: the worker obeys.
+    pub(super) fn answer_stop(&mut self, stop: &Signal) {
+        let kind = if stop.drain {
+            "drain_ack"
+        } else {
+            "shutdown_ack"
+        };
+        let mut extra = Object::new();
+        extra.insert("requestId".into(), stop.request_id.clone().into());
+        extra.insert("approve".into(), true.into());
+        extra.insert("reason".into(), stop.reason.clone().into());
+        self.send_to_lead(kind, "", extra);
     }
 
     fn is_time_for_minor_event(&mut self) -> bool {
@@ -248,7 +294,8 @@ impl TaskLog {
     /// Adds a line; `shown` is what it says to a person, where that is known. A line that cannot be written is lost:
     /// that must not stop the work.
     pub(super) fn line(&mut self, now: Time, source: LogSource, line: &[u8], shown: Option<&str>) {
-        let _ = self.append(now, source, line, shown);
+        self.append(now, source, line, shown)
+            .or_trace("write the log of a task");
     }
 
     fn append(

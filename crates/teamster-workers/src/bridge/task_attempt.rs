@@ -1,7 +1,7 @@
 //! One run of an agent on one task: how it is launched, its process, its log, and when it is over.
 //!
 //! An [`AgentLauncher`] starts the agent of one worker, any number of times. Each start gives a [`TaskAttempt`], which
-//! carries out those commands of its [`Attempt`] that concern the agent itself; those that concern the worker are for the
+//! carries out those commands of its [`AgentAttempt`] that concern the agent itself; those that concern the worker are for the
 //! bridge.
 
 use std::ffi::OsString;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use teamster_agents::{Driver, Job, PermissionReply, Permissions, TaskFacts};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::{Said, Stream};
 use teamster_isolate::tree::{self, StillThere, Tree};
 use teamster_store::Claimed;
@@ -23,39 +24,41 @@ use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
 use super::reporter::{LogSource, Reporter, TaskLog, WorkerIdentity};
-use crate::attempt::{Attempt, AttemptCommand, AttemptEnd, StopCause};
+use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
 use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
 use crate::prompt::prompt;
 
+/// What the agent of a worker is started with each time.
+pub struct AgentSetup {
+    /// The driver of the agent's client.
+    pub driver: Arc<dyn Driver>,
+    /// The model, or `None` for the client's own choice.
+    pub model: Option<String>,
+    /// What the agent may do.
+    pub permissions: Permissions,
+    /// Variables that the agent gets besides its own.
+    pub exported: Vec<(OsString, OsString)>,
+    /// Our own program.
+    pub teamster: PathBuf,
+    /// Where programs are looked for, as in `PATH`.
+    pub path: OsString,
+    /// What the agent is told before each task.
+    pub instructions: String,
+}
+
 /// Starts the agent of one worker.
 pub(super) struct AgentLauncher {
-    /// Who the worker is.
-    pub(super) identity: WorkerIdentity,
-    /// The driver of the agent's client.
-    pub(super) driver: Arc<dyn Driver>,
-    /// The model, or `None` for the client's own choice.
-    pub(super) model: Option<String>,
-    /// What the agent may do.
-    pub(super) permissions: Permissions,
-    /// Variables that the agent gets besides its own.
-    pub(super) exported: Vec<(OsString, OsString)>,
-    /// Our own program.
-    pub(super) teamster: PathBuf,
-    /// Where programs are looked for, as in `PATH`.
-    pub(super) path: OsString,
-    /// What the agent is told before each task.
-    pub(super) instructions: String,
-    /// How long the agent may take.
-    pub(super) limits: WorkerLimits,
+    identity: WorkerIdentity,
+    setup: AgentSetup,
+    limits: WorkerLimits,
     /// The project, whose folder of ours holds task files and logs.
-    pub(super) project: Dir,
-    /// The machine that the agent runs on.
-    pub(super) machine: Arc<Machine>,
+    project: Dir,
+    machine: Arc<Machine>,
     /// Where the agent's output goes.
-    pub(super) events: Sender<BridgeEvent>,
+    events: Sender<BridgeEvent>,
     /// The number of attempts so far.
-    pub(super) attempts: u64,
+    attempts: u64,
 }
 
 /// What one attempt at a task is made with.
@@ -71,6 +74,46 @@ pub(super) struct AttemptInput<'a> {
 }
 
 impl AgentLauncher {
+    /// Creates the launcher of a worker; what its agents say goes to `events`.
+    pub(super) fn new(
+        identity: WorkerIdentity,
+        setup: AgentSetup,
+        limits: WorkerLimits,
+        project: Dir,
+        machine: Arc<Machine>,
+        events: Sender<BridgeEvent>,
+    ) -> Self {
+        Self {
+            identity,
+            setup,
+            limits,
+            project,
+            machine,
+            events,
+            attempts: 0,
+        }
+    }
+
+    /// Returns the machine that the agent runs on.
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Returns the project's folder.
+    pub(super) fn project(&self) -> &Dir {
+        &self.project
+    }
+
+    /// Returns how long the agent may take.
+    pub(super) fn limits(&self) -> &WorkerLimits {
+        &self.limits
+    }
+
+    /// Returns the agent's model, or `None` for the client's own choice.
+    pub(super) fn model(&self) -> Option<&str> {
+        self.setup.model.as_deref()
+    }
+
     /// Opens the log of a task.
     pub(super) fn open_log(&self, reporter: &mut Reporter, task: &TaskId) -> TaskLog {
         TaskLog::open(&self.project, reporter, task, self.limits.log_bytes)
@@ -88,7 +131,7 @@ impl AgentLauncher {
         let task = &claimed.task;
         let limit = self.limits.prompt;
         let text = prompt(
-            &self.instructions,
+            &self.setup.instructions,
             task,
             input.last_error,
             input.mail,
@@ -104,9 +147,9 @@ impl AgentLauncher {
             worktree: input.folder,
             // The bridge commits, so that no agent needs to write to the repository's own folder.
             git_dir: None,
-            model: self.model.as_deref(),
+            model: self.setup.model.as_deref(),
             resume: None,
-            permissions: &self.permissions,
+            permissions: &self.setup.permissions,
             team: self.identity.team.as_str(),
             worker: self.identity.name.as_str(),
             task: Some(TaskFacts {
@@ -115,11 +158,11 @@ impl AgentLauncher {
                 file: &file,
                 attempt: input.failures + 1,
             }),
-            path: &self.path,
-            teamster: &self.teamster,
+            path: &self.setup.path,
+            teamster: &self.setup.teamster,
             temp: temp.path(),
         };
-        let driver = Arc::clone(&self.driver);
+        let driver = Arc::clone(&self.setup.driver);
         let launch = driver
             .launch(&job)
             .map_err(|error| format!("{}: {error}", driver.provider()))?;
@@ -129,7 +172,7 @@ impl AgentLauncher {
         let number = self.attempts;
         let site = LaunchSite {
             folder: input.folder,
-            exported: &self.exported,
+            exported: &self.setup.exported,
             launch_id: &self.identity.launch,
         };
         let process =
@@ -137,7 +180,7 @@ impl AgentLauncher {
                 BridgeEvent::Agent(number, said)
             })
             .map_err(|error| format!("{command}: {error}"))?;
-        let attempt = Attempt::new(
+        let attempt = AgentAttempt::new(
             driver.reader(&job),
             self.limits.clone(),
             driver.provider() == "command",
@@ -181,7 +224,7 @@ pub(super) struct TaskAttempt<'a> {
     number: u64,
     command: String,
     process: AgentProcess,
-    attempt: Attempt,
+    attempt: AgentAttempt,
     /// Removed at the end of the attempt with all that the agent left there.
     _temp: TempFolder,
 }
@@ -288,7 +331,9 @@ impl TaskAttempt<'_> {
                     .ask_to_end(self.driver.as_ref(), self.attempt.was_seen());
             }
             AttemptCommand::Kill => {
-                let _ = Tree::below_me(&self.machine, &self.launch_id).kill();
+                Tree::below_me(&self.machine, &self.launch_id)
+                    .kill()
+                    .or_trace("kill what an agent started");
             }
             AttemptCommand::NoteActivity { .. }
             | AttemptCommand::NoteStarted { .. }

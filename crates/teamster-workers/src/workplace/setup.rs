@@ -1,4 +1,4 @@
-//! The one way to a usable worktree. It asks for trust itself, each time it is used.
+//! Making a worktree usable with the links and commands of the configuration. It asks for trust itself, each time.
 
 use std::time::Duration;
 

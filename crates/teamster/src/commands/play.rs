@@ -84,7 +84,7 @@ fn run_script(file: &Path) -> ExitCode {
     let (id, subject) = (text(env_vars::TASK_ID), text(env_vars::TASK_SUBJECT));
     let (team, worker) = (text(env_vars::TEAM), text(env_vars::WORKER));
     let label = label();
-    let scene = ScriptContext {
+    let context = ScriptContext {
         worktree: Path::new("."),
         id: &id,
         subject: &subject,
@@ -92,9 +92,9 @@ fn run_script(file: &Path) -> ExitCode {
         team: &team,
         worker: &worker,
         label: label.as_deref(),
-        world: &ThisMachine,
+        host: &ThisMachine,
     };
-    match play(&script, &scene, &mut std::io::stdout().lock()) {
+    match play(&script, &context, &mut std::io::stdout().lock()) {
         Ok(ScriptEnd::Exit(code)) => ExitCode::from(code),
         Ok(ScriptEnd::Crash) => teamster_isolate::die(),
         // Nobody listens any more; there is nobody to tell.

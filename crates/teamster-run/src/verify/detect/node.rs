@@ -7,25 +7,25 @@ use super::Search;
 const FILE: &str = "package.json";
 
 /// Lock files, and whose they are. The first that is there decides.
-const LOCKS: [(&str, Manager); 6] = [
-    ("pnpm-lock.yaml", Manager::Pnpm),
-    ("yarn.lock", Manager::Yarn),
-    ("bun.lock", Manager::Bun),
-    ("bun.lockb", Manager::Bun),
-    ("package-lock.json", Manager::Npm),
-    ("npm-shrinkwrap.json", Manager::Npm),
+const LOCKS: [(&str, PackageManager); 6] = [
+    ("pnpm-lock.yaml", PackageManager::Pnpm),
+    ("yarn.lock", PackageManager::Yarn),
+    ("bun.lock", PackageManager::Bun),
+    ("bun.lockb", PackageManager::Bun),
+    ("package-lock.json", PackageManager::Npm),
+    ("npm-shrinkwrap.json", PackageManager::Npm),
 ];
 
 /// Who installs the project's packages, and so runs its scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manager {
+enum PackageManager {
     Npm,
     Pnpm,
     Yarn,
     Bun,
 }
 
-impl Manager {
+impl PackageManager {
     fn program(self) -> &'static str {
         match self {
             Self::Npm => "npm",
@@ -76,7 +76,7 @@ pub(super) fn search(search: &mut Search<'_>) {
 }
 
 /// The compiler itself, where no script calls it.
-fn typescript(search: &mut Search<'_>, package: &Value, manager: Manager) {
+fn typescript(search: &mut Search<'_>, package: &Value, manager: PackageManager) {
     const SETTINGS: &str = "tsconfig.json";
     if !search.has(SETTINGS) {
         return;
@@ -94,8 +94,8 @@ fn typescript(search: &mut Search<'_>, package: &Value, manager: Manager) {
     }
 }
 
-fn manager(search: &mut Search<'_>, package: &Value) -> Manager {
-    let locks: Vec<Manager> = LOCKS
+fn manager(search: &mut Search<'_>, package: &Value) -> PackageManager {
+    let locks: Vec<PackageManager> = LOCKS
         .iter()
         .filter(|(lock, _)| search.has(lock))
         .map(|(_, manager)| *manager)
@@ -104,15 +104,20 @@ fn manager(search: &mut Search<'_>, package: &Value) -> Manager {
     let named = package.get("packageManager").and_then(Value::as_str);
     let named = named.and_then(|named| {
         let program = named.split('@').next()?;
-        [Manager::Npm, Manager::Pnpm, Manager::Yarn, Manager::Bun]
-            .into_iter()
-            .find(|manager| manager.program() == program)
+        [
+            PackageManager::Npm,
+            PackageManager::Pnpm,
+            PackageManager::Yarn,
+            PackageManager::Bun,
+        ]
+        .into_iter()
+        .find(|manager| manager.program() == program)
     });
     match (locks.first(), named) {
         // Lock files of several are there: the project's own word decides.
         (Some(_), Some(named)) if locks.contains(&named) => named,
         (Some(first), _) => *first,
         (None, Some(named)) => named,
-        (None, None) => Manager::Npm,
+        (None, None) => PackageManager::Npm,
     }
 }

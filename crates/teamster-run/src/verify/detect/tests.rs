@@ -252,3 +252,31 @@ fn links_and_pipes_are_not_read() {
         .collect();
     assert_eq!(skipped, ["Cargo.toml", "package.json"]);
 }
+
+#[test]
+fn only_a_rule_of_a_makefile_is_a_target() {
+    for rule in [
+        "test:",
+        "test: build",
+        "test ::",
+        "check test: x",
+        "test:;echo",
+    ] {
+        assert!(is_test_rule(rule), "{rule}");
+    }
+    for other in [
+        ".PHONY: test",
+        "test := x",
+        "test::=x",
+        "test = a:b",
+        "\ttest: x",
+        "# test: x",
+        "tests: x",
+        "all: test",
+        "test",
+        "",
+        ":",
+    ] {
+        assert!(!is_test_rule(other), "{other}");
+    }
+}

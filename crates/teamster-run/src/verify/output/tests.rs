@@ -15,7 +15,7 @@ fn printed(lines: &[&[u8]]) -> (Vec<String>, String, String) {
     let project = Dir::open_root(&scratch.project()).unwrap().unwrap();
     let mut shown = Vec::new();
     let mut say = |lines: &str| shown.extend(lines.lines().map(str::to_owned));
-    let mut output = Output::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
+    let mut output = CheckOutput::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
     for line in lines {
         output.line(Stream::Output, line);
     }
@@ -27,7 +27,7 @@ fn printed(lines: &[&[u8]]) -> (Vec<String>, String, String) {
     (shown, last, file)
 }
 
-const PLACE: Place<'_> = Place {
+const PLACE: CheckPlace<'_> = CheckPlace {
     on: "integration",
     round: 1,
     number: 2,
@@ -152,7 +152,7 @@ fn a_log_that_is_there_already_stays() {
         .enumerate()
     {
         let mut say = |_: &str| {};
-        let mut output = Output::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
+        let mut output = CheckOutput::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
         output.line(Stream::Error, format!("try {try_}").as_bytes());
         let (path, _) = output.close();
         assert_eq!(path, format!(".omc/logs/fix/verify/{name}"));
@@ -168,7 +168,7 @@ fn without_a_place_for_the_log_the_output_is_shown_and_that_is_told() {
     let project = Dir::open_root(&scratch.project()).unwrap().unwrap();
     let mut shown = Vec::new();
     let mut say = |lines: &str| shown.extend(lines.lines().map(str::to_owned));
-    let mut output = Output::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
+    let mut output = CheckOutput::open(&project, &"fix".parse().unwrap(), &PLACE, &mut say);
     output.line(Stream::Output, b"here");
     assert_eq!(output.take_last(), "here");
     let (path, remarks) = output.close();

@@ -29,7 +29,7 @@ fn find(context: &Context) -> Result<Option<Party>> {
 }
 
 /// The project's session, if there is one.
-fn session(context: &Context) -> Result<Option<(Party, teamster_party::Session)>> {
+fn session(context: &Context) -> Result<Option<(Party, teamster_party::PartySession)>> {
     let Some(party) = find(context)? else {
         return Ok(None);
     };

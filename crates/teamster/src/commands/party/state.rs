@@ -102,7 +102,7 @@ impl Status {
 impl CheckLock {
     fn run(self, context: &Context) -> Result {
         let session = session(context)?.map(|(_, session)| session);
-        match session.filter(teamster_party::Session::is_active) {
+        match session.filter(teamster_party::PartySession::is_active) {
             None => context.out.answer(
                 || json!({ "active": false }),
                 || "no session is under way".to_owned(),

@@ -1,9 +1,9 @@
-//! Small things every reader does with lines and texts.
+//! What every reader does with lines and texts: parse, cut, and put into one line.
 
 use serde_json::Value;
 
 use crate::event::AgentEvent;
-use crate::reader::Exit;
+use crate::outcome::Exit;
 
 /// The longest text that an event carries, in bytes: a plan of a thousand tasks is said in one. The whole of it is in the
 /// log.
@@ -13,7 +13,7 @@ const LONGEST_DETAIL: usize = 500;
 /// The longest reason or summary.
 const LONGEST_REASON: usize = 4 * 1024;
 
-/// A line as an object with its type; what is none of that is an event of its own.
+/// Parses a line as an object with its type; a line that is none is returned as an event of its own.
 pub(crate) fn object(line: &[u8]) -> Result<Option<(String, Value)>, AgentEvent> {
     let trimmed = line.trim_ascii();
     if trimmed.is_empty() {
@@ -28,23 +28,23 @@ pub(crate) fn object(line: &[u8]) -> Result<Option<(String, Value)>, AgentEvent>
     }
 }
 
-/// The beginning of a line that nobody understands.
+/// Returns the event for a line that nobody understands.
 pub(crate) fn unknown(line: &[u8]) -> AgentEvent {
     let start = &line[..line.len().min(LONGEST_DETAIL)];
     AgentEvent::Unknown(one_line(&String::from_utf8_lossy(start)))
 }
 
-/// The text under a key.
+/// Returns the text under a key.
 pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// The number under a key; what is none counts as 0.
+/// Returns the number under a key; what is none counts as 0.
 pub(crate) fn count(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// At most `limit` bytes of a text, cut between characters.
+/// Returns at most `limit` bytes of a text, cut between characters.
 pub(crate) fn clip(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -53,7 +53,7 @@ pub(crate) fn clip(text: &str, limit: usize) -> String {
     format!("{}…", &text[..end.unwrap_or(0)])
 }
 
-/// A text in one line: line ends and control characters become spaces, colours are left out.
+/// Returns a text in one line: line ends and control characters become spaces, colours are left out.
 pub(crate) fn one_line(text: &str) -> String {
     let start = clip(text, LONGEST_DETAIL);
     let mut plain = String::with_capacity(start.len());
@@ -75,12 +75,12 @@ pub(crate) fn one_line(text: &str) -> String {
     plain.trim().to_owned()
 }
 
-/// A reason or summary of a bearable length.
+/// Returns a reason or summary of a bearable length.
 pub(crate) fn reason(text: &str) -> String {
     clip(text.trim(), LONGEST_REASON)
 }
 
-/// What a tool is called with, in one line: the field that says most, else all of it.
+/// Returns what a tool is called with in one line: the field that says most, else all of it.
 pub(crate) fn tool_detail(input: &Value) -> String {
     const TELLING: [&str; 9] = [
         "command",
@@ -99,15 +99,15 @@ pub(crate) fn tool_detail(input: &Value) -> String {
         .map_or_else(|| one_line(&input.to_string()), one_line)
 }
 
-/// The last line of an error stream that says something.
-pub(crate) fn last_words(stderr: &str) -> Option<String> {
+/// Returns the last line of an error stream that says something.
+pub(crate) fn last_line(stderr: &str) -> Option<String> {
     stderr
         .lines()
         .map(one_line)
         .rfind(|line| line.chars().any(char::is_alphanumeric))
 }
 
-/// The last few such lines, as one.
+/// Returns the last few such lines, as one.
 pub(crate) fn last_lines(stderr: &str, most: usize) -> String {
     let telling = stderr.lines().map(one_line);
     let telling: Vec<String> = telling
@@ -116,8 +116,8 @@ pub(crate) fn last_lines(stderr: &str, most: usize) -> String {
     telling[telling.len().saturating_sub(most)..].join(" ")
 }
 
-/// `exit code 3`, `killed by signal 9`
-pub(crate) fn exit_words(exit: Exit) -> String {
+/// Returns how a process ended in words: `exit code 3`, `killed by signal 9`.
+pub(crate) fn describe_exit(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("killed by signal {signal}"),

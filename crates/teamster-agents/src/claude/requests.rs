@@ -1,4 +1,4 @@
-//! Claude Code's requests for permission.
+//! Requests for permission of Claude Code: each is decided by our policy or by a person, and answered.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::line;
 use crate::driver::Job;
+use crate::driver::{LineEffects, PermissionReply};
 use crate::event::{AgentEvent, PermissionDecision};
 use crate::permission::{Permissions, ToolRequest};
-use crate::reader::{LineEffects, PermissionReply};
-use crate::words::{text, tool_detail};
+use crate::text::{text, tool_detail};
 
-/// More requests than this wait for a person at no time; further ones are denied.
+/// The most requests that wait for a person at once; further ones are denied.
 const MOST_WAITING: usize = 100;
 
 /// Decides about requests, and remembers those that a person has to decide.
@@ -32,7 +32,7 @@ impl Requests {
         }
     }
 
-    /// A request of the client. Each one gets an answer: the client waits for it without end.
+    /// Decides a request of the client. Each one gets an answer, because the client waits for it without end.
     pub(super) fn decide(&mut self, asked: &Value) -> LineEffects {
         let Some(id) = text(asked, "request_id") else {
             return LineEffects::default();
@@ -75,12 +75,12 @@ impl Requests {
         }
     }
 
-    /// The client does not want to know any more.
+    /// Forgets a request that the client took back.
     pub(super) fn cancel(&mut self, id: &str) {
         self.waiting.remove(id);
     }
 
-    /// A person decided.
+    /// Returns the answer that tells the client what a person decided, or `None` when it does not wait for it.
     pub(super) fn answer(&mut self, id: &str, answer: &PermissionReply) -> Option<Vec<u8>> {
         let input = self.waiting.remove(id)?;
         Some(match answer {
@@ -90,7 +90,7 @@ impl Requests {
     }
 }
 
-/// What a tool of Claude Code wants to touch.
+/// Returns what a tool of Claude Code wants to touch.
 fn wish(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest {
     let path_of = |key: &str| text(input, key).map(PathBuf::from);
     let named = match tool {

@@ -1,0 +1,369 @@
+//! Guards the integration branch and the invariant of the merge train: every task that is called merged is an ancestor of
+//! what lands, and what lands is what was checked and what was shown.
+//!
+//! The branch is the host's alone. A worker can reach it with plain git; what it does there is kept under a name, told, and
+//! no part of the work.
+//!
+//! The invariant is checked by looking into the repository, never by what was noted: after each merge, before the checks
+//! and the gate, before landing, and at the end. Work that is missing is noted as not merged and merged again; where that
+//! does not help, the run stops and names it.
+
+use teamster_isolate::git::{
+    self, CheckTree, CommitId, Integration, Listed, Removal, Repo, pin_ref,
+};
+use teamster_journal::HOST;
+use teamster_journal::payload::GateAnswer;
+use teamster_store::LostMerge;
+use teamster_types::flow::Stage;
+use teamster_types::task::Task;
+use teamster_types::{TaskId, TeamName};
+
+use super::context::RunContext;
+use super::task_progress::{commit_of, resolves, root, to_merge};
+use super::{HostCommand, Result, RunError};
+
+/// Work that gets lost more often than this stops the run.
+const MOST_LOST: u32 = 2;
+
+/// Work that is called merged and is not in a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MissingWork {
+    task: TaskId,
+    /// The commit of the task, or `None` when it has none.
+    commit: Option<CommitId>,
+    /// The reference that keeps the work.
+    kept: String,
+}
+
+impl MissingWork {
+    /// Returns what is missing and where it is, for a person.
+    fn words(&self) -> String {
+        match &self.commit {
+            Some(commit) => format!(
+                "task {} is missing: its commit {} is kept as {}",
+                self.task,
+                commit.short(),
+                self.kept
+            ),
+            None => format!("task {} is called merged and has no commit", self.task),
+        }
+    }
+}
+
+/// Owns the integration branch and its worktree. Without one, everybody works in the project's folder and nothing is merged.
+#[derive(Debug, Default)]
+pub(super) struct IntegrationGuard {
+    integration: Option<Integration>,
+}
+
+impl IntegrationGuard {
+    /// Makes the place where work comes together, for a run that has a repository and was not rolled back.
+    pub(super) fn prepare(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        let (Some(repo), Some(base), false) = (run.repo(), &run.spec().base, run.spec().in_place)
+        else {
+            return Ok(());
+        };
+        repo.exclude_ours()?;
+        let is_rolled_back = matches!(
+            &run.state().decision,
+            Some(decision) if matches!(decision.answer, GateAnswer::Reject { rollback: true, .. })
+        );
+        if is_rolled_back {
+            return Ok(());
+        }
+        let base = base.commit.parse().map_err(|_| {
+            RunError::refused(
+                format!("the run began at {:?}, which is no commit", base.commit),
+                "look at the team's config.json",
+            )
+        })?;
+        let team = run.team().clone();
+        // A large repository takes long to be checked out.
+        let (ready, swept) = run.in_background(|_| {
+            let ready = Integration::prepare(repo, &team, &base);
+            (ready, CheckTree::sweep(repo, &team))
+        })?;
+        let ready = ready?;
+        if let Some(branch) = ready.salvaged {
+            run.say(&format!(
+                "work that was found in no commit is kept in {branch}"
+            ));
+        }
+        if let Err(error) = swept {
+            run.say(&format!(
+                "the tree of an earlier check could not be removed: {error}"
+            ));
+        }
+        self.integration = Some(ready.integration);
+        Ok(())
+    }
+
+    /// Returns whether the work of a task has to be merged.
+    pub(super) fn is_active(&self) -> bool {
+        self.integration.is_some()
+    }
+
+    /// Returns the integration branch, or `None` when nothing is merged.
+    pub(super) fn integration(&self) -> Option<&Integration> {
+        self.integration.as_ref()
+    }
+
+    /// Returns the end of the integration branch as it is, in words for a report; `None` when it cannot be read.
+    pub(super) fn present_head(&self) -> Option<String> {
+        let head = self.integration.as_ref()?.head().ok()?;
+        Some(head.to_string())
+    }
+
+    /// Returns the same as [`Self::head`] while a person is waited for: as long as the branch is where it was, nobody looks
+    /// at every file of the worktree again.
+    pub(super) fn head_at_gate(
+        &self,
+        run: &mut RunContext<'_>,
+        is_shown: bool,
+    ) -> Result<Option<CommitId>> {
+        if let (Some(integration), true) = (&self.integration, is_shown) {
+            let head = integration.head()?;
+            if run.state().head.as_deref() == Some(head.as_str()) {
+                return Ok(Some(head));
+            }
+        }
+        self.head(run)
+    }
+
+    /// Returns the end of the integration branch as the host has left it, with the worktree at exactly that commit. What
+    /// somebody else did to either is kept under a name and told, and is no part of the work.
+    pub(super) fn head(&self, run: &mut RunContext<'_>) -> Result<Option<CommitId>> {
+        let Some(integration) = &self.integration else {
+            return Ok(None);
+        };
+        if let Some(branch) = run.in_background(|_| integration.recover())?? {
+            run.say(&format!(
+                "files in the integration worktree that were in no commit are kept in {branch}"
+            ));
+        }
+        let head = integration.head()?;
+        let known = run.state().head.as_ref().and_then(|head| head.parse().ok());
+        let Some(known) = known.filter(|known| *known != head) else {
+            return Ok(Some(head));
+        };
+        if is_unnoted(run, integration, &known, &head)? {
+            return Ok(Some(head));
+        }
+        if let Some(name) = integration.put_back(&known)? {
+            run.say(&format!(
+                "somebody else moved {}; that is kept as {name} and is no part of the work",
+                integration.branch()
+            ));
+        }
+        Ok(Some(known))
+    }
+
+    /// Returns every task that is called merged and whose work is not in `commit`.
+    fn missing_in(&self, run: &RunContext<'_>, commit: &CommitId) -> Result<Vec<MissingWork>> {
+        let Some(repo) = run.repo().filter(|_| self.is_active()) else {
+            return Ok(Vec::new());
+        };
+        if !teamster_fs::fail::are_merges_checked() {
+            return Ok(Vec::new());
+        }
+        let tasks = run.tasks()?;
+        let called: Vec<(&Task, Vec<CommitId>)> = tasks
+            .iter()
+            .filter(|task| task.is_done() && task.is_merged())
+            .map(|task| (task, commits_for(task, &tasks)))
+            .collect();
+        let all: Vec<CommitId> = called.iter().flat_map(|(_, ids)| ids.clone()).collect();
+        let outside = repo.not_in(&all, commit)?;
+        Ok(called
+            .into_iter()
+            .filter(|(_, ids)| ids.iter().all(|id| outside.contains(id)))
+            .map(|(task, ids)| MissingWork {
+                task: task.id().clone(),
+                commit: ids.into_iter().next(),
+                kept: pin_ref(run.team(), task.id()),
+            })
+            .collect())
+    }
+
+    /// Notes that work which is missing in `commit` is not merged, so that it is merged again; returns whether there was
+    /// any. A task whose work gets lost again and again stops the run.
+    pub(super) fn take_back_missing(
+        &self,
+        run: &mut RunContext<'_>,
+        commit: &CommitId,
+    ) -> Result<bool> {
+        let missing = self.missing_in(run, commit)?;
+        for lost in &missing {
+            let times = run.state().lost.get(&lost.task).copied().unwrap_or(0);
+            if times >= MOST_LOST {
+                return Err(RunError::refused(
+                    format!(
+                        "{}, and it was merged {times} times before; nothing lands without it",
+                        lost.words()
+                    ),
+                    "find out who changes the team's branch or its task files, then resume the run",
+                ));
+            }
+            run.say(&format!(
+                "{}; it was called merged and is not in {}, so it is merged again",
+                lost.words(),
+                commit.short()
+            ));
+            let found = LostMerge {
+                commit: lost.commit.as_ref().map(ToString::to_string),
+                head: commit.to_string(),
+            };
+            run.store()
+                .merge_lost(run.team(), HOST, &lost.task, &found)?;
+        }
+        run.read()?;
+        Ok(!missing.is_empty())
+    }
+
+    /// Returns the way back to merging where work is missing in what is to be checked, shown or landed.
+    pub(super) fn merge_missing(
+        &self,
+        run: &mut RunContext<'_>,
+        commit: &str,
+    ) -> Result<Option<HostCommand>> {
+        let Ok(commit) = commit.parse() else {
+            return Ok(None);
+        };
+        if !self.take_back_missing(run, &commit)? {
+            return Ok(None);
+        }
+        let reason = "work that was called merged is missing";
+        Ok(Some(HostCommand::enter(Stage::Execute, reason)))
+    }
+
+    /// Returns a sentence for each task that is called merged and is not in what has landed, or, where nothing lands, in the
+    /// team's branch.
+    pub(super) fn missing_at_the_end(&self, run: &RunContext<'_>) -> Result<Vec<String>> {
+        let (Some(repo), Some(integration)) = (run.repo(), &self.integration) else {
+            return Ok(Vec::new());
+        };
+        let decided = run.state().decision.is_some();
+        let landed = match run.branch().filter(|_| decided) {
+            Some(branch) => repo.resolve(&format!("refs/heads/{branch}"))?,
+            None => None,
+        };
+        let end = match landed {
+            Some(tip) => tip,
+            None => integration.head()?,
+        };
+        let missing = self.missing_in(run, &end)?;
+        Ok(missing.iter().map(MissingWork::words).collect())
+    }
+
+    /// Takes the merged work back and keeps it under a name. A host that was killed meanwhile has not opened what is to be
+    /// taken back, and takes it back all the same.
+    pub(super) fn roll_back(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        let team = run.team().clone();
+        let Some(repo) = run.repo().filter(|_| !run.spec().in_place) else {
+            return Ok(());
+        };
+        let Some(name) = run.in_background(|_| Integration::roll_back(repo, &team))?? else {
+            return Ok(());
+        };
+        // All that workers had is in there; what is not, is kept.
+        clear_away(run)?;
+        self.integration = None;
+        let on = match repo.resolve(&name)? {
+            Some(commit) => repo.branches_with(&commit)?,
+            None => Vec::new(),
+        };
+        run.say(&if on.is_empty() {
+            format!("what was made is kept as {name}, and is on no branch")
+        } else {
+            format!(
+                "what was made is kept as {name}, and is also on {}, which teamster did not change",
+                on.join(", ")
+            )
+        });
+        Ok(())
+    }
+
+    /// Returns a tree that holds a commit and nothing else, or `None` where everybody works in the project's folder.
+    pub(super) fn fresh_tree(
+        &self,
+        run: &mut RunContext<'_>,
+        commit: &str,
+    ) -> Result<Option<CheckTree>> {
+        let (Some(repo), true) = (run.repo(), self.is_active()) else {
+            return Ok(None);
+        };
+        let commit: CommitId = commit.parse().map_err(|_| {
+            RunError::refused(
+                format!("{commit:?} was to be checked, which is no commit"),
+                "look at the team's config.json",
+            )
+        })?;
+        let team = run.team().clone();
+        let tree = run.in_background(|_| CheckTree::make(repo, &team, &commit))??;
+        Ok(Some(tree))
+    }
+}
+
+/// Returns whether the branch moved by a merge of ours that a killed host could not note any more: exactly what merging one
+/// of the things that were to be merged comes to.
+fn is_unnoted(
+    run: &RunContext<'_>,
+    integration: &Integration,
+    known: &CommitId,
+    head: &CommitId,
+) -> Result<bool> {
+    let tasks = run.tasks()?;
+    let mut candidates: Vec<CommitId> = to_merge(&tasks)
+        .into_iter()
+        .filter_map(|task| commit_of(task)?.parse().ok())
+        .collect();
+    if let (Some(repo), Some(branch)) = (run.repo(), run.branch()) {
+        candidates.extend(repo.resolve(&format!("refs/heads/{branch}"))?);
+    }
+    for candidate in candidates {
+        if integration.is_merge_of(head, known, &candidate)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the commits any of which proves that the work of a task is in: its own, or those of the tasks that resolved its
+/// conflict.
+fn commits_for(task: &Task, tasks: &[Task]) -> Vec<CommitId> {
+    let root = root(task);
+    let own = commit_of(task).and_then(|commit| commit.parse().ok());
+    let resolved = tasks
+        .iter()
+        .filter(|other| other.is_done() && other.is_merged() && other.id() != task.id())
+        .filter(|other| resolves(other).as_ref() == Some(&root))
+        .filter_map(|other| commit_of(other)?.parse().ok());
+    own.into_iter().chain(resolved).collect()
+}
+
+/// Removes worktrees and branches whose work is in a branch of the user's. What is not stays, and is named in the report.
+pub(super) fn clear_away(run: &mut RunContext<'_>) -> Result<()> {
+    let Some(repo) = run.repo().filter(|_| !run.spec().in_place) else {
+        return Ok(());
+    };
+    let team = run.team().clone();
+    for sentence in run.in_background(|_| remove_what_is_safe(repo, &team))? {
+        run.say(&sentence);
+    }
+    Ok(())
+}
+
+/// Removes the team's worktrees and branches whose work is in a branch of the user's; returns a sentence for each that
+/// stays.
+fn remove_what_is_safe(repo: &Repo, team: &TeamName) -> Vec<String> {
+    let listed = match git::list(repo, team) {
+        Ok(listed) => listed,
+        Err(error) => return vec![error.to_string()],
+    };
+    let kept = |listed: Listed| match listed.remove_if_safe(repo) {
+        Ok(Removal::Removed) => None,
+        Ok(Removal::Kept { why }) => Some(format!("{} is kept: {why}", listed.name)),
+        Err(error) => Some(error.to_string()),
+    };
+    listed.into_iter().filter_map(kept).collect()
+}

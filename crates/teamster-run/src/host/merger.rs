@@ -1,0 +1,652 @@
+//! The merge train: what tasks have brought comes together, one after the other.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use teamster_isolate::git::{CommitId, Integration, Merged, Predicted, Repo, UNFETCHABLE};
+use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
+use teamster_journal::{EventKind, HOST, NewEvent};
+use teamster_store::{Kind, Merge, PlannedTask};
+use teamster_types::json::Object;
+use teamster_types::quote::quoted;
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_types::{TaskId, TeamName, denied};
+
+use super::Result;
+use super::context::RunContext;
+use super::integration_guard::IntegrationGuard;
+use super::render::short;
+use super::task_progress::{self, commit_of, resolves, root, to_merge, waits_for_merge};
+
+/// A conflict is resolved at most so often; the next one ends the task.
+const MOST_CONFLICTS: usize = 2;
+/// Files that a reason names, at most.
+const MOST_NAMED: usize = 5;
+
+/// What the repository says about the commit of a task before it is merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Inspection {
+    /// The commit can be merged, or is merged already.
+    Mergeable,
+    /// The commit brings nothing new.
+    Nothing,
+    /// The commit must not be merged, and why.
+    Refused(String),
+    /// The commit does not resolve the conflict that its task was made for, and why.
+    NotResolved(String),
+}
+
+/// Merges the work of tasks into the integration branch.
+#[derive(Debug, Default)]
+pub(super) struct Merger {
+    guard: IntegrationGuard,
+}
+
+impl Merger {
+    /// Returns the integration branch, for the parts that check, show and land it.
+    pub(super) fn guard(&self) -> &IntegrationGuard {
+        &self.guard
+    }
+
+    /// Returns the integration branch, for the parts that make it or take it back.
+    pub(super) fn guard_mut(&mut self) -> &mut IntegrationGuard {
+        &mut self.guard
+    }
+
+    /// Deals with everything that is ready to be merged; returns whether there was anything to do.
+    pub(super) fn step(&self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
+        let Some(integration) = self.guard.integration() else {
+            return Ok(false);
+        };
+        let unrecorded = unrecorded_conflicts(tasks, &run.state().conflicts);
+        let given_up = unresolvable(tasks);
+        let mut any = !unrecorded.is_empty() || !given_up.is_empty();
+        for (root, conflict, fix_task) in unrecorded {
+            record_conflict(run, &root, conflict, Some(fix_task))?;
+        }
+        for (id, why) in given_up {
+            give_up(run, &id, &why)?;
+        }
+        // One at a time: a conflict makes a task, and then the next must be judged anew.
+        if let Some(task) = to_merge(tasks).first() {
+            self.merge_one(run, integration, task, tasks)?;
+            any = true;
+        }
+        Ok(any || self.ask_again(run, tasks)?)
+    }
+
+    /// Deals with work whose last resolution is over and has brought nothing in, whatever is noted about it: otherwise it
+    /// would be waited for without end. Returns whether there was any.
+    fn ask_again(&self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
+        let Some(task) = stuck_resolution(tasks) else {
+            return Ok(false);
+        };
+        if let Some(head) = self.guard.head(run)?
+            && self.guard.take_back_missing(run, &head)?
+        {
+            return Ok(true);
+        }
+        not_resolved(run, task, tasks, "nothing of it is merged")?;
+        Ok(true)
+    }
+
+    fn merge_one(
+        &self,
+        run: &mut RunContext<'_>,
+        integration: &Integration,
+        task: &Task,
+        tasks: &[Task],
+    ) -> Result<()> {
+        let Some(commit) = commit_of(task) else {
+            return note_unchanged(run, task, tasks);
+        };
+        let Ok(id) = commit.parse::<CommitId>() else {
+            let why = format!("its result names {commit:?}, which is no commit");
+            return give_up(run, task.id(), &why);
+        };
+        let noted = run.state().head.clone();
+        let Some(head) = self.guard.head(run)? else {
+            return Ok(());
+        };
+        let inspection = match run.repo() {
+            Some(repo) => inspect(repo, task, &head, &id)?,
+            None => Inspection::Mergeable,
+        };
+        match inspection {
+            Inspection::Mergeable => {}
+            Inspection::Nothing => return note_unchanged(run, task, tasks),
+            Inspection::Refused(why) => return give_up(run, task.id(), &why),
+            Inspection::NotResolved(why) => return not_resolved(run, task, tasks, &why),
+        }
+        let predicted = run.in_background(|_| integration.predict_on(&head, &id))??;
+        let payload = MergePredicted {
+            commit: commit.to_owned(),
+            result: Some(prediction(&predicted)),
+        };
+        run.record(NewEvent::new(HOST, EventKind::MergePredicted(payload)).task(task.id()))?;
+        let worker = task.owner().unwrap_or("worker").parse();
+        let Ok(worker) = worker else {
+            let why = format!("its owner {:?} is no worker", task.owner());
+            return give_up(run, task.id(), &why);
+        };
+        let merged = run.in_background(|_| integration.merge(&head, &id, task.id(), &worker))??;
+        match merged {
+            // Whoever moved it is dealt with before the next merge.
+            Merged::Moved => Ok(()),
+            Merged::Already => {
+                // A host that was killed had merged it and could not say so any more.
+                let made =
+                    Some(head.to_string()).filter(|_| noted.as_deref() != Some(head.as_str()));
+                let merge = Merge {
+                    commit: commit.to_owned(),
+                    made,
+                    ..Merge::default()
+                };
+                self.note_merged(run, task, tasks, &merge, &head)
+            }
+            Merged::Made(made) => {
+                let files = match run.repo() {
+                    Some(repo) => repo.changed_files(&head, &made)?,
+                    None => Vec::new(),
+                };
+                let merge = Merge {
+                    commit: commit.to_owned(),
+                    made: Some(made.to_string()),
+                    files,
+                };
+                self.note_merged(run, task, tasks, &merge, &made)
+            }
+            Merged::Conflict { files } => {
+                let files: Vec<String> = files
+                    .iter()
+                    .map(|file| file.to_string_lossy().into_owned())
+                    .collect();
+                conflict(run, task, tasks, commit, &files)
+            }
+        }
+    }
+
+    /// Notes that a task is merged, with those whose conflict it resolved. It comes last: until then the others wait for it.
+    fn note_merged(
+        &self,
+        run: &mut RunContext<'_>,
+        task: &Task,
+        tasks: &[Task],
+        merge: &Merge,
+        head: &CommitId,
+    ) -> Result<()> {
+        for id in merged_together(task, tasks) {
+            match run.store().merged(run.team(), HOST, id, merge) {
+                // Somebody has deleted the task meanwhile; its work is in all the same.
+                Err(error) if error.kind == Kind::NotFound => {}
+                noted => drop(noted?),
+            }
+        }
+        run.read()?;
+        self.guard.take_back_missing(run, head)?;
+        Ok(())
+    }
+}
+
+/// Returns every conflict that somebody is to resolve and nobody has recorded: its task, what it is about, and who resolves it.
+fn unrecorded_conflicts<'t>(
+    tasks: &'t [Task],
+    recorded: &[(TaskId, MergeConflict)],
+) -> Vec<(TaskId, &'t Value, &'t TaskId)> {
+    let mut unrecorded: Vec<(TaskId, &Value, &TaskId)> = Vec::new();
+    for task in tasks {
+        let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
+            continue;
+        };
+        let before = recorded.iter().filter(|(id, _)| *id == root).count();
+        let now = unrecorded.iter().filter(|(id, _, _)| *id == root).count();
+        let known = (before + now) as u64;
+        if conflict.get("times").and_then(Value::as_u64) > Some(known) {
+            unrecorded.push((root, conflict, task.id()));
+        }
+    }
+    unrecorded
+}
+
+/// Returns the tasks to be given up, and why: a conflict whose resolution failed for good will not be resolved, and a task
+/// that was given up needs no resolution.
+fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
+    let mut given_up = Vec::new();
+    for task in tasks {
+        let Some(root) = resolves(task) else { continue };
+        let Some(whole) = tasks.iter().find(|other| *other.id() == root) else {
+            continue;
+        };
+        let is_superseded = task_progress::is_superseded(task, tasks);
+        if task.is_failed() && !is_superseded && !whole.is_failed() && whole.is_unmerged() {
+            let why = format!("its conflict was not resolved: task {} failed", task.id());
+            let why = not_merged(&kept_as(whole, "its commit"), &why);
+            given_up.push((whole.id().clone(), why));
+        } else if whole.is_failed() && task.is_done() && task.is_unmerged() {
+            let why = format!("task {root}, which it was to save, was given up");
+            given_up.push((task.id().clone(), why));
+        }
+    }
+    given_up
+}
+
+/// Returns a resolution that is over and has brought nothing in, while the task whose conflict it was to resolve waits.
+fn stuck_resolution(tasks: &[Task]) -> Option<&Task> {
+    tasks.iter().find(|task| {
+        resolves(task).is_some_and(|root| {
+            let whole = tasks.iter().find(|other| *other.id() == root);
+            whole.is_some_and(waits_for_merge)
+        }) && task.is_done()
+            && !waits_for_merge(task)
+            && !task_progress::is_superseded(task, tasks)
+    })
+}
+
+/// Returns the tasks whose work is in once a task is merged: those whose conflict it resolved, and itself as the last.
+fn merged_together<'t>(task: &'t Task, tasks: &'t [Task]) -> Vec<&'t TaskId> {
+    let mut all: Vec<&TaskId> = Vec::new();
+    if let Some(root) = resolves(task) {
+        let of_it = |other: &&Task| {
+            other.id() != task.id()
+                && other.is_done()
+                && waits_for_merge(other)
+                && (*other.id() == root || resolves(other).as_ref() == Some(&root))
+        };
+        all.extend(tasks.iter().filter(of_it).map(Task::id));
+    }
+    all.push(task.id());
+    all
+}
+
+/// Returns how many tasks were made to resolve the conflict of a task.
+fn resolutions(tasks: &[Task], root: &TaskId) -> usize {
+    let of_it = |task: &&Task| resolves(task).as_ref() == Some(root);
+    tasks.iter().filter(of_it).count()
+}
+
+/// Looks at the commit of a task. Its bridge has done so before; but the host answers for what lands.
+fn inspect(repo: &Repo, task: &Task, head: &CommitId, id: &CommitId) -> Result<Inspection> {
+    if repo.is_ancestor(id, head)? {
+        return Ok(if began_behind(repo, task, id)? {
+            Inspection::Nothing
+        } else {
+            Inspection::Mergeable
+        });
+    }
+    let files = repo.changed_since_fork(head, id)?;
+    let denied = |file: &&String| denied::pattern(Path::new(file)).is_some();
+    if let Some(file) = files.iter().find(denied) {
+        let why = format!("it changes what no worker may change: {file}");
+        return Ok(Inspection::Refused(why));
+    }
+    let nested = repo.nested_since_fork(head, id)?;
+    if !nested.is_empty() {
+        return Ok(Inspection::Refused(format!(
+            "it made a repository in the repository, of which nothing but the name would land: {}",
+            nested.join(", ")
+        )));
+    }
+    let unfetchable = repo.unfetchable_since_fork(head, id)?;
+    if !unfetchable.is_empty() {
+        let why = format!("{UNFETCHABLE}: {}", unfetchable.join(", "));
+        return Ok(Inspection::Refused(why));
+    }
+    if files.is_empty() {
+        return Ok(Inspection::Nothing);
+    }
+    let why = no_resolution(repo, task, head, id, &files)?;
+    Ok(why.map_or(Inspection::Mergeable, Inspection::NotResolved))
+}
+
+/// Returns whether the commit of a task is older than where the task began: then nothing of it is new.
+fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
+    let base = task
+        .ours("result")
+        .and_then(|result| result.get("base")?.as_str());
+    match base.and_then(|base| base.parse::<CommitId>().ok()) {
+        Some(base) => Ok(repo.is_ancestor(commit, &base)?),
+        None => Ok(false),
+    }
+}
+
+/// Notes that a task changed nothing: it is done and not merged. Where it was to resolve a conflict, it has failed to.
+fn note_unchanged(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Result<()> {
+    if resolves(task).is_some() {
+        return not_resolved(run, task, tasks, "it changed nothing");
+    }
+    run.store().unchanged(run.team(), HOST, task.id())?;
+    run.read()
+}
+
+/// Deals with a resolution that does not bring in what it should: another one is asked for, as long as there may be one
+/// more. The work itself stays where it is, and is called merged by nobody.
+fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str) -> Result<()> {
+    let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict").cloned()) else {
+        return give_up(run, task.id(), why);
+    };
+    let commit = conflict["commit"].as_str().unwrap_or_default();
+    let files: Vec<String> = conflict["files"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|file| file.as_str().map(str::to_owned))
+        .collect();
+    let source = tasks.iter().find(|other| commit_of(other) == Some(commit));
+    let times = resolutions(tasks, &root);
+    if times < MOST_CONFLICTS
+        && let Some(source) = source
+    {
+        let mut new = resolving(run.team(), source, &root, commit, &files, times + 1);
+        new.description = format!(
+            "Task {} was to do this before, and did not: {why}.\n\n{}",
+            task.id(),
+            new.description
+        );
+        run.import_tasks(&[PlannedTask {
+            task: new,
+            after: Vec::new(),
+        }])?;
+        return give_up(run, task.id(), &format!("it resolved no conflict: {why}"));
+    }
+    give_up(run, task.id(), &format!("it resolved no conflict: {why}"))?;
+    let kept = source.map_or_else(|| commit.to_owned(), |source| kept_as(source, commit));
+    let why = format!(
+        "its conflict in {} was not resolved (task {}: {why})",
+        named(&files),
+        task.id(),
+    );
+    give_up(run, &root, &not_merged(&kept, &why))
+}
+
+/// Deals with a conflict: whoever brought the later change resolves it, twice at most.
+fn conflict(
+    run: &mut RunContext<'_>,
+    task: &Task,
+    tasks: &[Task],
+    commit: &str,
+    files: &[String],
+) -> Result<()> {
+    let root = root(task);
+    let times = resolutions(tasks, &root);
+    if times < MOST_CONFLICTS {
+        // It carries what there is to tell, so that it is told even if this host is killed before it can.
+        let new = resolving(run.team(), task, &root, commit, files, times + 1);
+        run.import_tasks(&[PlannedTask {
+            task: new,
+            after: Vec::new(),
+        }])?;
+        return run.read();
+    }
+    let mut known = run.state().conflicts.iter();
+    if !known.any(|(id, conflict)| *id == root && conflict.is_final) {
+        let conflict = json!({ "commit": commit, "files": files, "times": times + 1 });
+        record_conflict(run, &root, &conflict, None)?;
+    }
+    let why = format!(
+        "it conflicts with that of others for the third time, in {}",
+        named(files),
+    );
+    give_up(run, &root, &not_merged(&kept_as(task, commit), &why))
+}
+
+/// Journals a conflict, and which task is to resolve it.
+fn record_conflict(
+    run: &mut RunContext<'_>,
+    root: &TaskId,
+    conflict: &Value,
+    fix_task: Option<&TaskId>,
+) -> Result<()> {
+    let files = conflict["files"].as_array().into_iter().flatten();
+    let files: Vec<String> = files
+        .filter_map(|file| file.as_str().map(str::to_owned))
+        .collect();
+    let conflict = MergeConflict {
+        commit: conflict["commit"].as_str().map(str::to_owned),
+        conflicts: files.len(),
+        files,
+        times: conflict["times"].as_u64().unwrap_or(1),
+        is_final: fix_task.is_none(),
+        fix_task: fix_task.cloned(),
+    };
+    run.record(NewEvent::new(HOST, EventKind::MergeConflict(conflict)).task(root))
+}
+
+fn give_up(run: &mut RunContext<'_>, id: &TaskId, why: &str) -> Result<()> {
+    run.store().give_up(run.team(), HOST, id, why)?;
+    run.read()
+}
+
+/// Returns the task to resolve a conflict.
+fn resolving(
+    team: &TeamName,
+    task: &Task,
+    root: &TaskId,
+    commit: &str,
+    files: &[String],
+    times: usize,
+) -> NewTask {
+    let name = format!("refs/teamster/{team}/task-{}", task.id());
+    let mut subject = format!("Resolve the conflict of task {root}: {}", task.subject());
+    if subject.chars().count() > SUBJECT_LIMIT {
+        subject = subject.chars().take(SUBJECT_LIMIT - 1).collect();
+        subject.push('…');
+    }
+    let list: Vec<&str> = files.iter().take(100).map(String::as_str).collect();
+    let description = format!(
+        "The work of task {} does not fit what the team has merged meanwhile. Your worktree is at the merged state \
+         already. Bring the changes of commit {commit} ({name}) into it (`git cherry-pick -n {commit}`, or by hand), \
+         so that what both sides wanted holds, and leave no conflict marker. Both sides changed:\n\n{}\n\n\
+         The task was:\n\n{}",
+        task.id(),
+        quoted(&list.join("\n")),
+        quoted(&format!(
+            "{}\n\n{}",
+            task.subject(),
+            short(task.description(), 4_000)
+        )),
+    );
+    let mut notes = Object::new();
+    notes.insert("merged".into(), json!(false));
+    notes.insert("resolves".into(), json!(root));
+    let most: Vec<&String> = files.iter().take(100).collect();
+    notes.insert(
+        "conflict".into(),
+        json!({ "commit": commit, "files": most, "times": times }),
+    );
+    NewTask {
+        subject,
+        description,
+        owner: task.owner().and_then(|owner| owner.parse().ok()),
+        paths: task.paths(),
+        notes,
+        ..NewTask::default()
+    }
+}
+
+/// Returns that work is missing and where it is, before anything that may be long: a screen cuts the end.
+fn not_merged(kept: &str, why: &str) -> String {
+    format!("its work is NOT merged and is kept as {kept}: {why}")
+}
+
+/// Returns the names of files, the first few of many.
+fn named(files: &[String]) -> String {
+    if files.len() <= MOST_NAMED {
+        return files.join(", ");
+    }
+    let first = files[..MOST_NAMED].join(", ");
+    format!("{first} and {} more", files.len() - MOST_NAMED)
+}
+
+/// Returns the reference that keeps the work of a task.
+fn kept_as(task: &Task, commit: &str) -> String {
+    task.ours("result")
+        .and_then(|result| result.get("ref"))
+        .and_then(Value::as_str)
+        .unwrap_or(commit)
+        .to_owned()
+}
+
+/// Returns why a commit does not resolve the conflict that its task was made for; `None` when it may, and when the task is about
+/// something else. `files` are those that it changed.
+fn no_resolution(
+    repo: &Repo,
+    task: &Task,
+    head: &CommitId,
+    commit: &CommitId,
+    files: &[String],
+) -> Result<Option<String>> {
+    let (Some(_), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
+        return Ok(None);
+    };
+    let Some(Ok(other)) = conflict["commit"].as_str().map(str::parse::<CommitId>) else {
+        return Ok(None);
+    };
+    let base = task
+        .ours("result")
+        .and_then(|result| result.get("base")?.as_str()?.parse().ok());
+    let base = match base {
+        Some(base) => base,
+        None => repo
+            .fork_point(head, commit)?
+            .unwrap_or_else(|| head.clone()),
+    };
+    match repo.left_out(&base, &other, commit)? {
+        (clean, _) if !clean.is_empty() => {
+            return Ok(Some(format!("it left out {}", named(&clean))));
+        }
+        (_, Some(conflicting)) => {
+            return Ok(Some(format!("it left {} as it was", named(&conflicting))));
+        }
+        _ => {}
+    }
+    let marked = repo.with_conflict_markers(head, commit, files)?;
+    if !marked.is_empty() {
+        return Ok(Some(format!(
+            "it left conflict markers in {}",
+            named(&marked)
+        )));
+    }
+    Ok(None)
+}
+
+fn prediction(predicted: &Predicted) -> Prediction {
+    match predicted {
+        Predicted::Already => Prediction::Already,
+        Predicted::Clean { .. } => Prediction::Clean,
+        Predicted::Conflict { .. } => Prediction::Conflict,
+        Predicted::Unrelated => Prediction::Unrelated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use teamster_types::Time;
+
+    use super::*;
+
+    fn task(number: u64, status: &str, notes: &Value) -> Task {
+        let id = TaskId::from_number(number);
+        let new = NewTask {
+            notes: notes.as_object().cloned().unwrap_or_default(),
+            ..NewTask::default()
+        };
+        let made = Task::new(id.clone(), &new, Time::from_millis(0));
+        let mut raw = made.as_object().clone();
+        raw.insert("status".into(), json!(status));
+        if notes.get("failed").is_some() {
+            raw["metadata"]["permanentlyFailed"] = json!(true);
+        }
+        Task::from_object(&id, raw).unwrap()
+    }
+
+    fn resolution(number: u64, status: &str, times: u64, more: &Value) -> Task {
+        let mut notes = json!({ "resolves": "1", "conflict": { "times": times } });
+        for (key, value) in more.as_object().unwrap() {
+            notes[key] = value.clone();
+        }
+        task(number, status, &notes)
+    }
+
+    #[test]
+    fn conflict_is_recorded_once_for_each_resolution() {
+        let none = json!({});
+        let tasks = [
+            task(1, "completed", &json!({ "merged": false })),
+            resolution(2, "completed", 1, &none),
+            resolution(3, "pending", 2, &none),
+        ];
+        let recorded =
+            |count: usize| vec![(TaskId::from_number(1), MergeConflict::default()); count];
+        for (known, unrecorded) in [(0, vec![2, 3]), (1, vec![3]), (2, vec![])] {
+            let found = unrecorded_conflicts(&tasks, &recorded(known));
+            let found: Vec<u128> = found.iter().map(|(_, _, by)| by.number()).collect();
+            assert_eq!(found, unrecorded, "{known} recorded");
+        }
+    }
+
+    #[test]
+    fn failed_resolution_and_its_task_are_given_up_together() {
+        let (none, failed) = (json!({}), json!({ "failed": true }));
+        let unmerged = json!({ "merged": false });
+        let lost = json!({ "merged": false, "failed": true });
+        for (whole, resolutions, given_up) in [
+            // The last resolution failed, so the task is not merged.
+            (
+                &unmerged,
+                vec![resolution(2, "completed", 1, &failed)],
+                vec![1],
+            ),
+            // A later one has taken over.
+            (
+                &unmerged,
+                vec![
+                    resolution(2, "completed", 1, &failed),
+                    resolution(3, "pending", 2, &none),
+                ],
+                vec![],
+            ),
+            // The task itself was given up, so its resolution is not needed.
+            (
+                &lost,
+                vec![resolution(2, "completed", 1, &unmerged)],
+                vec![2],
+            ),
+            (&unmerged, vec![resolution(2, "pending", 1, &none)], vec![]),
+        ] {
+            let mut tasks = vec![task(1, "completed", whole)];
+            tasks.extend(resolutions);
+            let found = unresolvable(&tasks);
+            let found: Vec<u128> = found.iter().map(|(id, _)| id.number()).collect();
+            assert_eq!(found, given_up, "{tasks:?}");
+        }
+    }
+
+    #[test]
+    fn resolution_that_brought_nothing_in_is_stuck_while_its_task_waits() {
+        let whole = task(1, "completed", &json!({ "merged": false }));
+        let over = resolution(2, "completed", 1, &json!({ "merged": true }));
+        let stuck = |tasks: &[Task]| stuck_resolution(tasks).map(|task| task.id().number());
+        assert_eq!(stuck(&[whole.clone(), over.clone()]), Some(2));
+        let merged = task(1, "completed", &json!({ "merged": true }));
+        assert_eq!(stuck(&[merged, over.clone()]), None);
+        let next = resolution(3, "pending", 2, &json!({ "merged": false }));
+        assert_eq!(stuck(&[whole, over, next]), None);
+    }
+
+    #[test]
+    fn merged_resolution_brings_its_task_along_and_comes_last() {
+        let unmerged = json!({ "merged": false });
+        let tasks = [
+            task(1, "completed", &unmerged),
+            resolution(2, "completed", 1, &unmerged),
+            resolution(3, "completed", 2, &unmerged),
+            task(4, "completed", &unmerged),
+        ];
+        let all = |task: &Task| -> Vec<u128> {
+            let all = merged_together(task, &tasks);
+            all.iter().map(|id| id.number()).collect()
+        };
+        assert_eq!(all(&tasks[2]), [1, 2, 3]);
+        assert_eq!(all(&tasks[3]), [4]);
+    }
+}

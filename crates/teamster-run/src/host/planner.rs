@@ -1,0 +1,205 @@
+//! Makes tasks of what the run is to do.
+
+use std::path::Path;
+
+use serde_json::json;
+use teamster_fs::Dir;
+use teamster_journal::EventKind;
+use teamster_journal::payload::{self, Check, LeaderAsked, PlanMade, RunEnd, RunSpec};
+use teamster_store::PlannedTask;
+use teamster_types::flow::Stage;
+use teamster_types::task::Task;
+
+use super::context::RunContext;
+use super::integration_guard::IntegrationGuard;
+use super::projector::Projector;
+use super::verifier::Verifier;
+use super::{HostCommand, Result};
+use crate::cast::nobody_can;
+use crate::plan::Plan;
+
+/// Plans the run: from a file, by a leader, or from the sentence alone.
+#[derive(Default)]
+pub(super) struct Planner {
+    /// The plan that a person is asked about: what they accept is what they were shown.
+    proposed: Option<(Plan, &'static str)>,
+}
+
+impl Planner {
+    /// Makes the plan and its tasks, after the checks were run where the work begins.
+    pub(super) fn step(
+        &mut self,
+        run: &mut RunContext<'_>,
+        guard: &IntegrationGuard,
+        verifier: &mut Verifier,
+        projector: &mut Projector,
+    ) -> Result<Vec<HostCommand>> {
+        if run.state().stage == Some(Stage::Plan) && run.spec().requirements {
+            // What is wanted is written into the findings on the way; the engine has nothing to ask.
+            let next = HostCommand::enter(Stage::Requirements, "they were asked for");
+            return Ok(vec![next]);
+        }
+        if !verifier.check_base(run, guard, projector)? {
+            return Ok(vec![HostCommand::Wait]);
+        }
+        let known = run.tasks()?;
+        if known.is_empty() {
+            let made = self
+                .proposed
+                .take()
+                .map_or_else(|| make_plan(run, guard), Ok);
+            let (plan, source) = match made {
+                Ok(made) => made,
+                Err(_) if run.must_stop() => return Ok(vec![HostCommand::Wait]),
+                Err(why) => return Ok(vec![HostCommand::finish(RunEnd::Failed, why)]),
+            };
+            if let Some(why) = nobody_can(run.spec(), &plan) {
+                return Ok(vec![HostCommand::finish(RunEnd::Failed, why)]);
+            }
+            if run.spec().approve_plan {
+                match run.observer().accept_plan(&plan.tasks) {
+                    None => {
+                        // Whoever reads the plan uses none of the team's time.
+                        run.set_waiting(true);
+                        self.proposed = Some((plan, source));
+                        return Ok(vec![HostCommand::Wait]);
+                    }
+                    Some(true) => run.set_waiting(false),
+                    Some(false) => {
+                        let why = "the plan was not accepted";
+                        return Ok(vec![HostCommand::finish(RunEnd::Cancelled, why)]);
+                    }
+                }
+            }
+            if run.add_checks(checks_of(&plan))? {
+                verifier.check_base(run, guard, projector)?;
+            }
+            let made = run.import_tasks(&with_merge_note(guard, plan.tasks))?;
+            record_plan(run, &made, source)?;
+        } else if run.state().plan.is_none() {
+            // A host was killed after it had made them and before it could say so.
+            let source = source(run.spec());
+            record_plan(run, &known, source)?;
+        }
+        Ok(vec![HostCommand::enter(Stage::Execute, "the plan is made")])
+    }
+}
+
+/// Returns where the plan comes from, as the journal calls it.
+fn source(spec: &RunSpec) -> &'static str {
+    match (&spec.plan, spec.leader.as_str()) {
+        (Some(_), _) => "file",
+        (None, "engine") => "sentence",
+        (None, _) => "leader",
+    }
+}
+
+fn make_plan(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+) -> std::result::Result<(Plan, &'static str), String> {
+    let source = source(run.spec());
+    let plan = match (&run.spec().plan, source) {
+        (Some(file), _) => {
+            let bytes = read(Path::new(file))?;
+            Plan::parse(Path::new(file), &bytes).map_err(|faults| faults.to_string())
+        }
+        (None, "leader") => ask_leader(run, guard),
+        _ => {
+            let members = run.spec().members.iter();
+            let names: Vec<_> = members.map(|member| member.name.clone()).collect();
+            Plan::of_sentence(&run.spec().task, &names)
+        }
+    }?;
+    Ok((plan, source))
+}
+
+fn ask_leader(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+) -> std::result::Result<Plan, String> {
+    // A leader plans; what it writes meanwhile is nobody's work.
+    let base = run.spec().base.as_ref().map(|base| base.commit.clone());
+    let tree = match base {
+        Some(base) => guard
+            .fresh_tree(run, &base)
+            .map_err(|error| error.to_string())?,
+        None => None,
+    };
+    let folder = match &tree {
+        Some(tree) => tree.work_folder(),
+        None => run.env().folder.to_owned(),
+    };
+    let launch = teamster_fs::random_hex();
+    let asked = EventKind::RunAsked(LeaderAsked {
+        leader: run.spec().leader.clone(),
+        launch: launch.clone(),
+    });
+    run.journal(asked).map_err(|error| error.to_string())?;
+    run.ask_leader(&folder, &launch)
+}
+
+/// Returns the checks that the plan itself and its single tasks ask for: they are run in the end and on the base.
+fn checks_of(plan: &Plan) -> Vec<Check> {
+    let mut checks: Vec<Check> = Vec::new();
+    for command in &plan.verify {
+        checks.push(Check::new(command, "the plan"));
+    }
+    for (label, planned) in plan.labels.iter().zip(&plan.tasks) {
+        for command in &planned.task.verify {
+            checks.push(Check::new(command, format!("task {label} of the plan")));
+        }
+    }
+    checks
+}
+
+/// Returns tasks with the note that their work is to be merged, where it is.
+pub(super) fn with_merge_note(
+    guard: &IntegrationGuard,
+    mut tasks: Vec<PlannedTask>,
+) -> Vec<PlannedTask> {
+    if guard.is_active() {
+        for planned in &mut tasks {
+            planned.task.notes.insert("merged".into(), json!(false));
+        }
+    }
+    tasks
+}
+
+fn record_plan(run: &mut RunContext<'_>, tasks: &[Task], source: &str) -> Result<()> {
+    let tasks = tasks.iter().map(|task| payload::PlannedTask {
+        id: Some(task.id().clone()),
+        label: task
+            .ours("label")
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        subject: task.subject().to_owned(),
+        owner: task.owner().map(str::to_owned),
+        blocked_by: task.blocked_by().iter().map(ToString::to_string).collect(),
+    });
+    run.journal(EventKind::RunPlan(PlanMade {
+        source: source.to_owned(),
+        path: run.spec().plan.clone(),
+        tasks: tasks.collect(),
+    }))
+}
+
+/// Reads the plan's file. Links on the way to a file that the user named are the user's own.
+fn read(file: &Path) -> std::result::Result<Vec<u8>, String> {
+    let missing = || format!("the plan {} is not there any more", file.display());
+    let real = file.canonicalize().map_err(|_| missing())?;
+    let (Some(folder), Some(name)) = (
+        real.parent(),
+        real.file_name().and_then(|name| name.to_str()),
+    ) else {
+        return Err(missing());
+    };
+    let found = Dir::open_root(folder)
+        .and_then(|dir| match dir {
+            Some(dir) => dir.read(name),
+            None => Ok(None),
+        })
+        .map_err(|error| error.to_string())?;
+    found.map(|(bytes, _)| bytes).ok_or_else(missing)
+}

@@ -1,0 +1,227 @@
+//! Finds what changed in the user's repository while a run was at work, and is not the run's own doing: branches and tags
+//! that moved, replaced objects, and settings that convert or merge contents. Agents can do so with plain git; nobody but
+//! the user should, and nobody should learn of it later.
+
+use teamster_fs::{Dir, layout};
+use teamster_isolate::git::{Refs, Repo};
+use teamster_journal::EventKind;
+use teamster_journal::payload::RefsRecorded;
+
+use super::context::RunContext;
+use super::{Result, RunError};
+
+/// The name under which new replacements are shown among the findings.
+const REPLACEMENTS: &str = "replaced objects";
+/// The name under which changed settings are shown among the findings.
+const SETTINGS: &str = "changed settings of git";
+/// References that are named at most.
+const NAMED: usize = 20;
+
+/// Records the references of the user's as they are when the run begins.
+pub(super) fn note_refs(run: &mut RunContext<'_>) -> Result<()> {
+    let (Some(repo), None) = (run.repo(), &run.state().refs) else {
+        return Ok(());
+    };
+    let refs = repo.refs()?;
+    run.journal(EventKind::RunRefs(RefsRecorded { refs }))
+}
+
+/// Returns what has become of the references of the user's since the run began, one sentence each. `landed` is what the run
+/// itself has put on the user's branch.
+pub(super) fn changed_refs(run: &RunContext<'_>, landed: Option<&str>) -> Vec<String> {
+    let (Some(repo), Some(before)) = (run.repo(), &run.state().refs) else {
+        return Vec::new();
+    };
+    let now = match repo.refs() {
+        Ok(now) => now,
+        Err(error) => return vec![format!("The branches could not be compared: {error}.")],
+    };
+    let ours = run.branch().map(|branch| format!("refs/heads/{branch}"));
+    let is_ours = |name: &str, id: Option<&String>| {
+        landed.is_some() && ours.as_deref() == Some(name) && id.map(String::as_str) == landed
+    };
+    let mut changed = differences(before, &now, is_ours);
+    // What the branch was moved to before the work landed on it is under the work now.
+    if let (Some(name), Some(tip), true) = (&ours, &run.state().tip, landed.is_some())
+        && let Some(first) = before.get(name).filter(|first| *first != tip)
+    {
+        let (name, first, tip) = (shown(name), short(first), short(tip));
+        changed.push(format!(
+            "{name} was moved from {first} to {tip} before the work landed on it."
+        ));
+    }
+    let more = changed.len().saturating_sub(NAMED);
+    changed.truncate(NAMED);
+    if more > 0 {
+        changed.push(format!("{more} more references changed."));
+    }
+    changed
+}
+
+/// Returns the replacements, grafts and shallow boundaries that were not there when the run began. What cannot be
+/// read is told in their place.
+pub(super) fn new_replacements(run: &RunContext<'_>) -> Vec<String> {
+    let Some(repo) = run.repo() else {
+        return Vec::new();
+    };
+    match repo.replacements() {
+        Ok(now) => now
+            .into_iter()
+            .filter(|rule| !run.state().replacements.contains(rule))
+            .collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+/// Returns what the gate and the report say about new replacements: a name and a text.
+pub(super) fn replacement_finding(run: &RunContext<'_>) -> Option<(String, String)> {
+    let new = new_replacements(run);
+    if new.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "These were added to the repository during the run:\n\n    {}\n\nWith them, your git shows other content or \
+         another history than what is stored. The checks, the diff and the commit that lands use what is stored. \
+         `git replace -d ID` removes a replacement; grafts and shallow boundaries are lines of `info/grafts` and \
+         `shallow` in the folder `.git`.",
+        new.join("\n    ")
+    );
+    Some((REPLACEMENTS.to_owned(), text))
+}
+
+/// Records the rules by which git converts and merges contents when the run begins, before any worker does, and goes by
+/// those ever after.
+pub(super) fn keep_rules(run: &RunContext<'_>) -> Result<()> {
+    let (Some(repo), false) = (run.repo(), run.spec().in_place) else {
+        return Ok(());
+    };
+    let path = run.env().layout.claude.join(layout::TEAMS);
+    let team = Dir::open_root(&path.join(run.team().as_str()))?.ok_or_else(|| {
+        RunError::refused(
+            format!(
+                "the folder of team {} is gone from {}",
+                run.team(),
+                path.display()
+            ),
+            "`teamster team list` shows the teams there are",
+        )
+    })?;
+    // A run of an older version has recorded none.
+    if run.state().begun.is_none() || !repo.use_recorded_rules(&team)? {
+        repo.exclude_ours()?;
+        repo.record_rules(&team)?;
+    }
+    Ok(())
+}
+
+/// Returns the settings that convert or merge contents and are not as they were when the run began. What cannot be
+/// read is told in their place.
+pub(super) fn changed_rules(run: &RunContext<'_>) -> Vec<String> {
+    let changed = run.repo().map(Repo::changed_rules);
+    match changed {
+        None => Vec::new(),
+        Some(Ok(changed)) => changed,
+        Some(Err(error)) => vec![error.to_string()],
+    }
+}
+
+/// Returns what the gate and the report say about such settings: a name and a text.
+pub(super) fn changed_rules_finding(run: &RunContext<'_>) -> Option<(String, String)> {
+    let changed = changed_rules(run);
+    if changed.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "These settings of git were added or changed during the run:\n\n    {}\n\nCommits, merges and checks went by \
+         the settings from before the run. Your own git uses these, also when the work lands in your files. \
+         `git config --show-origin --get-all NAME` tells where a setting is, and `git config --unset NAME` removes it.",
+        changed.join("\n    ")
+    );
+    Some((SETTINGS.to_owned(), text))
+}
+
+fn differences(
+    before: &Refs,
+    now: &Refs,
+    is_ours: impl Fn(&str, Option<&String>) -> bool,
+) -> Vec<String> {
+    let mut changed = Vec::new();
+    for (name, id) in before {
+        let sentence = match now.get(name) {
+            Some(now) if now == id => continue,
+            found if is_ours(name, found) => continue,
+            Some(now) => format!(
+                "{} moved from {} to {}.",
+                shown(name),
+                short(id),
+                short(now)
+            ),
+            None => format!("{} was deleted; it was at {}.", shown(name), short(id)),
+        };
+        changed.push(sentence);
+    }
+    let new = now.iter().filter(|(name, _)| !before.contains_key(*name));
+    changed.extend(new.map(|(name, id)| format!("{} is new, at {}.", shown(name), short(id))));
+    changed
+}
+
+fn shown(name: &str) -> String {
+    for (prefix, what) in [("refs/heads/", "Branch"), ("refs/tags/", "Tag")] {
+        if let Some(rest) = name.strip_prefix(prefix) {
+            return format!("{what} {rest}");
+        }
+    }
+    match name {
+        "HEAD" => "What is checked out".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Ids are cut, names are not.
+fn short(id: &str) -> &str {
+    if id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        id.get(..12).unwrap_or(id)
+    } else {
+        id.strip_prefix("refs/heads/").unwrap_or(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refs(list: &[(&str, &str)]) -> Refs {
+        let list = list.iter();
+        list.map(|(name, id)| ((*name).to_owned(), (*id).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn references_that_moved_came_or_went_are_named() {
+        let (one, two) = ("1".repeat(40), "2".repeat(40));
+        let before = refs(&[
+            ("HEAD", "refs/heads/main"),
+            ("refs/heads/main", &one),
+            ("refs/heads/gone", &one),
+            ("refs/tags/v1", &one),
+        ]);
+        let now = refs(&[
+            ("HEAD", "refs/heads/other"),
+            ("refs/heads/main", &two),
+            ("refs/heads/other", &one),
+            ("refs/tags/v1", &one),
+        ]);
+        assert_eq!(
+            differences(&before, &now, |_, _| false),
+            [
+                "What is checked out moved from main to other.",
+                "Branch gone was deleted; it was at 111111111111.",
+                "Branch main moved from 111111111111 to 222222222222.",
+                "Branch other is new, at 111111111111.",
+            ]
+        );
+        let landed =
+            |name: &str, id: Option<&String>| name == "refs/heads/main" && id == Some(&two);
+        assert_eq!(differences(&before, &now, landed).len(), 3);
+    }
+}

@@ -1,0 +1,356 @@
+//! Runs the checks: on the base before anybody works, and on the merged work.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use teamster_isolate::git::CheckTree;
+use teamster_journal::payload::{Check, CheckResult, CheckStarted, Checked, RunEnd, RunSpec};
+use teamster_journal::{EventKind, ON_BASE, RunState};
+use teamster_types::flow::Stage;
+use teamster_types::json::Object;
+use teamster_types::quote::quoted;
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_workers::workplace::make_usable;
+
+use super::context::RunContext;
+use super::integration_guard::IntegrationGuard;
+use super::projector::Projector;
+use super::render::short;
+use super::{HostCommand, Result, RunError};
+use crate::verify::{CheckPlace, CheckRunner, compare_with_base};
+
+/// So much of what a check printed goes into the task that is to mend it.
+const SHOWN: usize = 7_000;
+
+/// Finds out whether the merged work holds.
+#[derive(Debug, Default)]
+pub(super) struct Verifier {
+    /// Checks that this host has run since the stage was entered. Without commits nothing else tells what they saw.
+    checked_here: BTreeSet<String>,
+}
+
+impl Verifier {
+    /// Notes that a stage was entered: what was checked before it is no longer known to hold.
+    pub(super) fn stage_entered(&mut self) {
+        self.checked_here.clear();
+    }
+
+    /// Runs the checks where the work begins, each once; returns whether that is done.
+    pub(super) fn check_base(
+        &mut self,
+        run: &mut RunContext<'_>,
+        guard: &IntegrationGuard,
+        projector: &mut Projector,
+    ) -> Result<bool> {
+        let commit = match &run.spec().base {
+            Some(base) => base.commit.clone(),
+            None => String::new(),
+        };
+        for (number, check) in run.spec().verify.clone().iter().enumerate() {
+            let known = |checked: &Checked| checked.command == check.command;
+            if run.state().base.iter().any(known) {
+                continue;
+            }
+            let place = CheckPlace {
+                on: ON_BASE,
+                round: run.state().round,
+                number,
+            };
+            if !self.check(run, guard, projector, &place, &commit, check)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs the checks that are due on the merged work, and returns what follows from them.
+    pub(super) fn step(
+        &mut self,
+        run: &mut RunContext<'_>,
+        guard: &IntegrationGuard,
+        projector: &mut Projector,
+    ) -> Result<Vec<HostCommand>> {
+        let commit = match guard.head(run)? {
+            Some(head) => head.to_string(),
+            None => String::new(),
+        };
+        if let Some(back) = guard.merge_missing(run, &commit)? {
+            return Ok(vec![back]);
+        }
+        for (number, check) in run.spec().verify.clone().iter().enumerate() {
+            let is_seen = guard.is_active() || self.checked_here.contains(&check.command);
+            let state = run.state();
+            let known = |checked: &Checked| checked.command == check.command;
+            let is_known = is_seen
+                && state.checked.as_deref() == Some(commit.as_str())
+                && state.checks.iter().any(known);
+            let place = CheckPlace {
+                on: "integration",
+                round: state.round,
+                number,
+            };
+            if !is_known && !self.check(run, guard, projector, &place, &commit, check)? {
+                return Ok(vec![HostCommand::Wait]);
+            }
+        }
+        Ok(after_checks(
+            run.spec(),
+            run.state(),
+            &run.tasks()?,
+            &commit,
+        ))
+    }
+
+    /// Runs one check and records what it says; returns false when somebody did not want to wait for its end.
+    fn check(
+        &mut self,
+        run: &mut RunContext<'_>,
+        guard: &IntegrationGuard,
+        projector: &mut Projector,
+        place: &CheckPlace<'_>,
+        commit: &str,
+        check: &Check,
+    ) -> Result<bool> {
+        run.env().trust.check(check)?;
+        let tree = guard.fresh_tree(run, commit)?;
+        if let Some(tree) = &tree
+            && !ready_for_checks(run, tree)?
+        {
+            return Ok(false);
+        }
+        if run.must_stop() {
+            return Ok(false);
+        }
+        let launch = teamster_fs::random_hex();
+        run.journal(EventKind::VerifyStarted(CheckStarted {
+            on: place.on.to_owned(),
+            commit: commit.to_owned(),
+            command: check.command.clone(),
+            launch: launch.clone(),
+            round: place.round,
+        }))?;
+        projector.project(run);
+        let folder = match &tree {
+            Some(tree) => tree.work_folder(),
+            None => run.env().folder.to_owned(),
+        };
+        let team = run.team().clone();
+        let runner = CheckRunner {
+            machine: run.env().machine,
+            project: run.env().project,
+            team: &team,
+            folder: &folder,
+            limit: run.env().check_limit,
+            launch: &launch,
+        };
+        let checked = run
+            .in_background(|background| {
+                let mut show = |lines: &str| background.show(lines);
+                runner.check(check, place, &mut show, &|| background.is_stopped())
+            })?
+            .map_err(|error| {
+                RunError::refused(
+                    error.to_string(),
+                    "`teamster run --resume TEAM` tries again",
+                )
+            })?;
+        if let Some(tree) = tree
+            && let Err(error) = run.in_background(|_| tree.remove())?
+        {
+            run.say(&format!(
+                "the tree of a check could not be removed: {error}"
+            ));
+        }
+        self.checked_here.insert(check.command.clone());
+        for remark in &checked.remarks {
+            run.say(remark);
+        }
+        let one = [checked];
+        let report = compare_with_base(&run.state().base, &one);
+        let charged = place.on != ON_BASE && !report.regressions.is_empty();
+        let [checked] = &one;
+        match CheckResult::new(place.on, commit, place.round, checked, charged).event() {
+            Some(what) => run.journal(what).map(|()| true),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Returns what follows from the checks of the merged work: the gate, tasks that fix what the team broke, or the end.
+fn after_checks(
+    spec: &RunSpec,
+    state: &RunState,
+    tasks: &[Task],
+    commit: &str,
+) -> Vec<HostCommand> {
+    let report = compare_with_base(&state.base, &state.checks);
+    if report.regressions.is_empty() {
+        let reason = if spec.verify.is_empty() {
+            "nothing was verified: no command is given, and none was found"
+        } else if report.all_passed() {
+            "all checks passed"
+        } else {
+            "the team broke no check"
+        };
+        // Before the gate is near: who still runs could change what is asked about, or answer.
+        return vec![
+            HostCommand::StopWorkers("the gate opens"),
+            HostCommand::enter(Stage::Approval, reason),
+        ];
+    }
+    let names: Vec<&str> = report
+        .regressions
+        .iter()
+        .map(|checked| checked.command.as_str())
+        .collect();
+    let names = names.join(", ");
+    if state.round >= spec.max_fix {
+        let why = format!(
+            "verification still fails after {} rounds of fixing: {names}",
+            state.round
+        );
+        return vec![
+            HostCommand::StopWorkers("verification failed"),
+            HostCommand::finish(RunEnd::FixRoundsUsedUp, why),
+        ];
+    }
+    let mut commands = Vec::new();
+    for checked in report.regressions {
+        let fix = json!({
+            "round": state.round + 1,
+            "revision": state.revisions,
+            "command": checked.command,
+            "exitCode": checked.exit_code,
+            "commit": commit,
+        });
+        // A host that was killed half-way has made some of them already.
+        if !tasks.iter().any(|task| task.ours("fix") == Some(&fix)) {
+            commands.push(HostCommand::add_task(fixing(checked, fix)));
+        }
+    }
+    let reason = format!("verification failed: {names}");
+    commands.push(HostCommand::enter(Stage::Fix, reason));
+    commands
+}
+
+/// Makes a tree usable for a check, if the user accepts at this moment what that takes; returns false when somebody did not
+/// want to wait for its end.
+fn ready_for_checks(run: &mut RunContext<'_>, tree: &CheckTree) -> Result<bool> {
+    let setup = run.env().trust.worktree_setup()?;
+    let made = run.in_background(move |background| {
+        let mut say = |text: &str| background.show(text);
+        let stopped = || background.is_stopped();
+        make_usable(tree.worktree(), || Ok(setup), &stopped, &mut say)
+    })?;
+    match made {
+        Err(_) if run.must_stop() => Ok(false),
+        made => Ok(made.map(|()| true)?),
+    }
+}
+
+/// Returns the task to fix what a check finds.
+fn fixing(checked: &Checked, fix: Value) -> NewTask {
+    let how = match (checked.exit_code, checked.signal) {
+        (Some(code), _) => format!("with exit code {code}"),
+        (None, Some(signal)) => format!("by signal {signal}"),
+        (None, None) => checked.verdict.words().to_owned(),
+    };
+    let mut subject = format!("Fix what `{}` finds", checked.command);
+    if subject.chars().count() > SUBJECT_LIMIT {
+        subject = short(&subject, SUBJECT_LIMIT - 1);
+    }
+    let lines: Vec<&str> = checked.last.lines().collect();
+    let mut last = String::new();
+    for line in lines.iter().rev() {
+        if last.chars().count() + line.chars().count() > SHOWN {
+            break;
+        }
+        last = format!("{line}\n{last}");
+    }
+    let description = format!(
+        "The team's work is merged, and `{}` fails on it ({how}); it did not fail before. Find out why and mend the \
+         cause, not the check. Run it yourself before you are done.\n\nThe last lines it printed:\n\n{}",
+        short(&checked.command, 500),
+        quoted(&last),
+    );
+    let mut notes = Object::new();
+    notes.insert("fix".into(), fix);
+    NewTask {
+        subject,
+        description,
+        notes,
+        ..NewTask::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use teamster_journal::payload::CheckVerdict;
+
+    use super::*;
+
+    fn checked(verdict: CheckVerdict) -> Checked {
+        Checked {
+            command: "make test".to_owned(),
+            source: "--verify".to_owned(),
+            verdict,
+            exit_code: Some(1),
+            signal: None,
+            seconds: 1.0,
+            last: "it broke".to_owned(),
+            log: String::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn checks_lead_to_the_gate_a_fix_or_the_end() {
+        use CheckVerdict::{Failed, Flaky, Passed};
+        let spec = |max_fix: u32| RunSpec {
+            verify: vec![Check::new("make test", "--verify")],
+            max_fix,
+            ..RunSpec::default()
+        };
+        for (before, now, round, last) in [
+            (Passed, Passed, 0, "team enters approval: all checks passed"),
+            (
+                Passed,
+                Flaky,
+                0,
+                "team enters approval: the team broke no check",
+            ),
+            (
+                Failed,
+                Failed,
+                0,
+                "team enters approval: the team broke no check",
+            ),
+            (
+                Passed,
+                Failed,
+                0,
+                "team enters fix: verification failed: make test",
+            ),
+            (Passed, Failed, 2, "end"),
+        ] {
+            let mut state = RunState::default();
+            state.base = vec![checked(before)];
+            state.checks = vec![checked(now)];
+            state.round = round;
+            let commands = after_checks(&spec(2), &state, &[], "c0ffee");
+            let told = match commands.last() {
+                Some(HostCommand::Enter { stage, reason }) => {
+                    format!("team enters {}: {reason}", stage.as_str())
+                }
+                Some(HostCommand::Finish {
+                    end: RunEnd::FixRoundsUsedUp,
+                    ..
+                }) => "end".to_owned(),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(told, last, "{before:?}, {now:?}, round {round}");
+            let stops = matches!(commands[0], HostCommand::StopWorkers(_));
+            assert_eq!(stops, !last.contains("fix:"), "{commands:?}");
+        }
+    }
+}
