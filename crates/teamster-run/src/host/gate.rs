@@ -361,7 +361,11 @@ fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
     } = answered;
     let decided = GateDecided::new(gate, commit, via, Some(by(via)), answer);
     let (what, decision, text) = match answer {
-        GateAnswer::Approve => (EventKind::ApprovalGiven(decided), ApprovalDecision::Approved, ""),
+        GateAnswer::Approve => (
+            EventKind::ApprovalGiven(decided),
+            ApprovalDecision::Approved,
+            "",
+        ),
         GateAnswer::Reject { text, .. } => (
             EventKind::ApprovalRefused(decided),
             ApprovalDecision::Rejected,
@@ -381,7 +385,7 @@ fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
 /// Writes the record beside the session, and a message to the leader. Nothing reads them back, so nothing depends on them.
 fn publish_decision(
     run: &mut RunContext<'_>,
-    decision: Decision,
+    decision: ApprovalDecision,
     text: &str,
     answered: &GateDecision,
 ) {
