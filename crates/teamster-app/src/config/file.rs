@@ -9,9 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Problem, at};
 
-/// The table of the providers,
+/// The table of the providers.
 const PROVIDERS: &str = "providers";
-/// and that of the roles.
+/// The table of the roles.
 const ROLES: &str = "roles";
 /// A role that is a text is the name of its provider.
 pub(super) const PROVIDER: &str = "provider";

@@ -241,23 +241,23 @@ pub struct Config {
     pub worker_task: Setting<Duration>,
     /// How many tasks may be added to a run, besides those of its plan and those that it makes itself.
     pub run_max_tasks: Setting<usize>,
-    /// What happens when an agent wants to run a command,
+    /// What happens when an agent wants to run a command.
     pub permissions_shell: Setting<Rule>,
-    /// and when it wants something that is neither a command nor a file of its worktree.
+    /// What happens when an agent wants something that is neither a command nor a file of its worktree.
     pub permissions_other: Setting<Rule>,
-    /// Commands that make a new worktree usable,
+    /// Commands that make a new worktree usable.
     pub worktree_setup: Setting<Vec<String>>,
-    /// how long all of them may take,
+    /// How long all commands that make a worktree usable may take.
     pub worktree_setup_limit: Setting<Duration>,
-    /// and folders of the project that it gets, as copies
+    /// Folders of the project that a new worktree gets, as copies.
     pub worktree_link: Setting<Vec<String>>,
-    /// or, if agents may change them, as links.
+    /// Whether those folders are links, so that agents may change them.
     pub worktree_link_writable: Setting<bool>,
     /// How long references and reports of runs that are over are kept.
     pub gc_keep: Setting<Duration>,
-    /// Where Studio sends its figures; `None` when it does not,
+    /// Where Studio sends its figures; `None` when it does not.
     pub studio_otlp: Setting<Option<Endpoint>>,
-    /// and how often.
+    /// How often Studio sends its figures.
     pub studio_otlp_every: Setting<Duration>,
     /// Providers that were named in the files.
     pub providers: Vec<ProviderSetting>,
@@ -269,7 +269,7 @@ pub struct Config {
     pub problems: Vec<Problem>,
 }
 
-/// Whether hooks may write what they see. A hook needs no other setting, and does not stop at a wrong one.
+/// Returns whether hooks may write what they see. A hook needs no other setting, and does not stop at a wrong one.
 pub fn team_is_enabled(layout: &Layout) -> bool {
     let mut layers = Layers::read(layout);
     layers.find(TEAM_ENABLED, true, flag).value
@@ -313,7 +313,7 @@ impl Config {
         }
     }
 
-    /// The first value that cannot be used, as an error.
+    /// Returns the first value that cannot be used, as an error.
     pub fn check(&self) -> Result {
         match self.problems.iter().find(|problem| problem.fatal) {
             None => Ok(()),
@@ -322,7 +322,7 @@ impl Config {
         }
     }
 
-    /// What the store needs of them.
+    /// Returns the settings of the store.
     pub fn store_settings(&self) -> Settings {
         Settings {
             lease: self.claim_lease.value,
@@ -336,7 +336,7 @@ impl Config {
         }
     }
 
-    /// What health is judged by.
+    /// Returns the limits that health is judged by.
     pub fn limits(&self) -> Limits {
         Limits {
             silent: self.silent_after.value,
@@ -344,7 +344,7 @@ impl Config {
         }
     }
 
-    /// What a worker goes by.
+    /// Returns the limits that a worker keeps.
     pub fn rules(&self) -> WorkerLimits {
         WorkerLimits {
             start: self.worker_start.value,
@@ -358,7 +358,7 @@ impl Config {
         }
     }
 
-    /// What an agent may do.
+    /// Returns what an agent may do.
     pub fn permissions(&self) -> Permissions {
         Permissions {
             shell: self.permissions_shell.value,
@@ -367,7 +367,7 @@ impl Config {
         }
     }
 
-    /// Every setting with its value as it would be written, and its source.
+    /// Returns every setting with its value as it would be written, and its source.
     pub fn rows(&self) -> [(Key, Value, &Source); KEYS.len()] {
         fn row<T>(
             key: Key,
@@ -411,7 +411,7 @@ impl Config {
 }
 
 impl Key {
-    /// The variable that overrides it.
+    /// Returns the variable that overrides it.
     pub fn variable(self) -> &'static str {
         self.variable
     }

@@ -33,7 +33,7 @@ pub struct Shutdown {
     /// Do not ask
     #[arg(long)]
     force: bool,
-    /// EndKind long they have to end by themselves
+    /// How long they have to end by themselves
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
     deadline: Duration,
 }
