@@ -52,6 +52,11 @@ impl RunCmd {
             .extend(words.iter().map(|word| (*word).to_owned()));
         self
     }
+
+    /// Returns the words.
+    pub fn iter(&self) -> std::slice::Iter<'_, String> {
+        self.words.iter()
+    }
 }
 
 impl<'a> IntoIterator for &'a RunCmd {
@@ -59,7 +64,7 @@ impl<'a> IntoIterator for &'a RunCmd {
     type IntoIter = std::slice::Iter<'a, String>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.words.iter()
+        self.iter()
     }
 }
 
