@@ -79,19 +79,20 @@ fn every_prefix_of_a_journal_of_0_1_is_judged_the_same_by_host_page_and_status()
         let mut story = Story::of("");
         let mut told = String::new();
         for event in &events {
-            told += &format!("{}\n", serde_json::to_string(event).unwrap());
+            told.push_str(&serde_json::to_string(event).unwrap());
+            told.push('\n');
             std::fs::write(&journal, &told).unwrap();
-            let store = project.store(Duration::ZERO);
+            let read = project.store(Duration::ZERO);
             host.apply(event);
             story.apply(event);
             let view = story.view();
             let place = format!("{} at {}", folder.display(), event.seq);
             let is_open = host.open_gate().is_some();
             assert_eq!(view.awaits_approval(), is_open, "{place}");
-            let gate = teamster_view::gate::open_gate(&store, &team).unwrap();
+            let gate = teamster_view::gate::open_gate(&read, &team).unwrap();
             assert_eq!(gate.is_some(), is_open, "{place}");
             let stage = view.stage().map(str::to_owned);
-            for now in [run_now(&store, &team), run_lately(&store, &team)] {
+            for now in [run_now(&read, &team), run_lately(&read, &team)] {
                 let now = now.unwrap();
                 assert_eq!(now.awaits_approval, is_open, "{place}");
                 assert_eq!(now.finished, host.finished.is_some(), "{place}");
