@@ -258,7 +258,7 @@ fn a_git_that_is_killed_while_the_worktree_follows_costs_nothing() {
         let files = (0..20).flat_map(|number| ["added", "many"].map(|at| format!("{at}/{number}")));
         files.filter(is_new).count()
     };
-    for files in (0..40).step_by(3).chain(33..=40) {
+    for files in 0..=40 {
         project.git_in(&folder, &["read-tree", "-u", "--reset", base.as_str()]);
         let args = ["read-tree", "-m", "-u", base.as_str(), made.as_str()];
         let follow = project.git_command(&folder, &args).spawn().unwrap();

@@ -110,15 +110,25 @@ fn a_client_that_does_not_read_is_cut_off_and_misses_nothing() {
     // More than fits on the way: the queue, and the buffers of both ends of the connection.
     let text = "long words ".repeat(400);
     let mut last = 0;
-    for _ in 0..6_000 {
-        use teamster_store::Store;
-        let event = recorded(
-            "agent.event",
-            "worker-1",
-            &serde_json::json!({ "text": text }),
-        );
-        last = store.record(&team, event).unwrap();
-    }
+    let mut quick = listen(&studio, None, "&after=0");
+    std::thread::scope(|scope| {
+        // Whoever tells the quick client of the last event has offered all of them to the slow one.
+        scope.spawn(|| {
+            loop {
+                match quick.next() {
+                    Some(event) if event.data["data"]["text"] == "the last" => break,
+                    Some(_) => {}
+                    None => quick = listen(&studio, None, "&after=0"),
+                }
+            }
+        });
+        for text in std::iter::repeat_n(text.as_str(), 6_000).chain(["the last"]) {
+            use teamster_store::Store;
+            let data = serde_json::json!({ "text": text });
+            let event = recorded("agent.event", "worker-1", &data);
+            last = store.record(&team, event).unwrap();
+        }
+    });
     let mut seen = Vec::new();
     let mut cut = 0;
     let mut events = slow;

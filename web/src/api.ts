@@ -219,13 +219,13 @@ export interface Spent {
   reports: number;
 }
 
-/** A request that waits for an answer. */
+/** A request of an agent that waits for a person's answer. */
 export interface Request {
   /** Its name, for the answer. */
   request: string;
   /** What the agent wants to do. */
   what: string;
-  /** For which task. */
+  /** The task that it is for. */
   taskId: TaskId | null;
   /** Since when it waits. */
   askedAt: Time;
@@ -711,15 +711,15 @@ export interface Lane {
 
 /** A worker's stretch of work on one task. */
 export interface Span {
-  /** On which task. */
+  /** The task. */
   taskId: TaskId;
-  /** What that was. */
+  /** What the task is about. */
   subject: string;
   /** The position of the journal at which it began. */
   seq: number;
-  /** From when */
+  /** When it began. */
   from: Time;
-  /** to when; `null` while it goes on. */
+  /** When it ended; `null` while it goes on. */
   to: Time | null;
   /** How it ended. */
   end: SpanEnd;
@@ -732,7 +732,7 @@ export type SpanEnd = "open" | "completed" | "failed" | "released" | "requeued";
 export interface Mark {
   /** The position of the journal. */
   seq: number;
-  /** When. */
+  /** When it happened. */
   at: Time;
   /** The type of the event: `worker.spawned`, `worker.dead`, … */
   what: string;

@@ -26,11 +26,9 @@ mod table;
 
 use std::process::ExitCode;
 
-use teamster_app::env_vars;
-
 fn main() -> ExitCode {
     #[cfg(debug_assertions)]
-    if let Some(file) = env_vars::get(env_vars::CLOCK_OFFSET) {
+    if let Some(file) = teamster_app::env_vars::get(teamster_app::env_vars::CLOCK_OFFSET) {
         teamster_fs::fail::move_clock_by(file.into());
     }
     // It runs at every step of an agent, and building the parser would cost more than its whole work.

@@ -136,7 +136,8 @@ fn tasks(folder: &Dir) -> Result<Vec<TaskId>> {
             found.push((stamp.modified, task));
         }
     }
-    found.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
+    // File systems count time in ticks of some milliseconds: of two logs of one tick the later task's is the newer.
+    found.sort_by(|one, other| other.cmp(one));
     Ok(found.into_iter().map(|(_, task)| task).collect())
 }
 
