@@ -18,6 +18,7 @@ fn a_fresh_machine_is_in_order_and_stays_untouched() {
     let report = project.run(["doctor", "--json"]).succeeds().json();
     for name in [
         "settings",
+        "trace",
         "teams folder",
         "registries",
         "team files",

@@ -272,7 +272,7 @@ fn the_help_of_the_whole_is_a_map() {
       worker       Start, watch and stop workers
       shutdown     Stop every worker of a team, and see that nobody is left
       worktree     Show, save and remove the worktrees of workers
-      zombies      Find and remove what is over but still there
+      zombies      Find and remove teams, processes and worktrees left behind
       journal      Show what happened in a team, event by event
 
     Claude Code:
@@ -330,6 +330,7 @@ fn the_help_of_the_whole_is_a_map() {
       TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
       TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
                            (else .bkit/hook.log)
+      TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off
       NO_COLOR             no colours
       Settings have variables of their own: see `teamster config show`
     "#);

@@ -12,5 +12,6 @@ mod plans;
 pub mod shop;
 mod stops;
 mod tasks;
+mod trace;
 mod verify;
 mod whole;

@@ -116,6 +116,7 @@ Environment:
   TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
   TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
                        (else .bkit/hook.log)
+  TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off
   NO_COLOR             no colours
   Settings have variables of their own: see `teamster config show`";
 

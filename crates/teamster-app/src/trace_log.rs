@@ -29,11 +29,9 @@ const LIMIT: u64 = 8 * 1024 * 1024;
 ///
 /// A trace that cannot be written stops nothing: the run matters more.
 pub(crate) fn begin(project: &Path, team: &TeamName, worker: Option<&WorkerName>) {
-    let filter = env_vars::get(env_vars::LOG);
-    let targets = targets(filter.as_deref().and_then(OsStr::to_str));
-    if targets == Targets::new().with_default(LevelFilter::OFF) {
+    let Some(targets) = wanted() else {
         return;
-    }
+    };
     let Ok(log) = open(project, team, worker) else {
         return;
     };
@@ -50,19 +48,44 @@ pub(crate) fn begin(project: &Path, team: &TeamName, worker: Option<&WorkerName>
 
 /// Returns where the trace of a team's host lies in its project; `None` when there is none.
 pub fn of_host(project: &Path, team: &TeamName) -> Option<String> {
+    wanted()?;
     let folders = layout::host_log_folders(team).join("/");
     let path = format!("{}/{folders}/{}", layout::OMC, layout::HOST_LOG);
     project.join(&path).exists().then_some(path)
 }
 
+/// Returns where traces lie and what they tell, in words.
+pub fn described() -> String {
+    let Some(targets) = wanted() else {
+        return format!("off, by {}", env_vars::LOG);
+    };
+    format!(
+        "{targets}, in {omc}/logs/TEAM/{} and {omc}/logs/TEAM/WORKER/{}; {} changes it",
+        layout::HOST_LOG,
+        layout::BRIDGE_TRACE,
+        env_vars::LOG,
+        omc = layout::OMC
+    )
+}
+
+/// Returns what is to be written; `None` when nothing is.
+fn wanted() -> Option<Targets> {
+    let filter = env_vars::get(env_vars::LOG);
+    let targets = targets(filter.as_deref().and_then(OsStr::to_str));
+    (targets != Targets::new().with_default(LevelFilter::OFF)).then_some(targets)
+}
+
 /// Reads a filter. One that cannot be read is taken for the usual one: a typing error must not hide what happens.
 fn targets(filter: Option<&str>) -> Targets {
-    let usual = Targets::new().with_default(LevelFilter::INFO);
+    // A name alone would turn everything else off; an absolute path is the file for what hooks say.
+    let is_directive = |part: &str| match part.split_once('=') {
+        Some((module, level)) => !module.contains('/') && level.parse::<LevelFilter>().is_ok(),
+        None => !part.is_empty() && part.parse::<LevelFilter>().is_ok(),
+    };
     filter
-        // An absolute path is the file for what hooks say.
-        .filter(|filter| !filter.trim().is_empty() && !filter.starts_with('/'))
+        .filter(|filter| filter.split(',').all(|part| is_directive(part.trim())))
         .and_then(|filter| filter.parse().ok())
-        .unwrap_or(usual)
+        .unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))
 }
 
 fn open(project: &Path, team: &TeamName, worker: Option<&WorkerName>) -> Result<LogFile, FsError> {
@@ -131,6 +154,7 @@ mod tests {
         assert_eq!(targets(None), usual);
         assert_eq!(targets(Some("")), usual);
         assert_eq!(targets(Some("/tmp/hooks.log")), usual);
+        assert_eq!(targets(Some("hooks.log")), usual);
         assert_eq!(targets(Some("teamster_run=loud")), usual);
         let debug = usual.with_target("teamster_run", LevelFilter::DEBUG);
         assert_eq!(targets(Some("teamster_run=debug,info")), debug);

@@ -1,15 +1,19 @@
 //! A log file that does not grow without end.
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::{Dir, FsError, Sync};
 
 /// A file that is written to line by line. Once it has reached its limit it is renamed, in place of the part that was
-/// renamed before, and begun anew.
+/// renamed before, and begun anew. Where it cannot be renamed, nothing more is written.
 #[derive(Debug)]
 pub struct LogFile {
     dir: Dir,
     name: String,
     old: String,
     limit: u64,
+    /// Held while a line is written: two threads would rename each other's file.
+    writing: Mutex<()>,
 }
 
 impl LogFile {
@@ -20,20 +24,18 @@ impl LogFile {
             name: name.to_owned(),
             old: old.to_owned(),
             limit,
+            writing: Mutex::new(()),
         }
-    }
-
-    /// Returns where the log lies.
-    pub fn path(&self) -> std::path::PathBuf {
-        self.dir.join(&self.name)
     }
 
     /// Appends a line, with its end, in one write.
     pub fn append(&self, line: &[u8]) -> Result<(), FsError> {
-        let before = self.dir.append(&self.name, line, Sync::Fast)?;
-        if before.saturating_add(line.len() as u64) >= self.limit {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = self.dir.stamp(&self.name)?.map_or(0, |stamp| stamp.size);
+        if size >= self.limit {
             self.dir.rename(&self.name, &self.dir, &self.old)?;
         }
+        self.dir.append(&self.name, line, Sync::Fast)?;
         Ok(())
     }
 }
@@ -57,6 +59,14 @@ mod tests {
         };
         assert_eq!(read("host.old.log"), "line 1\nline 2\nline 3\n");
         assert_eq!(read("host.log"), "line 4\nline 5\n");
+        // Where the part before cannot be replaced, the log stays as it is.
+        std::fs::remove_file(root.join("host.old.log")).unwrap();
+        std::fs::create_dir_all(root.join("host.old.log/in-the-way")).unwrap();
+        for _ in 0..5 {
+            let _ = log.append(b"more\n");
+        }
+        assert!(log.append(b"more\n").is_err());
+        assert_eq!(read("host.log").len(), 24);
         std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -27,6 +27,9 @@ const BELL: char = '\u{7}';
 /// What stands behind so many bytes reaches the first characters only through thousands of invisible ones.
 const LOOKED_AT: usize = 64 * 1024;
 
+/// A secret is at most so long, in bytes.
+const LONGEST_SECRET: usize = 8 * 1024;
+
 /// Returns the text without control characters (line feed and tab stay), escape sequences, bidi controls and other
 /// invisible characters: at most `limit` characters, the last of them `…` when something was cut.
 pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
@@ -55,7 +58,14 @@ pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
 pub fn shown(text: &str, limit: usize) -> String {
     // A character has at most four bytes.
     let looked_at = limit.saturating_mul(4).max(LOOKED_AT);
-    clean(&redact(beginning(text, looked_at)), limit).into_owned()
+    let mut seen = beginning(text, looked_at);
+    if seen.len() < text.len() {
+        // Half of a secret would not be seen as one, so the word that was cut is left out.
+        let end = beginning(seen, seen.len() - LONGEST_SECRET).len();
+        let word = seen[end..].rfind(char::is_whitespace);
+        seen = &seen[..end + word.unwrap_or(0)];
+    }
+    clean(&redact(seen), limit).into_owned()
 }
 
 /// Redacts and cleans a text and puts it on one line, without spaces at its ends.
@@ -232,6 +242,17 @@ mod tests {
     use proptest::prelude::*;
 
     const ALL: usize = usize::MAX;
+
+    #[test]
+    fn secret_that_the_limit_of_looking_cuts_in_two_is_not_shown() {
+        let secret = format!("sk-ant-api03-{}", "a1B2".repeat(24));
+        for visible in 0..secret.len() {
+            let hidden = "x".repeat(LOOKED_AT - visible - 10);
+            let text = format!("\u{1b}]0;{hidden}\u{7} {secret} {}", "y".repeat(LOOKED_AT));
+            let shown = shown(&text, 200);
+            assert!(!shown.contains(&secret[..16]), "{visible}: {shown}");
+        }
+    }
 
     #[test]
     fn plain_text_is_borrowed_as_it_is() {

@@ -322,6 +322,7 @@ impl Bridge {
                 }
             }
         }
+        self.mailbox.acknowledge_obeyed(&mut self.reporter);
     }
 
     fn request_stop(&mut self, signal: Signal) {
@@ -394,7 +395,9 @@ impl Bridge {
                         WorkOutlook::Later
                     };
                     let now = Instant::now();
-                    if outlook == WorkOutlook::Now || self.lifecycle.end_pause(now) {
+                    // Whatever else there is to do: a pause that stays would be over at once in every later wait.
+                    let is_pause_over = self.lifecycle.end_pause(now);
+                    if outlook == WorkOutlook::Now || is_pause_over {
                         return;
                     }
                     wait.look_again(outlook, now);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_isolate::process_tree::ProcessTree;
+use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
@@ -18,6 +18,8 @@ use crate::launch::{LaunchError, Launcher};
 use crate::reclaim;
 use crate::record::{self, LaunchRecord};
 
+/// How long the processes of a hung worker have to end before they are killed.
+const HUNG_GRACE: Duration = Duration::from_secs(5);
 /// The number of times that a worker which ends again and again is started anew before it is left to a person.
 pub const MOST_RESTARTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -155,6 +157,16 @@ impl<'a> Supervisor<'a> {
                 self.in_doubt = true;
                 continue;
             }
+            // Not proven dead, so it is made so, before anything is recorded: one that was stopped in the middle of a change
+            // holds the lock of the team, and nobody could record anything.
+            let survivors = match verdict {
+                Verdict::Hung => {
+                    let process = Some(&record.process);
+                    let tree = ProcessTree::of_launch(self.machine, &record.launch, process);
+                    tree.end(HUNG_GRACE).err()
+                }
+                _ => None,
+            };
             if state.told != Some(verdict) {
                 state.told = Some(verdict);
                 let told = WorkerVerdict {
@@ -170,7 +182,7 @@ impl<'a> Supervisor<'a> {
                 }
             }
             match verdict {
-                Verdict::Dead | Verdict::Hung => found.extend(self.mend(&record, verdict)?),
+                Verdict::Dead | Verdict::Hung => found.extend(self.mend(&record, survivors)?),
                 Verdict::Healthy => self.is_well(&record),
                 _ => {}
             }
@@ -190,18 +202,14 @@ impl<'a> Supervisor<'a> {
     fn mend(
         &mut self,
         record: &LaunchRecord,
-        verdict: Verdict,
+        survivors: Option<SurvivingProcesses>,
     ) -> Result<Option<SupervisorFinding>, StoreError> {
         let worker = &record.spec.worker;
-        if verdict == Verdict::Hung {
-            // Not proven dead, so first it is made so; its tasks go back like those of any dead worker.
-            let tree = ProcessTree::of_launch(self.machine, &record.launch, Some(&record.process));
-            if let Err(still) = tree.end(Duration::from_secs(5)) {
-                return Ok(Some(SupervisorFinding::NotRestarted(
-                    worker.clone(),
-                    still.to_string(),
-                )));
-            }
+        if let Some(still) = survivors {
+            return Ok(Some(SupervisorFinding::NotRestarted(
+                worker.clone(),
+                still.to_string(),
+            )));
         }
         let launch = Some(record.launch.as_str());
         reclaim::reclaim(

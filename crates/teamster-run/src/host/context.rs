@@ -149,7 +149,9 @@ impl<'a> RunContext<'a> {
             &self.team,
             &[EventType::RunStarted.name(), EventType::RunResumed.name()],
         )?;
-        self.read_events(begun.is_none())
+        self.read_events(begun.is_none())?;
+        tracing::info!(up_to = self.seen, "the journal before this host was read");
+        Ok(())
     }
 
     /// Reads what was journalled since the last time.
@@ -163,6 +165,7 @@ impl<'a> RunContext<'a> {
             for event in &page.events {
                 self.apply(event);
                 if is_new {
+                    trace(event);
                     self.env.observer.event(event);
                 } else {
                     self.env.observer.past_event(event);
@@ -176,11 +179,6 @@ impl<'a> RunContext<'a> {
 
     fn apply(&mut self, event: &Event) {
         self.seen = event.seq;
-        if event.actor == HOST {
-            tracing::info!(seq = event.seq, task = ?event.task_id, "{}", event.kind);
-        } else {
-            tracing::debug!(seq = event.seq, task = ?event.task_id, actor = event.actor, "{}", event.kind);
-        }
         teamster_fs::fail::reached_event(event.seq);
         self.state.apply(event);
         let now = self.now();
@@ -443,5 +441,15 @@ impl<'a> RunContext<'a> {
     /// Stops everyone because the run cannot go on.
     pub(super) fn stop_after_error(&mut self) {
         self.workers.stop_after_error(&mut self.env);
+    }
+}
+/// Notes an event in the trace: what the host does always, what others do for whoever asks for more.
+fn trace(event: &Event) {
+    let (seq, kind, task) = (event.seq, &event.kind, event.task_id.as_ref());
+    let task = task.map(tracing::field::display);
+    if event.actor == HOST {
+        tracing::info!(seq, task, "{kind}");
+    } else {
+        tracing::debug!(seq, task, actor = event.actor, "{kind}");
     }
 }

@@ -116,6 +116,8 @@ impl FailureCounter {
 
     /// Counts the end of a task, and returns what follows from it.
     fn count(&mut self, resolution: &TaskResolution, now: Instant) -> Option<Consequence> {
+        // The pause before this task is over, or it would not have begun.
+        self.paused_until = None;
         match resolution {
             TaskResolution::Completed(_) => {
                 self.errors = 0;
@@ -486,6 +488,17 @@ mod tests {
         }
         assert!(failures.end_pause(start + 20 * SECOND));
         assert_eq!(failures.errors, 0);
+    }
+
+    #[test]
+    fn pause_that_is_over_makes_no_later_wait_short() {
+        let start = Instant::now();
+        let mut failures = FailureCounter::new(WorkerLimits::default());
+        failures.count(&released(ReleaseCause::Service), start);
+        let later = start + 60 * SECOND;
+        assert!(failures.may_work(later));
+        failures.count(&TaskResolution::Completed(String::new()), later);
+        assert_eq!(failures.paused_until, None);
     }
 
     #[test]

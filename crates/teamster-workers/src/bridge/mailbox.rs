@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use teamster_agents::PermissionReply;
+use teamster_isolate::OrTrace as _;
 use teamster_journal::{Event, EventType, family};
 use teamster_store::{Reader, Signal};
 use teamster_types::json::Object;
@@ -83,6 +84,8 @@ pub(super) struct WorkerMailbox {
     in_prompt: usize,
     /// The ids of messages that were obeyed or understood. They are read again until they are acknowledged.
     handled: HashSet<String>,
+    /// The last of the messages that were all for the bridge itself, until they are acknowledged.
+    obeyed_up_to: Option<String>,
     /// Decisions that the agent has not been told yet.
     replies: Vec<PersonReply>,
     /// Requests that wait for a person, the oldest first.
@@ -98,6 +101,7 @@ impl WorkerMailbox {
             mail: Vec::new(),
             in_prompt: 0,
             handled: HashSet::new(),
+            obeyed_up_to: None,
             replies: Vec::new(),
             pending: Vec::new(),
         }
@@ -165,11 +169,22 @@ impl WorkerMailbox {
             && !has_mail
             && let Some(last) = messages.last()
         {
-            let _ = reporter
-                .store()
-                .acknowledge(reporter.team(), &reader, last.id());
+            self.obeyed_up_to = Some(last.id().to_owned());
         }
         requests
+    }
+
+    /// Acknowledges mail that was for the bridge alone, once the bridge has obeyed it: one that is killed before reads it
+    /// again.
+    pub(super) fn acknowledge_obeyed(&mut self, reporter: &mut Reporter) {
+        let Some(last) = self.obeyed_up_to.take() else {
+            return;
+        };
+        let reader = Reader::Worker(reporter.name().clone());
+        reporter
+            .store()
+            .acknowledge(reporter.team(), &reader, &last)
+            .or_trace("acknowledge the mail");
     }
 
     /// Sorts messages into what the bridge has to do and what the agent is told; returns the former, and whether there was

@@ -83,6 +83,7 @@ impl Doctor {
         match Context::find(out) {
             Ok(context) => {
                 checks.push(settings(&context));
+                checks.push(Check::fine("trace", teamster_app::trace_log::described()));
                 checks.extend(folder::checks(&context.layout));
                 checks.extend(teams::checks(&context));
             }

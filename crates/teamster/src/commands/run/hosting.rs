@@ -40,8 +40,8 @@ fn says_how(context: &Context, team: &TeamName, max_fix: u32, exit: &HostExit) -
                 } else {
                     String::new()
                 };
-                let project = &context.layout.project;
-                let trace = trace_log::of_host(project, team)
+                let project = teamster_app::workers::project_of(context, team)?;
+                let trace = trace_log::of_host(&project, team)
                     .map_or_else(String::new, |trace| format!(", {trace} has every step"));
                 format!(
                     "{report}/report.md tells all{trace}; `teamster run --resume {team}{more}` goes on"

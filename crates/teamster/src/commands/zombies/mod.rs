@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use crate::context::Context;
 use crate::error::Result;
 
-/// Find and remove what is over but still there
+/// Find and remove teams, processes and worktrees left behind
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
