@@ -166,6 +166,13 @@ pub struct DecisionRecord {
 }
 
 impl RunHistory {
+    /// Returns the stages, each with its end: the beginning of the next one, or the end of the run.
+    pub fn stage_spans(&self) -> impl Iterator<Item = (&StageRecord, Option<Time>)> {
+        let last = self.finished.as_ref().map(|(at, _)| *at);
+        let ends = self.stages.iter().skip(1).map(|next| Some(next.at));
+        self.stages.iter().zip(ends.chain([last]))
+    }
+
     /// Takes one event further. `is_open` tells whether the gate waits for a decision before it.
     pub(crate) fn apply(&mut self, event: &Event, what: &EventKind, is_open: bool) {
         match what {

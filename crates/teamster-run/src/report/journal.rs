@@ -73,13 +73,8 @@ fn asked_for(spec: &RunSpec) -> ReportInput {
 
 /// Returns the stages. One lasts until the next begins, the last until the run ends.
 fn stages(history: &RunHistory) -> Vec<Stage> {
-    let ends = (history.stages.iter().skip(1))
-        .map(|next| Some(next.at))
-        .chain([history.finished.as_ref().map(|(at, _)| *at)]);
     history
-        .stages
-        .iter()
-        .zip(ends)
+        .stage_spans()
         .map(|(record, end)| Stage {
             name: record.entered.stage.clone(),
             reason: record.entered.reason.clone(),

@@ -226,13 +226,8 @@ impl Ticks {
 
 /// When stages began and ended.
 fn stage_spans(history: &RunHistory) -> Vec<StageSpan> {
-    let ends = (history.stages.iter().skip(1))
-        .map(|next| Some(next.at))
-        .chain([history.finished.as_ref().map(|(at, _)| *at)]);
     history
-        .stages
-        .iter()
-        .zip(ends)
+        .stage_spans()
         .map(|(stage, to)| StageSpan {
             stage: stage.entered.to.clone(),
             seq: stage.seq,
