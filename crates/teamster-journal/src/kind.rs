@@ -151,6 +151,10 @@ kinds! {
     TaskDeleted(TaskChange) = "task.deleted",
     /// A task is completed and has changed no file, so there is nothing to merge.
     TaskUnchanged(TaskChange) = "task.unchanged",
+    /// The worker of a task cannot go on without somebody's words. Nobody can claim the task until they come.
+    TaskBlocked(TaskChange) = "task.blocked",
+    /// Somebody answered the worker of a blocked task, and it can be claimed again.
+    TaskUnblocked(TaskChange) = "task.unblocked",
     /// A message was sent.
     MessageSent(MessageSent) = "message.sent",
     /// A reader was given messages.
