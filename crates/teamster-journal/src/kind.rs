@@ -10,7 +10,7 @@ use teamster_types::json::Object;
 
 use crate::payload::{
     AgentEventRecorded, BudgetExhausted, BudgetReserved, CaughtUp, CheckResult, CheckStarted,
-    CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderAsked, MalformedMessage,
+    CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage,
     MemberJoined, MemberLeft, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged,
     MessageSent, Nothing, PlanMade, RefsRecorded, RunFinished, RunStarted, SignalSent,
     StageEntered, TaskChange, TeamCreated, UsageReported, WorkerLaunchFailed, WorkerPaused,
@@ -211,6 +211,12 @@ kinds! {
     RunAsked(LeaderAsked) = "run.asked",
     /// The plan was made and its tasks were created.
     RunPlan(PlanMade) = "run.plan",
+    /// The leader was woken, because something needs its decision.
+    LeaderWoken(LeaderWoken) = "leader.woken",
+    /// The leader decided. Everything that follows from it was done together with this event.
+    LeaderActed(LeaderActed) = "leader.acted",
+    /// The leader was woken and came to no decision.
+    LeaderFailed(LeaderFailed) = "leader.failed",
     /// The run ended.
     RunFinished(RunFinished) = "run.finished",
     /// A check began.
@@ -272,7 +278,10 @@ impl Payload for CursorMoved {}
 impl Payload for GateDecided {}
 impl Payload for GateOpened {}
 impl Payload for HookReceived {}
+impl Payload for LeaderActed {}
 impl Payload for LeaderAsked {}
+impl Payload for LeaderFailed {}
+impl Payload for LeaderWoken {}
 impl Payload for MalformedMessage {}
 impl Payload for MemberJoined {}
 impl Payload for MemberLeft {}
