@@ -6,6 +6,7 @@
 mod check;
 mod cost;
 mod gate;
+mod leader;
 mod merge;
 mod run;
 mod task;
@@ -22,6 +23,9 @@ pub use cost::{Budget, BudgetExhausted, BudgetReserved, Limit, UsageReported};
 pub use gate::{
     FileChange, Finding, GateAnswer, GateDecided, GateOpened, GateShown, GivenUp, LONGEST_FINDING,
     MOST_FILES, Outside, Shown, Unverified,
+};
+pub use leader::{
+    CancelledTask, LeaderActed, LeaderFailed, LeaderWoken, WakeKind, WakeReason,
 };
 pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
