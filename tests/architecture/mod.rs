@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 }
 
 /// The crates from the top to the bottom. A crate may depend on those below it.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 17] = [
     "teamster",
     "teamster-studio",
     "teamster-app",
@@ -23,6 +23,7 @@ const LAYERS: [&str; 16] = [
     "teamster-agents",
     "teamster-isolate",
     "teamster-party",
+    "teamster-prompts",
     "teamster-testkit",
     "teamster-store",
     "teamster-journal",

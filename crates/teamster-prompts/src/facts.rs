@@ -4,7 +4,7 @@ mod leading;
 mod working;
 
 pub use leading::{
-    Again, Candidate, CheckState, Finding, JudgePrompt, MemberFacts, PlanLimits, PlanPrompt,
+    Candidate, CheckState, Finding, JudgePrompt, MemberFacts, PlanLimits, PlanPrompt,
     RepositoryFacts, ReviewPrompt, ReviewedTask, Said, TaskState, WakeLimits, WakePrompt,
 };
 pub use working::{

@@ -28,6 +28,7 @@
 //! that a run does not stop over it. An override that still fails with real facts is replaced by our own template, and
 //! [`Rendered::fallback`] says why.
 
+mod examples;
 pub mod facts;
 mod shorten;
 mod templates;

@@ -209,20 +209,10 @@ impl Shorten for PlanPrompt {
                 clip_begin(&mut check.output, 300);
             }
         }),
-        ("your last answer", |facts| {
-            if let Some(again) = &mut facts.again {
-                clip_begin(&mut again.said, 4_000);
-            }
-        }),
         ("what the preset says", |facts| {
             clip_end(&mut facts.meaning, 6_000);
         }),
         (GOAL, |facts| clip_end(&mut facts.goal, 10_000)),
-        ("your last answer", |facts| {
-            if let Some(again) = &mut facts.again {
-                clip_begin(&mut again.said, 500);
-            }
-        }),
     ];
 }
 
@@ -235,11 +225,6 @@ impl Shorten for WakePrompt {
         }),
         (GOAL, |facts| clip_end(&mut facts.goal, 3_000)),
         ("what happened long ago", |facts| keep_last(&mut facts.digest, 20)),
-        ("your last answer", |facts| {
-            if let Some(again) = &mut facts.again {
-                clip_begin(&mut again.said, 2_000);
-            }
-        }),
         ("what it is about", |facts| {
             for part in &mut facts.subject {
                 clip_end(&mut part.text, 4_000);

@@ -50,15 +50,6 @@ pub struct RepositoryFacts {
     pub instructions: Vec<String>,
 }
 
-/// An answer that could not be used.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Again {
-    /// What was wrong with it.
-    pub faults: Vec<String>,
-    /// The answer itself.
-    pub said: String,
-}
-
 /// What a plan may ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PlanLimits {
@@ -93,8 +84,6 @@ pub struct PlanPrompt {
     pub revise: Option<String>,
     /// The schema of the answer. It is ours, and told as it is.
     pub schema: String,
-    /// The last answer, where it could not be used.
-    pub again: Option<Again>,
 }
 
 /// A task as the leader sees it.
@@ -138,8 +127,6 @@ pub struct WakePrompt {
     pub limits: WakeLimits,
     /// The schema of the answer. It is ours, and told as it is.
     pub schema: String,
-    /// The last answer, where it could not be used.
-    pub again: Option<Again>,
 }
 
 /// A task whose work is reviewed.
@@ -157,8 +144,8 @@ pub struct ReviewedTask {
 pub struct Finding {
     /// How bad it is: `blocker`, `major`, `minor` or `nit`.
     pub severity: String,
-    /// The file.
-    pub path: String,
+    /// The file; `None` where it is about no file.
+    pub path: Option<String>,
     /// The line.
     pub line: Option<u64>,
     /// What is wrong.
@@ -190,8 +177,6 @@ pub struct ReviewPrompt {
     pub findings: Vec<Finding>,
     /// The schema of the answer. It is ours, and told as it is.
     pub schema: String,
-    /// The last answer, where it could not be used.
-    pub again: Option<Again>,
 }
 
 /// A result among several.
@@ -222,6 +207,4 @@ pub struct JudgePrompt {
     pub base: String,
     /// The results.
     pub candidates: Vec<Candidate>,
-    /// The last answer, where it could not be used.
-    pub again: Option<Again>,
 }
