@@ -464,12 +464,12 @@ fn may_pull(
 /// Since when the task could have been taken: made, put back, or its last blocker done.
 fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
     let mut since = Time::from_millis(0);
-    for key in ["createdAt", "notBefore"] {
-        since = since.max(task.moment(key).unwrap_or(since));
+    for moment in [task.created_at(), task.not_before()] {
+        since = since.max(moment.unwrap_or(since));
     }
     for blocker in task.blocked_by() {
         if let Some(done) = passable(tx.look(blocker))?.flatten() {
-            since = since.max(done.moment("completedAt").unwrap_or(since));
+            since = since.max(done.completed_at().unwrap_or(since));
         }
     }
     Ok(since)
