@@ -9,6 +9,7 @@ use teamster_types::{TaskId, Time};
 
 use crate::cost::Costs;
 use crate::event::Event;
+use crate::actor::EventActor;
 use crate::kind::EventKind;
 use crate::payload::{
     CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, RunEnd,
@@ -216,7 +217,7 @@ impl RunState {
                 }
             }
             EventKind::TaskCreated(_) | EventKind::TaskRetried(_)
-                if self.begun.is_some() && event.actor != HOST =>
+                if self.begun.is_some() && event.actor != EventActor::Lead =>
             {
                 self.added.extend(event.task_id.clone());
             }
@@ -224,7 +225,7 @@ impl RunState {
         }
         self.spent.apply(event, what);
         // What a person or another program does to a run that nobody hosts is no time that the team has used.
-        if self.finished.is_none() && !matches!(event.actor.as_str(), "user" | "foreign") {
+        if self.finished.is_none() && !matches!(event.actor, EventActor::Person | EventActor::Foreign) {
             self.last_sign = Some(event.ts);
         }
     }
@@ -378,7 +379,7 @@ mod tests {
         for (seq, (kind, data)) in (1..).zip(events) {
             let what = EventKind::parse(kind, data.as_object().unwrap());
             let at = Time::from_millis(1_000 * i64::try_from(seq).unwrap());
-            state.apply(&NewEvent::new(HOST, what).placed(seq, String::new(), at, "t".into()));
+            state.apply(&NewEvent::new(EventActor::Lead, what).placed(seq, String::new(), at, "t".into()));
         }
         state
     }

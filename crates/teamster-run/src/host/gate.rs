@@ -6,7 +6,7 @@ use serde_json::json;
 use teamster_journal::payload::{
     Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
 };
-use teamster_journal::{EventKind, Gate, GateDecision, NewEvent, RunState};
+use teamster_journal::{EventActor, EventKind, Gate, GateDecision, NewEvent, RunState};
 use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
@@ -236,7 +236,7 @@ fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> R
         merge: Some(head.to_string()),
         files,
     };
-    run.record(NewEvent::new("user", EventKind::MergeAdopted(adopted)))
+    run.record(NewEvent::new(EventActor::Person, EventKind::MergeAdopted(adopted)))
 }
 
 /// Returns the end of a run that changed nothing: there is nothing to ask about, but what was to pass must pass.
@@ -371,7 +371,7 @@ fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
             text.as_str(),
         ),
     };
-    run.record(NewEvent::new("user", what))?;
+    run.record(NewEvent::new(EventActor::Person, what))?;
     publish_decision(run, decision, text, answered);
     Ok(())
 }

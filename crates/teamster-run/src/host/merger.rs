@@ -6,7 +6,7 @@ use teamster_isolate::git::{
     CommitId, Integration, MergeOutcome, MergePrediction, Repo, UNFETCHABLE,
 };
 use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
-use teamster_journal::{EventKind, HOST, NewEvent};
+use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
 use teamster_store::{Kind, Merge, PlannedTask};
 use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskConflict, TaskNotes};
@@ -123,7 +123,7 @@ impl Merger {
             commit: commit.to_owned(),
             result: Some(prediction(&predicted)),
         };
-        run.record(NewEvent::new(HOST, EventKind::MergePredicted(payload)).task(task.id()))?;
+        run.record(NewEvent::new(EventActor::Lead, EventKind::MergePredicted(payload)).task(task.id()))?;
         let worker = task.owner().unwrap_or("worker").parse();
         let Ok(worker) = worker else {
             let why = format!("its owner {:?} is no worker", task.owner());
@@ -399,7 +399,7 @@ fn record_conflict(
         is_final: fix_task.is_none(),
         fix_task: fix_task.cloned(),
     };
-    run.record(NewEvent::new(HOST, EventKind::MergeConflict(conflict)).task(root))
+    run.record(NewEvent::new(EventActor::Lead, EventKind::MergeConflict(conflict)).task(root))
 }
 
 fn give_up(run: &mut RunContext<'_>, id: &TaskId, why: &str) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use teamster_journal::payload::TaskChange;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -188,7 +188,7 @@ fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, b
     };
     let change =
         TaskChange::between(Some(&task), Some(&free)).reason("its owner is dead or quarantined");
-    tx.event(NewEvent::new("system", EventKind::TaskUpdated(change)).task(task.id()));
+    tx.event(NewEvent::new(EventActor::System, EventKind::TaskUpdated(change)).task(task.id()));
     Ok((free, true))
 }
 

@@ -237,7 +237,7 @@ pub(super) fn a_person_may_take_a_task_back(fixture: &StoreFixture) {
     let last = fixture
         .events()
         .pop()
-        .map(|event| (event.kind, event.actor));
+        .map(|event| (event.kind, event.actor.to_string()));
     assert_eq!(
         last,
         Some(("task.released".to_owned(), "user".to_owned())),
