@@ -10,7 +10,7 @@ use teamster_types::{TaskId, Time};
 use crate::cost::Costs;
 use crate::event::Event;
 use crate::actor::EventActor;
-use crate::kind::EventKind;
+use crate::kind::{EventKind, EventType};
 use crate::payload::{
     CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, RunEnd,
     RunFinished, RunSpec, RunStarted,
@@ -154,6 +154,19 @@ pub struct RunState {
 }
 
 impl RunState {
+    /// The kinds of which the last event alone tells whether a run has finished, for whoever looks at nothing else of it.
+    pub const TURNING_POINTS: [EventType; 3] = [
+        EventType::RunStarted,
+        EventType::RunResumed,
+        EventType::RunFinished,
+    ];
+
+    /// Returns whether the run is over and will not be taken up again.
+    pub fn is_over_for_good(&self) -> bool {
+        let finished = self.finished.as_ref();
+        finished.is_some_and(|finished| !finished.is_resumable())
+    }
+
     /// Takes one event further. What is not about the run changes nothing.
     pub fn apply(&mut self, event: &Event) {
         self.apply_kind(event, &event.payload());
