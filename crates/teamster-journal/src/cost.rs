@@ -225,13 +225,16 @@ impl Costs {
             let cost = Cost::told(used);
             self.reported.add(cost);
             let by_worker = &mut self.reported_by_worker;
-            by_worker.entry(event.actor.clone()).or_default().add(cost);
+            by_worker
+                .entry(event.actor.to_string())
+                .or_default()
+                .add(cost);
             let by_task = &mut self.reported_by_task;
             by_task.entry(event.task_id.clone()).or_default().add(cost);
-            self.add(&event.actor, event.task_id.as_ref(), cost);
+            self.add(event.actor.as_str(), event.task_id.as_ref(), cost);
             // Whoever plans has no task, and costs all the same.
             if let Some(task) = &event.task_id
-                && let Some(attempt) = self.attempt(task, &event.actor)
+                && let Some(attempt) = self.attempt(task, event.actor.as_str())
             {
                 attempt.told = Some(attempt.told.map_or(cost, |before| before.plus(cost)));
             }
@@ -248,14 +251,14 @@ impl Costs {
                 // Claimed again without an end in between: whoever had it told nothing more.
                 self.close(task, true);
                 let attempt = Attempt {
-                    worker: event.actor.clone(),
+                    worker: event.actor.to_string(),
                     started: false,
                     told: None,
                 };
                 self.open.insert(task.clone(), attempt);
             }
             EventKind::WorkerStarted(_) => {
-                if let Some(attempt) = self.attempt(task, &event.actor) {
+                if let Some(attempt) = self.attempt(task, event.actor.as_str()) {
                     attempt.started = true;
                 }
             }

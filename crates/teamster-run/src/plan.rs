@@ -22,9 +22,8 @@ use std::path::Path;
 use teamster_store::PlannedTask;
 use teamster_types::WorkerName;
 use teamster_types::graph::plan_cycle;
-use teamster_types::json::Object;
 use teamster_types::paths::Glob;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, TaskNotes};
 use teamster_types::transitions::check_texts;
 
 use crate::document::form::Form;
@@ -78,7 +77,7 @@ impl Plan {
                 capabilities: Vec::new(),
                 paths: Vec::new(),
                 verify: Vec::new(),
-                notes: Object::new(),
+                notes: TaskNotes::default(),
                 // Nobody wrote a plan, so nobody can know a label.
                 label: None,
             },
@@ -230,7 +229,7 @@ fn planned(
             blocked_by: Vec::new(),
             capabilities,
             paths: paths.into_iter().map(|path| path.text).collect(),
-            notes: Object::new(),
+            notes: TaskNotes::default(),
             verify,
             label: Some(label.to_owned()),
         },

@@ -111,7 +111,7 @@ impl Ends {
         let events = read.last_events(team, ENDS_WITHIN)?.events.into_iter();
         let steps = events.filter(|event| event.kind.starts_with(family::WORKER));
         Ok(Self(
-            steps.map(|event| (event.actor.clone(), event)).collect(),
+            steps.map(|event| (event.actor.to_string(), event)).collect(),
         ))
     }
 

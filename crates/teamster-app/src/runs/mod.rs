@@ -92,11 +92,7 @@ fn check_budget(budget: &Budget) -> Result {
 /// that must be possible without trust when it is to reject the work.
 fn goes_on(app: &App, team: &TeamName) -> Result<bool> {
     let (state, _) = state_of(app.read()?, team)?;
-    let is_over = state
-        .finished
-        .as_ref()
-        .is_some_and(|end| !end.is_resumable());
-    Ok(!is_over && state.stage != Some(Stage::Approval))
+    Ok(!state.is_over_for_good() && state.stage != Some(Stage::Approval))
 }
 
 /// Returns where a run is, by its journal, and the position of the last event.

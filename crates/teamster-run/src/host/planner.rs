@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use serde_json::json;
 use teamster_fs::Dir;
 use teamster_journal::EventKind;
 use teamster_journal::payload::{self, Check, PlanMade, RunEnd, RunSpec};
@@ -147,7 +146,7 @@ pub(super) fn with_merge_note(
 ) -> Vec<PlannedTask> {
     if guard.is_active() {
         for planned in &mut tasks {
-            planned.task.notes.insert("merged".into(), json!(false));
+            planned.task.notes.is_to_be_merged = true;
         }
     }
     tasks
@@ -156,11 +155,7 @@ pub(super) fn with_merge_note(
 fn record_plan(run: &mut RunContext<'_>, tasks: &[Task], source: &str) -> Result<()> {
     let tasks = tasks.iter().map(|task| payload::PlannedTask {
         id: Some(task.id().clone()),
-        label: task
-            .ours("label")
-            .and_then(serde_json::Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
+        label: task.label().unwrap_or_default().to_owned(),
         subject: task.subject().to_owned(),
         owner: task.owner().map(str::to_owned),
         blocked_by: task.blocked_by().iter().map(ToString::to_string).collect(),

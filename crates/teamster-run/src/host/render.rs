@@ -1,6 +1,5 @@
 //! Renders what a person reads: the gate, and the report.
 
-use serde_json::Value;
 use teamster_isolate::git::{self, CommitId, Count, WorktreeKind, WorktreeState};
 use teamster_journal::Event;
 use teamster_journal::Gate;
@@ -160,18 +159,7 @@ fn change(count: Count) -> FileChange {
 
 /// Returns the files of a task that it had not reserved.
 fn files_outside(task: &Task) -> Vec<String> {
-    let result = task.ours("result");
-    let files = result.and_then(|result| result.get("outsideReservation")?.as_array());
-    let files = files.into_iter().flatten().filter_map(Value::as_str);
-    files.take(MOST_FILES).map(str::to_owned).collect()
-}
-
-/// Returns a text of at most `limit` characters, and an ellipsis where it was cut.
-pub(super) fn short(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit {
-        return text.to_owned();
-    }
-    let mut cut: String = text.chars().take(limit).collect();
-    cut.push('…');
-    cut
+    let mut files = task.result().unwrap_or_default().outside_reservation;
+    files.truncate(MOST_FILES);
+    files
 }

@@ -13,7 +13,7 @@ use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
 use teamster_types::paths::Glob;
 use teamster_types::routing::fitness;
-use teamster_types::task::{NewTask, Status, Task};
+use teamster_types::task::{NewTask, Status, Task, TaskNotes};
 use teamster_types::transitions::{Edit, WORDS_LIMIT, check_texts};
 use teamster_types::{TaskId, WorkerName};
 
@@ -326,10 +326,10 @@ impl<'a> Judge<'a> {
         if self.faults.len() > before {
             return None;
         }
-        let mut notes = Object::new();
-        if !draft.accept.is_empty() {
-            notes.insert("accept".into(), json!(draft.accept));
-        }
+        let notes = TaskNotes {
+            accept: draft.accept,
+            ..TaskNotes::default()
+        };
         self.waits.push((self.place, created, draft.blocked_by));
         self.found.changes.create.push(PlannedTask {
             task: NewTask {

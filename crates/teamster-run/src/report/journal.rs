@@ -273,5 +273,5 @@ fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<Left> {
 }
 
 fn commit_of(task: &Task) -> Option<String> {
-    filled(task.ours("result")?.get("commit")?.as_str()?)
+    filled(task.commit()?)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use teamster_journal::payload::TaskChange;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -188,7 +188,7 @@ fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, b
     };
     let change =
         TaskChange::between(Some(&task), Some(&free)).reason("its owner is dead or quarantined");
-    tx.event(NewEvent::new("system", EventKind::TaskUpdated(change)).task(task.id()));
+    tx.event(NewEvent::new(EventActor::System, EventKind::TaskUpdated(change)).task(task.id()));
     Ok((free, true))
 }
 
@@ -464,12 +464,12 @@ fn may_pull(
 /// Since when the task could have been taken: made, put back, or its last blocker done.
 fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
     let mut since = Time::from_millis(0);
-    for key in ["createdAt", "notBefore"] {
-        since = since.max(task.moment(key).unwrap_or(since));
+    for moment in [task.created_at(), task.not_before()] {
+        since = since.max(moment.unwrap_or(since));
     }
     for blocker in task.blocked_by() {
         if let Some(done) = passable(tx.look(blocker))?.flatten() {
-            since = since.max(done.moment("completedAt").unwrap_or(since));
+            since = since.max(done.completed_at().unwrap_or(since));
         }
     }
     Ok(since)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use teamster_journal::payload::{CursorMoved, MalformedMessage, MessageSent};
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::WorkerName;
 use teamster_types::message::{CONTENT_LIMIT, Mailbox, Message};
 use teamster_types::team::{Kind as TeamKind, TeamConfig};
@@ -260,7 +260,7 @@ fn malformed(mailbox: &Mailbox, at: Position, reason: &str) -> NewEvent {
         at: at.0,
         error: reason.to_owned(),
     };
-    NewEvent::new("system", EventKind::MessageMalformed(malformed))
+    NewEvent::new(EventActor::System, EventKind::MessageMalformed(malformed))
 }
 
 fn move_cursor(

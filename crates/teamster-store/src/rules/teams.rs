@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use teamster_journal::payload::{MemberJoined, SignalSent, TeamCreated};
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Status, Task};
@@ -18,7 +18,7 @@ use crate::store::Signal;
 pub fn created(new: &NewTeam) -> NewEvent {
     let members = new.members.iter().map(|member| member.name.to_string());
     NewEvent::new(
-        "user",
+        EventActor::Person,
         EventKind::TeamCreated(TeamCreated {
             members: members.collect(),
             project: Some(new.project.clone()),

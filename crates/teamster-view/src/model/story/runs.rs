@@ -208,7 +208,7 @@ fn answer(record: &DecisionRecord) -> Answer {
         answer: decided.answer.clone(),
         taken: record.is_taken,
         by: match decided.by.as_deref() {
-            None | Some("") => record.actor.clone(),
+            None | Some("") => record.actor.to_string(),
             Some(by) => by.to_owned(),
         },
         rollback: decided.rollback == Some(true),
