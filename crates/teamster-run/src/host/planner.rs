@@ -79,6 +79,9 @@ impl Planner {
             }
             let made = run.import_tasks(&with_merge_note(guard, plan.tasks))?;
             record_plan(run, &made, source)?;
+            if let Some(note) = not_split(run.spec(), source) {
+                run.say(&note);
+            }
         } else if run.state().plan.is_none() {
             // A host was killed after it had made them and before it could say so.
             let source = source(run.spec());
@@ -86,6 +89,18 @@ impl Planner {
         }
         Ok(vec![HostCommand::enter(Stage::Execute, "the plan is made")])
     }
+}
+
+/// Returns that a sentence is one task although there are several workers, and how to get more tasks.
+fn not_split(spec: &RunSpec, source: &str) -> Option<String> {
+    let workers = spec.working_members().len();
+    let is_one = source == "sentence" && spec.distribution.is_one() && workers > 1;
+    is_one.then(|| {
+        format!(
+            "one task for {workers} workers, because nobody plans: `--leader AGENT` has it split, `--plan FILE` takes \
+             your plan, `--each` gives it to every worker, `--best-of` takes the best of their results"
+        )
+    })
 }
 
 /// Returns where the plan comes from, as the journal calls it.
@@ -116,11 +131,7 @@ fn make_plan(
     let plan = match (&run.spec().plan, source) {
         (Some(file), _) => read_plan(Path::new(file)).map_err(PlanError::Unusable)?,
         (None, "leader") => leader_turn::plan(run, guard)?,
-        _ => {
-            let members = run.spec().members.iter();
-            let names: Vec<_> = members.map(|member| member.name.clone()).collect();
-            Plan::of_sentence(&run.spec().task, &names).map_err(PlanError::Unusable)?
-        }
+        _ => Plan::unplanned(run.spec()).map_err(PlanError::Unusable)?,
     };
     Ok((plan, source))
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use teamster_journal::payload::Member;
 use teamster_store::{Outgoing, PlannedTask, Recipient, TeamChanges};
 use teamster_types::graph::{find_cycle, plan_cycle};

@@ -152,6 +152,9 @@ pub struct TaskFix {
     pub exit_code: Option<i32>,
     /// The commit that it failed on.
     pub commit: String,
+    /// Whether it failed before the work began, and to make it pass is what the work is for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_target: bool,
 }
 
 /// What a run notes about a task that it makes.
