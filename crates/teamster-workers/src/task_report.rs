@@ -77,11 +77,11 @@ impl TaskReport {
         }
     }
 
-    /// Returns the report of an agent that has said this and closed it with no block.
+    /// Returns the report of an agent that has said this and reported nothing in a block.
     fn of_message(said: &str) -> Self {
         Self {
             status: ReportStatus::Done,
-            summary: shown(said.trim(), SUMMARY),
+            summary: shown(without_examples(said).trim(), SUMMARY),
             handover: String::new(),
             problems: Vec::new(),
         }
@@ -124,12 +124,30 @@ fn last_block(said: &str) -> Option<(&str, Value)> {
     let mut found = None;
     let mut rest = 0;
     while let Some((begin, body, end)) = next_block(said, rest) {
-        if let Some(block) = object(body) {
+        if let Some(block) = object(body).filter(|block| !is_example(block)) {
             found = Some((&said[..begin], block));
         }
         rest = end;
     }
     found
+}
+
+/// Returns what was said without the examples in it.
+fn without_examples(said: &str) -> String {
+    let mut kept = String::with_capacity(said.len());
+    let mut rest = 0;
+    while let Some((begin, body, end)) = next_block(said, rest) {
+        let is_left_out = object(body).is_some_and(|block| is_example(&block));
+        kept.push_str(&said[rest..if is_left_out { begin } else { end }]);
+        rest = end;
+    }
+    kept.push_str(&said[rest..]);
+    kept
+}
+
+/// Returns whether a block is the example that agents are shown.
+fn is_example(block: &Value) -> bool {
+    block.get("summary").and_then(Value::as_str) == Some(EXAMPLE)
 }
 
 /// Returns where the next block begins, what is in it, and where it ends.
@@ -174,8 +192,7 @@ fn object(body: &str) -> Option<Value> {
     let value = serde_json::from_str::<Value>(body.trim())
         .or_else(|_| serde_json::from_str(&with_escaped_line_ends(body.trim())))
         .ok()?;
-    let is_example = value.get("summary").and_then(Value::as_str) == Some(EXAMPLE);
-    (value.is_object() && !is_example).then_some(value)
+    value.is_object().then_some(value)
 }
 
 fn with_escaped_line_ends(text: &str) -> String {
@@ -242,7 +259,7 @@ mod tests {
         .concat();
         assert_eq!(TaskReport::parse(&said).summary, "second");
         let said = format!("Words.\n{}", block("…"));
-        assert_eq!(TaskReport::parse(&said).summary, said.trim());
+        assert_eq!(TaskReport::parse(&said).summary, "Words.");
     }
 
     #[test]

@@ -151,6 +151,7 @@ impl FailureCounter {
                 cause: ReleaseCause::Stopping,
                 ..
             }
+            | TaskResolution::Blocked(_)
             | TaskResolution::Lost(_) => None,
         }
     }
