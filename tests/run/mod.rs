@@ -1,5 +1,6 @@
 //! The run: what is decided before it, and what it does, with real processes.
 
+mod briefings;
 mod budgets;
 mod checks;
 mod gate;

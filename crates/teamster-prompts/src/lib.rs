@@ -17,7 +17,7 @@
 //! | filter | what it makes of a text |
 //! |---|---|
 //! | `quote` | lines that begin with `>`: how a text of others is told |
-//! | `lines`, `items` | the texts of a list, each on a line of its own, plain or with a dash |
+//! | `items` | the texts of a list, each on a line of its own behind a dash |
 //! | `safe` | the text as it is: for texts of ours, such as a schema or what a preset says |
 //! | none | the text on one line, without control characters |
 //!

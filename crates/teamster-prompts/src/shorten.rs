@@ -6,7 +6,7 @@ use crate::facts::{
 };
 
 /// Facts that can be told in fewer words.
-pub trait Shorten: Clone + PartialEq {
+pub trait Shorten: Clone + PartialEq + 'static {
     /// What can be shortened, the least important first: its name, and how.
     const PARTS: &'static [(&'static str, fn(&mut Self))];
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use minijinja::value::{Value, ValueKind};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value, ValueKind};
 use minijinja::{Environment, ErrorKind, Output, State, UndefinedBehavior, context};
 use serde::Serialize;
 use teamster_types::quote::quoted;
@@ -16,6 +17,8 @@ use crate::shorten::Shorten;
 
 /// Steps of the template engine that one prompt may take: an override that loops without end must not hold up a worker.
 const FUEL: u64 = 5_000_000;
+/// The most characters of a text of others that are looked at. What is told of it is shorter.
+const LONGEST_QUOTE: usize = 200_000;
 /// What stands where the middle of a prompt was cut out.
 const CUT: &str = "\n[…cut…]\n";
 
@@ -255,10 +258,11 @@ impl Prompts {
         name: &str,
         file: &str,
         facts: &P,
-        left_out: &[&str],
+        left_out: &[&'static str],
     ) -> Result<String, PromptError> {
         let template = self.environment.get_template(name);
-        let facts = Value::from_serialize(facts);
+        let facts = Value::from(Serde(facts));
+        let left_out = left_out.to_vec();
         let text = template
             .and_then(|template| template.render(context! { left_out, ..facts }))
             .map_err(|error| prompt_error(file, &error))?;
@@ -291,14 +295,19 @@ impl Prompts {
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
-    environment.set_keep_trailing_newline(true);
+    environment.set_debug(true);
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build();
+    if let Ok(syntax) = syntax {
+        environment.set_syntax(syntax);
+    }
     environment.set_fuel(Some(FUEL));
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_formatter(on_one_line);
     environment.add_filter("quote", quote);
-    environment.add_filter("lines", lines);
     environment.add_filter("items", items);
     environment
 }
@@ -306,7 +315,7 @@ fn environment() -> Environment<'static> {
 /// Writes a value. A text that no filter has made safe stays on the line that it stands on, whatever it holds.
 fn on_one_line(
     output: &mut Output<'_>,
-    _: &State<'_, '_>,
+    _: &mut State<'_, '_>,
     value: &Value,
 ) -> Result<(), minijinja::Error> {
     let text = value.to_string();
@@ -319,28 +328,31 @@ fn on_one_line(
 }
 
 /// Marks a text as that of others.
-fn quote(text: &str) -> Value {
-    Value::from_safe_string(quoted(text))
+fn quote(text: &Value) -> Result<Value, minijinja::Error> {
+    if text.is_undefined() {
+        return Err(ErrorKind::UndefinedError.into());
+    }
+    let text = text.as_str().unwrap_or_default();
+    Ok(Value::from_safe_string(quoted(beginning(text))))
 }
 
-/// Returns the texts of a list, each on a line of its own.
-fn lines(texts: &Value) -> Result<String, minijinja::Error> {
-    listed(texts, "")
+/// Returns as much of a text as can be of use to any prompt.
+fn beginning(text: &str) -> &str {
+    match text.char_indices().nth(LONGEST_QUOTE) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
 }
 
 /// Returns the texts of a list, each on a line of its own behind a dash.
 fn items(texts: &Value) -> Result<String, minijinja::Error> {
-    listed(texts, "- ")
-}
-
-fn listed(texts: &Value, mark: &str) -> Result<String, minijinja::Error> {
     if texts.kind() == ValueKind::String {
         let message = "this is one text, and not a list";
         return Err(minijinja::Error::new(ErrorKind::InvalidOperation, message));
     }
     let lines = texts.try_iter()?;
     let lines: Vec<String> = lines
-        .map(|text| format!("{mark}{}", one_line(&text.to_string())))
+        .map(|text| format!("- {}", one_line(&text.to_string())))
         .collect();
     Ok(lines.join("\n"))
 }
@@ -381,17 +393,16 @@ fn cut(text: &str, limit: usize) -> String {
 }
 
 fn prompt_error(file: &str, error: &minijinja::Error) -> PromptError {
-    // An error in a part that is included is one of the template that includes it, which has the line.
-    let mut reason = match error.kind() {
-        ErrorKind::UndefinedError => {
-            "something on this line is not among the facts of this template; docs/prompts.md lists them"
-                .to_owned()
-        }
-        kind => error
-            .detail()
-            .map_or_else(|| kind.to_string(), |detail| format!("{kind}: {detail}")),
+    // Strict templates fail on a name that is not among their facts, and that is the fault that people make.
+    let hint = match error.kind() {
+        ErrorKind::UndefinedError => "; docs/prompts.md lists the facts of each template",
+        _ => "",
     };
-    reason = one_line(&clean(&reason, 500));
+    let kind = error.kind();
+    let reason = error
+        .detail()
+        .map_or_else(|| kind.to_string(), |detail| format!("{kind}: {detail}"));
+    let reason = format!("{}{hint}", one_line(&clean(&reason, 500)));
     PromptError {
         file: file.to_owned(),
         line: error.line(),

@@ -397,7 +397,7 @@ fn shell_word(path: &str) -> String {
 }
 
 /// Returns who is told.
-pub fn you(team: &TeamName, worker: &WorkerName, member: Option<&Member>) -> You {
+fn you(team: &TeamName, worker: &WorkerName, member: Option<&Member>) -> You {
     You {
         name: worker.to_string(),
         team: team.to_string(),

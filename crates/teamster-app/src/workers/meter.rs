@@ -1,21 +1,15 @@
-//! What a run's order means for one of its workers: what it is told, and whether it may begin another task.
+//! What a run's order means for one of its workers: whether it may begin another task.
 
 use std::sync::Arc;
 
 use teamster_journal::cost::Costs;
 use teamster_journal::payload::{Budget, RunSpec};
 use teamster_store::Store;
-use teamster_types::{TeamName, WorkerName};
+use teamster_types::TeamName;
 use teamster_workers::bridge::MayBegin;
 
 /// Events that are read at once.
 const PAGE: usize = 1_000;
-
-/// What a worker of this team is told before each task; nothing outside of a run.
-pub(super) fn told(order: Option<&RunSpec>, worker: &WorkerName) -> String {
-    let hand = order.and_then(|order| order.members.iter().find(|hand| hand.name == *worker));
-    hand.map_or_else(String::new, |hand| hand.prompt.clone())
-}
 
 /// The order of the run that a team was made for.
 pub(super) fn order(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {

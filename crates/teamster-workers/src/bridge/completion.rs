@@ -200,10 +200,12 @@ impl<'a> Completion<'a> {
         let mut extra = Object::new();
         extra.insert("taskId".into(), json!(id));
         match &self.resolution {
-            TaskResolution::Completed(summary) => {
-                let files = &self.kept.files;
+            TaskResolution::Completed(report) => {
+                let (summary, files) = (&report.summary, &self.kept.files);
                 let result = json!(TaskResult {
                     summary: Some(summary.clone()),
+                    handover: Some(report.handover.clone()),
+                    problems: report.problems.clone(),
                     commit: self.kept.commit.clone(),
                     base: self.kept.base.clone(),
                     kept_as: self.kept.name.clone(),

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::prompts::PromptFiles;
 use teamster_app::trust::{self, Plan, Unknown};
 use teamster_app::workers;
 use teamster_types::WorkerName;
@@ -76,6 +77,7 @@ impl Start {
             has_worktree: !self.in_place,
         };
         trust::require(context, &settings.layout, &settings.config, &plan, unknown)?;
+        PromptFiles::load(&settings.layout)?.check()?;
         workers::check_script(&provider)?;
         context.store()?.join_team(
             &team,
