@@ -11,7 +11,7 @@ use crate::error::{AppError, Result};
 use crate::presets::Presets;
 
 /// A team, and whoever plans for it.
-pub(super) struct Team {
+pub(super) struct CastTeam {
     pub(super) cast: Cast,
     /// `engine`, or the provider of an agent.
     pub(super) leader: String,
@@ -22,7 +22,7 @@ pub(super) struct Team {
 
 impl RunRequest {
     /// The team; asks when nobody has named it and none suits.
-    pub(super) fn cast(&self, app: &App, request: &Request, team: &str) -> Result<Team> {
+    pub(super) fn cast(&self, app: &App, request: &Request, team: &str) -> Result<CastTeam> {
         let presets = Presets::load(&app.layout, &app.config)?;
         presets.check()?;
         let all = presets.all();
@@ -65,7 +65,7 @@ impl RunRequest {
             }
             (None, Some(leader)) => (leader.provider.clone(), leader.model.clone()),
         };
-        Ok(Team {
+        Ok(CastTeam {
             cast,
             leader,
             leader_model,

@@ -17,7 +17,7 @@ use crate::shell;
 /// What `zombies reap` would have to do with an item.
 #[derive(Debug)]
 pub(super) enum RemovalTarget {
-    /// Nothing.
+    /// Leave it to a person.
     None,
     /// Move this team to the trash.
     Team,

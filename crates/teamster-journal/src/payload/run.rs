@@ -286,13 +286,13 @@ pub struct PlanMade {
     pub path: Option<String>,
     /// Its tasks, in order.
     #[serde(deserialize_with = "list")]
-    pub tasks: Vec<PlannedTask>,
+    pub tasks: Vec<PlannedTaskEntry>,
 }
 
 /// A task of a plan, as it was created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PlannedTask {
+pub struct PlannedTaskEntry {
     /// Its id in the team.
     pub id: Option<TaskId>,
     /// Its name in the plan.

@@ -8,9 +8,8 @@ use teamster_isolate::git::{
 use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
 use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
 use teamster_store::{Kind, Merge, PlannedTask};
-use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskConflict, TaskNotes};
-use teamster_types::text::clip;
+use teamster_types::text::{clip, quoted};
 use teamster_types::{TaskId, TeamName, denied};
 
 use super::Result;

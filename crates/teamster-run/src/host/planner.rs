@@ -153,7 +153,7 @@ pub(super) fn with_merge_note(
 }
 
 fn record_plan(run: &mut RunContext<'_>, tasks: &[Task], source: &str) -> Result<()> {
-    let tasks = tasks.iter().map(|task| payload::PlannedTask {
+    let tasks = tasks.iter().map(|task| payload::PlannedTaskEntry {
         id: Some(task.id().clone()),
         label: task.label().unwrap_or_default().to_owned(),
         subject: task.subject().to_owned(),

@@ -11,7 +11,7 @@ use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::process::Life;
 use teamster_types::routing::{self, Candidate};
 use teamster_types::task::{Status, Task, Token};
-use teamster_types::team::Member;
+use teamster_types::team::TeamMember;
 use teamster_types::transitions::{self, Edit, Takeover};
 use teamster_types::{TaskId, Time, WorkerName};
 
@@ -404,7 +404,7 @@ fn table(provider: &str) -> Vec<String> {
         .collect()
 }
 
-fn member_capabilities(member: &Member) -> Vec<String> {
+fn member_capabilities(member: &TeamMember) -> Vec<String> {
     match &member.capabilities {
         Some(list) => list.clone(),
         None => table(&member.provider),
