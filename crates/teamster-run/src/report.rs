@@ -9,7 +9,7 @@
 
 mod gate;
 mod journal;
-mod leftover;
+mod left_behind;
 mod page;
 mod sections;
 mod shown;
@@ -28,7 +28,7 @@ use teamster_types::{TeamName, Time};
 
 pub use gate::gate_text;
 pub use journal::input_from;
-pub use leftover::Leftover;
+pub use left_behind::LeftBehind;
 pub use page::page;
 
 /// Everything that a report tells.
@@ -91,7 +91,7 @@ pub struct ReportInput {
     /// What became of the user's branches while the run was at work, one sentence each.
     pub references: Vec<String>,
     /// What is left behind, and how to get at it.
-    pub left: Vec<Leftover>,
+    pub left: Vec<LeftBehind>,
 }
 
 /// How a run ended.

@@ -10,7 +10,7 @@ use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
 
 use super::{
-    CheckRun, Conflict, DecisionLine, Leftover, ReportOutcome, ReportInput, StageLine, TaskLine, TaskState,
+    CheckRun, Conflict, DecisionLine, LeftBehind, ReportOutcome, ReportInput, StageLine, TaskLine, TaskState,
     WorkerLine,
 };
 
@@ -253,7 +253,7 @@ fn failed_before(task: &Task, by_id: &BTreeMap<&TaskId, &Task>) -> BTreeSet<Task
 }
 
 /// Finished work that is in nobody's branch.
-fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<Leftover> {
+fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<LeftBehind> {
     let is_merged = |task: &Task| {
         let history = state.tasks.get(task.id());
         history.is_some_and(|history| history.is_merged) || state.merged_by(task.id()).is_some()
@@ -267,7 +267,7 @@ fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<Leftover>
         .into_iter()
         .map(|task| {
             let why = format!("the work of task {}, which was not merged", task.id());
-            Leftover::reference(&pin_ref(team, task.id()), &why)
+            LeftBehind::reference(&pin_ref(team, task.id()), &why)
         })
         .collect()
 }

@@ -7,7 +7,7 @@ use teamster_isolate::child::say;
 
 /// One thing that a run leaves behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
+pub struct LeftBehind {
     /// What it is: `branch`, `worktree`, `commit`, `salvaged work`.
     pub what: &'static str,
     /// Its name or path.
@@ -18,7 +18,7 @@ pub struct Leftover {
     pub command: String,
 }
 
-impl Leftover {
+impl LeftBehind {
     /// Returns a branch, seen from the commit that the work began from.
     pub fn branch(name: &str, base: Option<&str>, why: &str) -> Self {
         let full = full_name(name);
