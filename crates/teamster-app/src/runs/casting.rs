@@ -1,6 +1,7 @@
 //! Who works: what the command, the presets, the configuration and this machine come to.
 
 use teamster_agents::detect;
+use teamster_journal::payload::RunSpec;
 use teamster_run::cast::{self, Cast, CastOutcome, Casting, Role};
 use teamster_run::request::Request;
 
@@ -58,7 +59,7 @@ impl RunRequest {
             CastOutcome::Ask(cast) => self.confirm(app, cast)?,
         };
         let (leader, leader_model) = match (self.leader.as_deref(), &cast.leader) {
-            (Some("engine"), _) | (None, None) => ("engine".to_owned(), None),
+            (Some(RunSpec::ENGINE), _) | (None, None) => (RunSpec::ENGINE.to_owned(), None),
             (Some(word), _) => {
                 let leader = cast::leader(&casting, word).map_err(refused)?;
                 (leader.provider, leader.model)

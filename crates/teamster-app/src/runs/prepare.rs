@@ -370,9 +370,11 @@ impl PreparedRun {
         } else {
             let names: Vec<_> = self.spec.members.iter().map(|m| m.name.clone()).collect();
             sentence = Plan::of_sentence(&self.spec.task, &names).map_err(AppError::refused)?;
-            let by = match self.spec.leader.as_str() {
-                "engine" => "the sentence as it is".to_owned(),
-                leader => format!("the sentence as it is; in the run {leader} makes the plan"),
+            let by = match self.spec.leading_agent() {
+                None => "the sentence as it is".to_owned(),
+                Some(leader) => {
+                    format!("the sentence as it is; in the run {leader} makes the plan")
+                }
             };
             (&sentence, by)
         };

@@ -27,7 +27,7 @@ pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
 };
 pub use run::{
-    Approve, Base, LeaderAsked, MAX_FIX, Member, PlanMade, PlannedTaskEntry, RefsRecorded, RunEnd,
+    Approve, Base, LeaderAsked, MAX_FIX, Member, PlanMade, PlanSource, PlannedTaskEntry, RefsRecorded, RunEnd,
     RunFinished, RunSpec, RunStarted, StageEntered,
 };
 pub use task::TaskChange;
