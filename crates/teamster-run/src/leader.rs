@@ -27,8 +27,11 @@ use teamster_workers::limits::WorkerLimits;
 use crate::document::Fault;
 use crate::plan::Plan;
 
+pub mod actions;
 mod answer;
 mod prompt;
+
+pub(crate) use answer::last_object;
 
 /// The name under which the agent is asked.
 const NAME: &str = "leader";

@@ -3,6 +3,7 @@
 //! Each is a function of the task, the time and what the caller proves. Both stores call these inside their own
 //! critical section, so the rules exist once. A refused step changes nothing.
 
+mod block;
 mod merge;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::process::{Life, ProcessId};
 use crate::task::{Claim, DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Task, Token};
 use crate::{TaskId, Time, WorkerName};
 
+pub use block::{Block, BlockAnswer, WORDS_LIMIT, answer_block, block};
 pub use merge::{give_up, merge_lost, merged, unchanged};
 
 /// The time that a claim lasts without being renewed.
@@ -363,6 +365,7 @@ pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> 
     task.set_not_before(None);
     task.set_completed_at(None);
     task.set_result(None);
+    task.set_block(None);
     written(task);
     Ok(())
 }

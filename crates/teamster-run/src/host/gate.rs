@@ -241,7 +241,7 @@ fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> R
 
 /// Returns the end of a run that changed nothing: there is nothing to ask about, but what was to pass must pass.
 fn nothing_changed(spec: &RunSpec, state: &RunState) -> HostCommand {
-    let report = compare_with_base(&state.base, &state.checks);
+    let report = compare_with_base(&spec.verify, &state.base, &state.checks);
     if spec.verify.is_empty() || report.all_passed() {
         return HostCommand::Complete("nothing was changed".to_owned());
     }
@@ -251,7 +251,7 @@ fn nothing_changed(spec: &RunSpec, state: &RunState) -> HostCommand {
 
 /// Asks about a commit; again, if it could not land.
 fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&str>) -> Result<Gate> {
-    let report = compare_with_base(&run.state().base, &run.state().checks);
+    let report = compare_with_base(&run.spec().verify, &run.state().base, &run.state().checks);
     let verified = run.state().checked.as_deref() == Some(commit) && report.all_passed();
     let words = match (verified, run.spec().verify.is_empty()) {
         (true, _) => "verified: every check passed",

@@ -79,12 +79,28 @@ impl Planner {
             }
             let made = run.import_tasks(&with_merge_note(guard, plan.tasks))?;
             record_plan(run, &made)?;
+            if let Some(note) = not_split(run.spec()) {
+                run.say(&note);
+            }
         } else if run.state().plan.is_none() {
             // A host was killed after it had made them and before it could say so.
             record_plan(run, &known)?;
         }
         Ok(vec![HostCommand::enter(Stage::Execute, "the plan is made")])
     }
+}
+
+/// Returns that a sentence is one task although there are several workers, and how to get more tasks.
+fn not_split(spec: &RunSpec) -> Option<String> {
+    let workers = spec.working_members().len();
+    let is_sentence = spec.plan_source() == PlanSource::Sentence;
+    let is_one = is_sentence && spec.distribution.is_one() && workers > 1;
+    is_one.then(|| {
+        format!(
+            "one task for {workers} workers, because nobody plans: `--leader AGENT` has it split, `--plan FILE` takes \
+             your plan, `--each` gives it to every worker, `--best-of` takes the best of their results"
+        )
+    })
 }
 
 /// Why there is no plan.
@@ -106,11 +122,7 @@ fn make_plan(
     match spec.plan_source() {
         PlanSource::File(file) => read_plan(Path::new(file)).map_err(PlanError::Unusable),
         PlanSource::Leader(_) => Ok(leader_turn::plan(run, guard)?),
-        PlanSource::Sentence => {
-            let members = spec.members.iter();
-            let names: Vec<_> = members.map(|member| member.name.clone()).collect();
-            Plan::of_sentence(&spec.task, &names).map_err(PlanError::Unusable)
-        }
+        PlanSource::Sentence => Plan::unplanned(spec).map_err(PlanError::Unusable),
     }
 }
 

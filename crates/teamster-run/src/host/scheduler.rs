@@ -140,7 +140,14 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
     let mut why_not = Vec::new();
     let mut there = 0;
     let mut leaving = false;
+    let tasks = run.tasks()?;
     for member in run.spec().members.clone() {
+        // Who is kept for the review has nothing to do until then, unless the plan names it.
+        let is_kept = !run.spec().working_members().contains(&&member);
+        let owns = |task: &&Task| task.owner() == Some(member.name.as_str());
+        if is_kept && !open(&tasks).iter().any(owns) {
+            continue;
+        }
         if run.stop_level() > StopLevel::GoOn {
             return Ok(None);
         }

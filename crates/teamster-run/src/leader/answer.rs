@@ -20,7 +20,7 @@ const TASKS: &str = "tasks";
 
 /// Reads the plan in an answer.
 pub(super) fn read(said: &str, members: &[Member]) -> Result<LeaderPlan, Vec<Fault>> {
-    let Some(text) = object(said) else {
+    let Some(text) = last_object(said, TASKS) else {
         let message = "there is no JSON object in the answer";
         return Err(vec![Fault::new(1, message)]);
     };
@@ -40,11 +40,11 @@ pub(super) fn read(said: &str, members: &[Member]) -> Result<LeaderPlan, Vec<Fau
     })
 }
 
-/// Returns the last object that has tasks. Where none can be read, what was meant to be one, so that its fault can be told; else
-/// the last object of any kind.
-fn object(said: &str) -> Option<&str> {
+/// Returns the last JSON object in a text that has this key. Where none can be read, what was meant to be one, so that its
+/// fault can be told; else the last object of any kind.
+pub(crate) fn last_object<'a>(said: &'a str, key: &str) -> Option<&'a str> {
     let (mut at, mut wrong) = (0, 0);
-    let (mut plan, mut broken, mut last) = (None, None, None);
+    let (mut with_key, mut broken, mut last) = (None, None, None);
     for (place, _) in said.match_indices('{') {
         if place < at {
             continue;
@@ -57,26 +57,29 @@ fn object(said: &str) -> Option<&str> {
             at = place + values.byte_offset();
             let text = &said[place..at];
             last = Some(text);
-            if value.get(TASKS).is_some() {
-                plan = Some(text);
+            if value.get(key).is_some() {
+                with_key = Some(text);
             }
         } else {
             wrong += 1;
-            if names_tasks(&said[place..]) {
+            if begins_with_key(&said[place..], key) {
                 broken = Some(place);
             }
         }
     }
-    plan.or_else(|| broken.map(|place| until_fence(&said[place..])))
+    with_key
+        .or_else(|| broken.map(|place| until_fence(&said[place..])))
         .or(last)
 }
 
-/// Returns whether the first key of what begins here could be that of a plan.
-fn names_tasks(text: &str) -> bool {
-    let key = text[1..].trim_start();
-    ["\"tasks\"", "\"verify\"", "tasks", "'tasks'"]
+/// Returns whether what begins here was meant to be an object with this key: the key stands before anything that is nested.
+fn begins_with_key(text: &str, key: &str) -> bool {
+    let inside = &text[1..];
+    let head = inside.split('{').next().unwrap_or_default();
+    let is_quoted = [format!("\"{key}\""), format!("'{key}'")]
         .iter()
-        .any(|name| key.starts_with(name))
+        .any(|quoted| head.contains(quoted));
+    is_quoted || head.trim_start().starts_with(key)
 }
 
 /// Returns the text up to its fence, where a broken object ends.

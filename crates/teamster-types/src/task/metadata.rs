@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Claim, Task};
+use super::{Claim, Status, Task};
 use crate::json::{self, Object};
+use crate::transitions::{Block, BlockAnswer};
 use crate::{TaskId, Time};
 
 const METADATA: &str = "metadata";
@@ -47,6 +48,8 @@ enum OwnKey {
     Paths,
     Verify,
     Result,
+    Blocked,
+    Answers,
     Merged,
     MergeCommit,
     Resolves,
@@ -70,6 +73,8 @@ impl OwnKey {
             Self::Paths => "paths",
             Self::Verify => "verify",
             Self::Result => "result",
+            Self::Blocked => "blocked",
+            Self::Answers => "answers",
             Self::Merged => "merged",
             Self::MergeCommit => "mergeCommit",
             Self::Resolves => "resolves",
@@ -362,6 +367,23 @@ impl Task {
         TaskResult::deserialize(self.own(OwnKey::Result)?).ok()
     }
 
+    /// Returns why it waits for an answer, or `None` when it does not.
+    pub fn block(&self) -> Option<Block> {
+        if self.status() != Status::Pending {
+            return None;
+        }
+        Block::deserialize(self.own(OwnKey::Blocked)?).ok()
+    }
+
+    /// Returns what was answered when it was blocked, the oldest answer first.
+    pub fn block_answers(&self) -> Vec<BlockAnswer> {
+        let list = self.own(OwnKey::Answers).and_then(Value::as_array);
+        list.into_iter()
+            .flatten()
+            .filter_map(|answer| BlockAnswer::deserialize(answer).ok())
+            .collect()
+    }
+
     /// Returns the commit that it was completed with, or `None` when it changed nothing.
     pub fn commit(&self) -> Option<&str> {
         self.own(OwnKey::Result)?.get("commit")?.as_str()
@@ -472,6 +494,14 @@ impl Task {
 
     pub(crate) fn set_result(&mut self, result: Option<Value>) {
         self.set_own(OwnKey::Result, result);
+    }
+
+    pub(crate) fn set_block(&mut self, block: Option<&Block>) {
+        self.set_own(OwnKey::Blocked, block.map(|block| json!(block)));
+    }
+
+    pub(crate) fn set_block_answers(&mut self, answers: &[BlockAnswer]) {
+        self.set_own(OwnKey::Answers, Some(json!(answers)));
     }
 
     pub(crate) fn set_capabilities(&mut self, list: &[String]) {
