@@ -227,7 +227,7 @@ kinds! {
     VerifyFailed(CheckResult) = "verify.failed",
     /// A check failed and passed when it was run again at once. That is not a pass.
     VerifyFlaky(CheckResult) = "verify.flaky",
-    /// git predicted how a merge would come out.
+    /// The outcome of a merge was predicted by git.
     MergePredicted(MergePredicted) = "merge.predicted",
     /// The work of a task was merged into the team's branch.
     MergeMerged(Merged) = "merge.merged",

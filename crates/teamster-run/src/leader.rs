@@ -34,7 +34,7 @@ mod prompt;
 pub(crate) use answer::last_object;
 
 /// The name under which the agent is asked.
-pub(crate) const NAME: &str = "leader";
+const NAME: &str = "leader";
 /// The number of times that it is asked in one turn.
 const ROUNDS: usize = 2;
 /// The number of characters of what it said that a person is shown.

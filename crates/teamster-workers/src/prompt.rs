@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use teamster_types::WorkerName;
 use teamster_types::ids::RESERVED_WORKERS;
 use teamster_types::message::Message;
-use teamster_types::quote::quoted;
+use teamster_types::text::quoted;
 use teamster_types::task::Task;
 
 /// The most characters that a prompt adds around a message, with its sender's name.

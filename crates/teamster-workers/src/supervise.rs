@@ -8,7 +8,7 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -176,7 +176,7 @@ impl<'a> Supervisor<'a> {
                     ..WorkerVerdict::default()
                 };
                 if let Some(what) = event_of(verdict, told) {
-                    let event = NewEvent::new("system", what);
+                    let event = NewEvent::new(EventActor::System, what);
                     self.store.record(&self.team, event)?;
                     found.push(SupervisorFinding::Verdict(worker.clone(), verdict, why));
                 }
@@ -255,7 +255,7 @@ impl<'a> Supervisor<'a> {
                     worker: worker.to_string(),
                     times: restarts,
                 };
-                let event = NewEvent::new("system", EventKind::WorkerRestarted(restarted));
+                let event = NewEvent::new(EventActor::System, EventKind::WorkerRestarted(restarted));
                 self.store.record(&self.team, event)?;
                 Ok(Some(SupervisorFinding::Restarted(worker.clone(), restarts)))
             }

@@ -242,7 +242,7 @@ impl World {
                 .unwrap_or(0),
             failures,
             not_before: task
-                .moment("notBefore")
+                .not_before()
                 .map(teamster_types::Time::as_millis),
             fence: task.fence(),
             claim: task.claim().map(|claim| model::Claim {

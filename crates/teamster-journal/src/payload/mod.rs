@@ -31,7 +31,8 @@ pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
 };
 pub use run::{
-    Approve, Base, Distribution, LeaderAsked, MAX_FIX, Member, PlanMade, PlannedTask, RefsRecorded, RunEnd,
+    Approve, Base, Distribution, LeaderAsked, MAX_FIX, Member, PlanMade, PlanSource,
+    PlannedTaskEntry, RefsRecorded, RunEnd,
     RunFinished, RunSpec, RunStarted, StageEntered,
 };
 pub use task::TaskChange;

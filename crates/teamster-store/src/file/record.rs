@@ -90,7 +90,7 @@ impl IndexRecord {
         match task.status() {
             Status::Pending => {
                 record.when = task
-                    .moment("notBefore")
+                    .not_before()
                     .map_or(0, teamster_types::Time::as_millis);
                 record.flags |= if blocked { flag::BLOCKED } else { 0 };
             }

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use teamster_types::message::Message as Letter;
-use teamster_types::quote::ends_line;
+use teamster_types::text::ends_line;
 
 use crate::context::Context;
 use crate::error::Result;

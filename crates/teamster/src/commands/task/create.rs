@@ -57,7 +57,7 @@ impl Create {
             capabilities: self.capabilities,
             paths: self.paths,
             verify: Vec::new(),
-            notes: teamster_types::json::Object::new(),
+            notes: teamster_types::task::TaskNotes::default(),
             label: None,
         };
         let team = context.team(self.team.team.as_deref())?;
