@@ -5,7 +5,7 @@ use teamster_journal::payload::Limit;
 use teamster_journal::{Event, TeamState};
 use teamster_types::TaskId;
 
-use crate::model::cost::{Budget, Cost, CostPoint, Exhausted, Spent, TaskCost, WorkerCost};
+use crate::model::cost::{BudgetView, CostPoint, CostView, Exhausted, Spent, TaskCost, WorkerCost};
 
 /// Points of the cost over time.
 const MOST_POINTS: usize = 200;
@@ -39,10 +39,10 @@ impl CostCurve {
     }
 
     /// Returns all that was spent.
-    pub(super) fn cost(&self, state: &TeamState) -> Cost {
+    pub(super) fn cost(&self, state: &TeamState) -> CostView {
         let costs = &state.run.spent;
         let history = &state.run.history;
-        Cost {
+        CostView {
             total: spent(&costs.reported),
             by_worker: costs
                 .reported_by_worker
@@ -61,7 +61,7 @@ impl CostCurve {
                 })
                 .collect(),
             over_time: self.points.clone(),
-            budget: history.spec.as_ref().map(|spec| Budget {
+            budget: history.spec.as_ref().map(|spec| BudgetView {
                 tokens: spec.budget.tokens,
                 usd: spec.budget.usd,
                 minutes: spec.budget.minutes,

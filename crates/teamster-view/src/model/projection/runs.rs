@@ -7,19 +7,19 @@ use teamster_journal::{
     CheckRecord, DecisionRecord, MergeRecord, MergeStanding, RunHistory, RunState, StageRecord,
 };
 
-use crate::model::cost::Budget;
+use crate::model::cost::BudgetView;
 use crate::model::run::{
-    Answer, Approval, Base, Finished, Merge, MergeState, Plan, PlanTask, Run, RunMember, Stage,
-    Verification, VerificationState, VerifyCommand,
+    AnswerView, Approval, BaseView, FinishedView, MergeState, MergeView, PlanTask, PlanView,
+    RunMember, RunView, StageView, Verification, VerificationState, VerifyCommand,
 };
 
 /// Verifications and merges that are shown, the newest.
 const MOST: usize = 1_000;
 
 /// Returns the run; `None` while there is none.
-pub(super) fn run(history: &RunHistory) -> Option<Run> {
+pub(super) fn run(history: &RunHistory) -> Option<RunView> {
     let last = history.stages.last().map(|record| &record.entered);
-    is_told(history).then(|| Run {
+    is_told(history).then(|| RunView {
         stage: last.map(|entered| entered.to.clone()),
         round: last.map_or(0, |entered| entered.round.into()),
         stages: history.stages.iter().map(stage).collect(),
@@ -41,8 +41,8 @@ pub(super) fn is_told(history: &RunHistory) -> bool {
 }
 
 /// Returns what was asked for, of a run that has not done anything.
-fn asked_for(spec: &RunSpec) -> Run {
-    Run {
+fn asked_for(spec: &RunSpec) -> RunView {
+    RunView {
         task: spec.task.clone(),
         agents: spec.agents.clone(),
         members: spec
@@ -55,7 +55,7 @@ fn asked_for(spec: &RunSpec) -> Run {
                 model: member.model.clone(),
             })
             .collect(),
-        base: spec.base.as_ref().map(|base| Base {
+        base: spec.base.as_ref().map(|base| BaseView {
             commit: base.commit.clone(),
             branch: base.branch.clone(),
         }),
@@ -72,18 +72,18 @@ fn asked_for(spec: &RunSpec) -> Run {
         flow: Some(spec.flow.clone()),
         leader: Some(spec.leader.clone()),
         in_place: spec.in_place,
-        budget: Some(Budget {
+        budget: Some(BudgetView {
             tokens: spec.budget.tokens,
             usd: spec.budget.usd,
             minutes: spec.budget.minutes,
         }),
         uncommitted: spec.uncommitted as u64,
-        ..Run::default()
+        ..RunView::default()
     }
 }
 
-fn stage(record: &StageRecord) -> Stage {
-    Stage {
+fn stage(record: &StageRecord) -> StageView {
+    StageView {
         stage: record.entered.to.clone(),
         at: record.at,
         seq: record.seq,
@@ -92,9 +92,9 @@ fn stage(record: &StageRecord) -> Stage {
     }
 }
 
-fn finished(history: &RunHistory) -> Option<Finished> {
+fn finished(history: &RunHistory) -> Option<FinishedView> {
     let (at, finished) = history.finished.as_ref()?;
-    Some(Finished {
+    Some(FinishedView {
         outcome: finished.outcome.clone(),
         exit_code: finished.exit_code,
         reason: finished.reason.clone(),
@@ -103,14 +103,14 @@ fn finished(history: &RunHistory) -> Option<Finished> {
     })
 }
 
-fn plan(plan: &PlanMade) -> Plan {
+fn plan(plan: &PlanMade) -> PlanView {
     let tasks = plan.tasks.iter().map(|task: &PlannedTask| PlanTask {
         label: task.label.clone(),
         id: task.id.clone(),
         subject: task.subject.clone(),
         blocked_by: task.blocked_by.clone(),
     });
-    Plan {
+    PlanView {
         source: plan.source.clone(),
         path: plan.path.clone(),
         tasks: tasks.collect(),
@@ -154,13 +154,13 @@ fn verification(record: &CheckRecord) -> Verification {
 }
 
 /// Returns the newest merges.
-pub(super) fn merges(state: &RunState) -> Vec<Merge> {
+pub(super) fn merges(state: &RunState) -> Vec<MergeView> {
     newest(&state.history.merges).map(merge).collect()
 }
 
-fn merge(record: &MergeRecord) -> Merge {
+fn merge(record: &MergeRecord) -> MergeView {
     let conflict = record.conflict.as_ref();
-    Merge {
+    MergeView {
         seq: record.seq,
         task_id: record.task.clone(),
         worker: record.worker.clone(),
@@ -202,9 +202,9 @@ pub(super) fn approval(state: &RunState) -> Option<Approval> {
     })
 }
 
-fn answer(record: &DecisionRecord) -> Answer {
+fn answer(record: &DecisionRecord) -> AnswerView {
     let decided = &record.decided;
-    Answer {
+    AnswerView {
         answer: decided.answer.clone(),
         taken: record.is_taken,
         by: match decided.by.as_deref() {

@@ -1,7 +1,7 @@
-//! The fold of a team's journal: everything that it tells, up to one position.
+//! The projection of a team's journal that views are made from: everything that it tells, up to one position.
 //!
-//! A story goes from one event to the next and never back. To see an earlier moment, an earlier story is taken up and
-//! told on; so a story is cheap to copy.
+//! A projection goes from one event to the next and never back. To see an earlier moment, an earlier projection is copied and
+//! moved on; so a projection is cheap to copy.
 
 mod money;
 mod runs;
@@ -17,8 +17,8 @@ use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName, Time};
 
 use super::graph::repaired;
-use super::rows::Message;
-use super::timeline::{StageSpan, Tick};
+use super::rows::MessageView;
+use super::team::{StageSpan, Tick};
 use money::CostCurve;
 
 /// Messages that are kept in mind; the journal has the others.
@@ -30,14 +30,14 @@ const MOST_TICKS: usize = 512;
 
 /// What the journal tells, up to one position.
 #[derive(Clone, Debug, Default)]
-pub struct Story {
+pub struct TeamProjection {
     team: String,
     seq: u64,
     first: Option<Time>,
     state: TeamState,
     tasks: rebuild::Tasks,
     times: BTreeMap<TaskId, Times>,
-    messages: VecDeque<Message>,
+    messages: VecDeque<MessageView>,
     message_count: u64,
     curve: CostCurve,
     ticks: Ticks,
@@ -51,8 +51,8 @@ pub(super) struct Times {
     pub(super) fixes: Option<TaskId>,
 }
 
-impl Story {
-    /// The story of a team, of which nothing is told yet.
+impl TeamProjection {
+    /// Returns the projection of a team before its first event.
     pub fn of(team: &str) -> Self {
         Self {
             team: team.to_owned(),
@@ -60,15 +60,15 @@ impl Story {
         }
     }
 
-    /// The story up to and with the position `seq`.
+    /// Returns the projection of a team up to and with the position `seq`.
     pub fn at(read: &dyn Read, team: &TeamName, seq: u64) -> Result<Self> {
-        let mut story = Self::of(team.as_str());
-        story.tell_up_to(read, team, seq)?;
-        Ok(story)
+        let mut projection = Self::of(team.as_str());
+        projection.advance_to(read, team, seq)?;
+        Ok(projection)
     }
 
-    /// Tells it on, up to and with the position `seq`.
-    pub fn tell_up_to(&mut self, read: &dyn Read, team: &TeamName, seq: u64) -> Result<()> {
+    /// Moves the projection on, up to and with the position `seq`.
+    pub fn advance_to(&mut self, read: &dyn Read, team: &TeamName, seq: u64) -> Result<()> {
         while self.seq < seq {
             let wanted = usize::try_from(seq - self.seq).unwrap_or(PAGE).min(PAGE);
             let before = self.seq;
@@ -163,16 +163,16 @@ impl Story {
 }
 
 /// Returns the message of an event, or `None` when it is about something else.
-pub fn message_of(event: &Event) -> Option<Message> {
+pub fn message_of(event: &Event) -> Option<MessageView> {
     match event.payload() {
         EventKind::MessageSent(sent) => Some(message(event, &sent)),
         _ => None,
     }
 }
 
-fn message(event: &Event, sent: &MessageSent) -> Message {
+fn message(event: &Event, sent: &MessageSent) -> MessageView {
     let about = sent.extra.get("taskId").and_then(Value::as_str);
-    Message {
+    MessageView {
         seq: event.seq,
         id: sent.message_id.clone().unwrap_or_default(),
         kind: match sent.message_type.as_str() {

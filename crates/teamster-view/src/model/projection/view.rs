@@ -9,15 +9,14 @@ use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
-use super::{Story, Times, money, runs, stage_spans};
-use crate::model::cost::{Cost, Spent};
+use super::{TeamProjection, Times, money, runs, stage_spans};
+use crate::model::cost::{CostView, Spent};
 use crate::model::graph::levels;
-use crate::model::rows::{Message, TaskRow, Worker};
-use crate::model::team::{History, TeamKind, TeamView, Viewed};
-use crate::model::timeline::{Lane, Timeline};
-use crate::status::{Problem, ProblemKind};
+use crate::model::rows::{MessageView, TaskRow, WorkerView};
+use crate::model::team::{History, Lane, TeamKind, TeamView, Timeline, Viewed};
+use crate::status::{ProblemKind, TeamProblem};
 
-impl Story {
+impl TeamProjection {
     /// The team as it was right after the last event that was told.
     pub fn view(&self) -> TeamView {
         let now = self.state.last.unwrap_or(Time::from_millis(0));
@@ -75,12 +74,12 @@ impl Story {
         }
     }
 
-    fn messages(&self) -> Vec<Message> {
+    fn messages(&self) -> Vec<MessageView> {
         self.messages.iter().cloned().collect()
     }
 
     /// What was spent.
-    pub fn cost(&self) -> Cost {
+    pub fn cost(&self) -> CostView {
         self.curve.cost(&self.state)
     }
 
@@ -135,7 +134,7 @@ impl Story {
     }
 
     /// Members in the order in which they joined, then whoever else was told of, by name.
-    fn workers(&self, tasks: &[Task]) -> Vec<Worker> {
+    fn workers(&self, tasks: &[Task]) -> Vec<WorkerView> {
         let subjects: HashMap<&TaskId, &str> = tasks
             .iter()
             .map(|task| (task.id(), task.subject()))
@@ -152,7 +151,7 @@ impl Story {
             .filter_map(|name| {
                 let told = self.state.workers.get(name)?;
                 let (verdict, evidence) = verdict(told);
-                let mut worker = Worker {
+                let mut worker = WorkerView {
                     status: Some(told.phase.as_str().to_owned()),
                     verdict,
                     evidence,
@@ -165,7 +164,7 @@ impl Story {
                     provider: told.provider.clone(),
                     last_event_at: told.last_event_at,
                     consecutive_errors: told.failed_in_a_row,
-                    ..Worker::named(name)
+                    ..WorkerView::named(name)
                 };
                 self.add_told(told, &mut worker);
                 worker.since = told.since;
@@ -175,7 +174,7 @@ impl Story {
     }
 
     /// Adds what only the journal knows of a worker.
-    fn add_told(&self, told: &WorkerState, worker: &mut Worker) {
+    fn add_told(&self, told: &WorkerState, worker: &mut WorkerView) {
         worker.role.clone_from(&told.role);
         worker.model.clone_from(&told.model);
         worker.since = match (&worker.current_task_id, &told.holds) {
@@ -190,12 +189,12 @@ impl Story {
         worker.asked_to = told.asked_to.map(str::to_owned);
     }
 
-    fn state(&self, workers: &[Worker], progress: &Progress) -> Viewed {
+    fn state(&self, workers: &[WorkerView], progress: &Progress) -> Viewed {
         let history = &self.state.run.history;
         if self.state.is_deleted || history.finished.is_some() {
             return Viewed::Ended;
         }
-        let is_there = |worker: &Worker| {
+        let is_there = |worker: &WorkerView| {
             matches!(
                 worker.status.as_deref(),
                 Some("spawning" | "working" | "idle" | "paused" | "quarantined")
@@ -244,11 +243,11 @@ fn verdict(told: &WorkerState) -> (Verdict, Vec<String>) {
     }
 }
 
-fn problems(workers: &[Worker]) -> Vec<Problem> {
+fn problems(workers: &[WorkerView]) -> Vec<TeamProblem> {
     workers
         .iter()
         .filter(|worker| !matches!(worker.verdict, Verdict::Healthy | Verdict::Unknown))
-        .map(|worker| Problem {
+        .map(|worker| TeamProblem {
             kind: ProblemKind::Worker,
             about: worker.name.clone(),
             error: format!("{}: {}", worker.verdict, worker.evidence.join(", ")),
