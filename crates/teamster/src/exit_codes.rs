@@ -20,7 +20,7 @@
 
 use teamster_app::ErrorKind;
 
-/// Done.
+/// The command did what it was asked.
 pub const DONE: u8 = 0;
 /// Failed, for a reason that none of the others names.
 pub const FAILED: u8 = 1;

@@ -1,19 +1,62 @@
-//! `teamster plan check`
+//! Implements `teamster plan check`, and reads plans for other commands.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use teamster_run::document::Faults;
 use teamster_run::plan::Plan;
 
-use super::PLAN_LIMIT;
 use crate::error::{AppError, Result};
-use crate::files::read_named;
+use crate::input::read_named;
 use crate::output::Output;
 use crate::shown::line;
-use crate::table::Table;
+use crate::table::TextTable;
+
+/// A plan is text; nobody writes, and no agent should write, a longer one.
+const PLAN_LIMIT: usize = 8 * 1024 * 1024;
+
+/// Look at plans: files with tasks that wait for each other
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster plan check plan.toml")]
+pub struct PlanArgs {
+    #[command(subcommand)]
+    command: PlanCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlanCommand {
+    Check(PlanCheckArgs),
+}
+
+impl PlanArgs {
+    pub fn run(self, out: Output) -> Result {
+        match self.command {
+            PlanCommand::Check(command) => command.run(out),
+        }
+    }
+}
+
+/// Reads a plan for a command that wants all of it or nothing.
+pub fn read_plan(file: &Path) -> Result<Plan> {
+    let bytes = read_named(file, PLAN_LIMIT)?;
+    Plan::parse(file, &bytes).map_err(|faults| {
+        let first = faults.list.first().map_or_else(String::new, |fault| {
+            format!("{}:{}: {}", faults.file, fault.line, fault.message)
+        });
+        let more = match faults.list.len() {
+            0 | 1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        AppError::refused(format!("{first}{more}")).hint(format!(
+            "nothing was made; `teamster plan check {}` shows all that is wrong",
+            faults.file
+        ))
+    })
+}
 
 /// Say what is wrong with a plan, all of it, by line; start and change nothing
 #[derive(Args, Debug)]
@@ -25,12 +68,12 @@ A plan is TOML, YAML or JSON: a list `tasks`, each with `id`, `subject` and, if 
 Examples:
   teamster plan check plan.toml
   teamster plan check plan.toml --json")]
-pub struct Check {
+pub struct PlanCheckArgs {
     /// The plan; `-` is the standard input
     file: PathBuf,
 }
 
-impl Check {
+impl PlanCheckArgs {
     pub fn run(self, out: Output) -> Result {
         let bytes = read_named(&self.file, PLAN_LIMIT)?;
         let file = self.file.display().to_string();
@@ -98,7 +141,7 @@ fn line_by_line(faults: &Faults) -> String {
 }
 
 fn shown(plan: &Plan, colour: bool) -> String {
-    let mut table = Table::new(["LABEL", "WAITS FOR", "OWNER", "SUBJECT"]);
+    let mut table = TextTable::new(["LABEL", "WAITS FOR", "OWNER", "SUBJECT"]);
     for (label, planned) in plan.labels.iter().zip(&plan.tasks) {
         let after: Vec<&str> = planned
             .after

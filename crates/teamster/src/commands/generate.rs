@@ -1,9 +1,10 @@
-//! `teamster man`
+//! Implements `teamster completions` and `teamster man`, which are generated from the definition of the command line.
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
-use clap_mangen::Man as Page;
+use clap_complete::Shell;
+use clap_mangen::Man as ManPage;
 use serde_json::json;
 use teamster_fs::{Dir, Sync};
 
@@ -11,19 +12,39 @@ use crate::cli::Cli;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
 
+/// Print a script that lets a shell complete commands
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster completions bash > teamster.bash
+  teamster completions fish")]
+pub struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+impl CompletionsArgs {
+    pub fn run(self, out: Output) -> Result {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "teamster", &mut script);
+        let script = String::from_utf8_lossy(&script).into_owned();
+        out.answer(|| json!({ "script": script }), || script.clone())
+    }
+}
+
 /// Print the manual page, or write one for each command
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster man > teamster.1
   teamster man --dir man1")]
-pub struct Man {
+pub struct ManArgs {
     /// Write a page for every command into this folder instead
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-impl Man {
+impl ManArgs {
     pub fn run(self, out: Output) -> Result {
         let Some(folder) = &self.dir else {
             let page = rendered(Cli::command())?;
@@ -54,14 +75,14 @@ fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result
     {
         collect(inner, pages)?;
     }
-    let name = Page::new(command.clone()).get_filename();
+    let name = ManPage::new(command.clone()).get_filename();
     pages.push((name, rendered(command.clone())?));
     Ok(())
 }
 
 fn rendered(command: clap::Command) -> Result<String> {
     let mut page = Vec::new();
-    Page::new(command).render(&mut page).map_err(|error| {
+    ManPage::new(command).render(&mut page).map_err(|error| {
         AppError::new(
             ErrorKind::Failed,
             format!("the manual page cannot be made: {error}"),

@@ -1,10 +1,13 @@
-//! Questions to whoever sits at the terminal.
+//! What comes in: answers to questions at the terminal, and files that are named on the command line.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::time::Duration;
 
+use teamster_app::files::{read_file, refuse_longer};
 use teamster_fs::terminal::{TerminalQuestion, Typed};
 
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::plain;
 
 const DISCARDED: &str = "What you typed before this was shown was discarded.";
@@ -20,7 +23,7 @@ pub struct Prompt {
 
 /// What came of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum PromptInput {
     /// A line was typed.
     Line(String),
     /// Nothing more can be typed.
@@ -40,7 +43,7 @@ impl Prompt {
     }
 
     /// What was typed since the last call; waits for it up to `limit`.
-    pub fn heard(&mut self, limit: Duration) -> Option<Heard> {
+    pub fn heard(&mut self, limit: Duration) -> Option<PromptInput> {
         match self.question.typed(limit) {
             Typed::Nothing => None,
             Typed::Ready { discarded } => {
@@ -49,8 +52,8 @@ impl Prompt {
                 self.again(&format!("{}\n{discarded}", self.help));
                 None
             }
-            Typed::Line(line) => Some(Heard::Line(line)),
-            Typed::Ended => Some(Heard::Ended),
+            Typed::Line(line) => Some(PromptInput::Line(line)),
+            Typed::Ended => Some(PromptInput::Ended),
         }
     }
 
@@ -76,8 +79,10 @@ pub fn says_yes(text: &str, question: &'static str) -> bool {
     loop {
         match prompt.heard(Duration::from_secs(60)) {
             None => {}
-            Some(Heard::Line(line)) => return matches!(line.trim(), "y" | "Y" | "yes" | "Yes"),
-            Some(Heard::Ended) => {
+            Some(PromptInput::Line(line)) => {
+                return matches!(line.trim(), "y" | "Y" | "yes" | "Yes");
+            }
+            Some(PromptInput::Ended) => {
                 prompt.close("");
                 return false;
             }
@@ -90,4 +95,25 @@ fn write(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.flush();
+}
+
+/// Returns the content of a file; `-` is the standard input. More than `limit` bytes are refused.
+pub fn read_named(path: &Path, limit: usize) -> Result<Vec<u8>> {
+    if path != Path::new("-") {
+        return read_file(path, limit);
+    }
+    let mut bytes = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    std::io::stdin()
+        .lock()
+        .take(most)
+        .read_to_end(&mut bytes)
+        .map_err(|error| {
+            AppError::new(
+                ErrorKind::Failed,
+                format!("cannot read the standard input: {error}"),
+            )
+        })?;
+    refuse_longer(&bytes, path, limit)?;
+    Ok(bytes)
 }

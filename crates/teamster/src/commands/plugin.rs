@@ -1,8 +1,8 @@
-//! `teamster plugin export`
+//! Implements `teamster plugin export`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use teamster_claude::install::hooks::quoted;
 use teamster_claude::install::{Scope, is_installed};
@@ -12,6 +12,29 @@ use crate::commands::install::this_program;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::plain;
+
+/// Make a plugin for Claude Code
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster plugin export teamster-plugin")]
+pub struct PluginArgs {
+    #[command(subcommand)]
+    command: PluginCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PluginCommand {
+    Export(PluginExportArgs),
+}
+
+impl PluginArgs {
+    pub fn run(self, context: &Context) -> Result {
+        match self.command {
+            PluginCommand::Export(command) => command.run(context),
+        }
+    }
+}
 
 /// Write a plugin with our hooks, commands and skill
 #[derive(Args, Debug)]
@@ -27,7 +50,7 @@ Use either the plugin or `teamster install claude`: with both, every event is to
 Examples:
   teamster plugin export teamster-plugin
   teamster plugin export . --force")]
-pub struct Export {
+pub struct PluginExportArgs {
     /// The plugin's folder: new, empty, or an earlier export
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -36,7 +59,7 @@ pub struct Export {
     force: bool,
 }
 
-impl Export {
+impl PluginExportArgs {
     pub fn run(self, context: &Context) -> Result {
         context.actor.must_be_person("exporting a plugin")?;
         let folder = context.absolute(&self.folder);

@@ -1,15 +1,38 @@
-//! `teamster config show`
+//! Implements `teamster config show`.
 
 use std::fmt::Write as _;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use teamster_app::presets::Presets;
 
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{line, plain, redacted, viewed_line};
-use crate::table::{Cell, Table, Tone};
+use crate::table::{Cell, TextTable, Tone};
+
+/// Show settings
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster config show")]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    Show(ConfigShowArgs),
+}
+
+impl ConfigArgs {
+    pub fn run(self, context: &Context) -> Result {
+        match self.command {
+            ConfigCommand::Show(command) => command.run(context),
+        }
+    }
+}
 
 /// Show every setting, its value and where that comes from, and the teams of your own
 #[derive(Args, Debug)]
@@ -35,9 +58,9 @@ and the agent that a role of a team stands for as
 Examples:
   teamster config show
   TEAMSTER_CLAIM_LEASE=10m teamster config show --json")]
-pub struct Show {}
+pub struct ConfigShowArgs {}
 
-impl Show {
+impl ConfigShowArgs {
     pub fn run(self, context: &Context) -> Result {
         let config = &context.config;
         let presets = Presets::load(&context.layout, config)?;
@@ -94,7 +117,7 @@ impl Show {
 
 fn text(context: &Context, presets: &Presets) -> String {
     let colour = context.out.has_colour();
-    let mut table = Table::new(["SETTING", "VALUE", "FROM", "VARIABLE"]);
+    let mut table = TextTable::new(["SETTING", "VALUE", "FROM", "VARIABLE"]);
     for (key, value, source) in context.config.rows() {
         let value = match value {
             Value::String(text) => text,
