@@ -259,7 +259,9 @@ impl Costs {
                     attempt.started = true;
                 }
             }
-            EventKind::TaskCompleted(_) | EventKind::TaskFailed(_) => self.close(task, true),
+            EventKind::TaskCompleted(_) | EventKind::TaskFailed(_) | EventKind::TaskBlocked(_) => {
+                self.close(task, true);
+            }
             EventKind::TaskReleased(_) | EventKind::TaskRequeued(_) | EventKind::TaskDeleted(_) => {
                 self.close(task, false);
             }

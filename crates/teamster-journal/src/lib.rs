@@ -30,7 +30,9 @@ pub use kind::{EventKind, EventType, Unread};
 pub use run_history::{
     CheckRecord, DecisionRecord, GateRecord, MergeRecord, MergeStanding, RunHistory, StageRecord,
 };
-pub use run_state::{Finished, Gate, GateDecision, HOST, ON_BASE, RunState, StageEntry};
+pub use run_state::{
+    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, RunState, StageEntry,
+};
 pub use team_state::{
     Mark, PermissionRequest, Span, SpanEnd, TaskHistory, TeamState, WorkerPhase, WorkerState,
 };

@@ -1,7 +1,7 @@
 //! The state of a run, folded from its journal alone. Whoever reads the same events knows the same, before a crash and
 //! after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use teamster_types::flow::Stage;
@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::kind::EventKind;
 use crate::payload::{
     CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, RunEnd,
-    RunFinished, RunSpec, RunStarted,
+    RunFinished, RunSpec, RunStarted, WakeReason,
 };
 use crate::run_history::RunHistory;
 
@@ -91,6 +91,30 @@ impl Finished {
     }
 }
 
+/// What is known about the agent that leads a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaderState {
+    /// The number of times that it was woken.
+    pub wakes: u32,
+    /// The reasons for which it was woken, and that it was done with.
+    pub handled: BTreeSet<WakeReason>,
+    /// The reasons of the wake that is under way, or that a killed host has left.
+    pub open: Vec<WakeReason>,
+    /// The position of the last event before its last finished turn: everything after that is news to it.
+    pub knows_until: u64,
+    /// The position of the event that began the turn that is under way.
+    woken_at: u64,
+    /// The number of wakes in a row that came to nothing.
+    pub failures: u32,
+}
+
+impl LeaderState {
+    fn turn_ended(&mut self) {
+        self.handled.extend(self.open.drain(..));
+        self.knows_until = self.knows_until.max(self.woken_at);
+    }
+}
+
 /// The state of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunState {
@@ -148,6 +172,8 @@ pub struct RunState {
     pub refs: Option<BTreeMap<String, String>>,
     /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
     pub added: Vec<TaskId>,
+    /// What is known about the agent that leads the run.
+    pub leader: LeaderState,
     /// What happened, for whoever looks at the run.
     pub history: RunHistory,
 }
@@ -173,8 +199,25 @@ impl RunState {
                 }
             }
             EventKind::RunAsked(asked) => self.under_way = Some(asked.launch.clone()),
+            EventKind::LeaderWoken(woken) => {
+                self.under_way = Some(woken.launch.clone());
+                self.leader.wakes = self.leader.wakes.max(woken.wake);
+                self.leader.open.clone_from(&woken.reasons);
+                self.leader.woken_at = event.seq;
+            }
+            EventKind::LeaderActed(_) => {
+                self.under_way = None;
+                self.leader.failures = 0;
+                self.leader.turn_ended();
+            }
+            EventKind::LeaderFailed(_) => {
+                self.under_way = None;
+                self.leader.failures += 1;
+                self.leader.turn_ended();
+            }
             EventKind::RunPlan(plan) => {
                 self.under_way = None;
+                self.leader.knows_until = event.seq;
                 self.plan = Some(plan.source.clone());
             }
             EventKind::RunFinished(finished) => {

@@ -406,9 +406,10 @@ impl TeamState {
 /// Returns how an attempt at a task ends by an event, or `None` when it goes on.
 fn end_of_attempt(what: &EventKind) -> Option<SpanEnd> {
     match what {
-        EventKind::TaskClaimed(_) | EventKind::TaskReleased(_) | EventKind::TaskDeleted(_) => {
-            Some(SpanEnd::Released)
-        }
+        EventKind::TaskClaimed(_)
+        | EventKind::TaskReleased(_)
+        | EventKind::TaskBlocked(_)
+        | EventKind::TaskDeleted(_) => Some(SpanEnd::Released),
         EventKind::TaskCompleted(_) => Some(SpanEnd::Completed),
         EventKind::TaskFailed(_) => Some(SpanEnd::Failed),
         EventKind::TaskRequeued(_) => Some(SpanEnd::Requeued),

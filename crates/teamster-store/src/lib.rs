@@ -62,6 +62,7 @@ pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
 pub use folders::Folders;
 pub use store::{
     ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, LostMerge, Merge,
-    Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
+    Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamChanges,
+    TeamEntry,
 };
 pub use watch::{Change, Heard, Listen, Pulse, Watch};

@@ -16,7 +16,8 @@ pub enum State {
     Claimable,
     /// It will be claimable by itself: blockers at work, or a pause after a failure.
     Waiting,
-    /// It will not be claimable unless somebody acts: a blocker failed for good or does not exist.
+    /// It will not be claimable unless somebody acts: a blocker failed for good or does not exist, or its worker waits for
+    /// an answer.
     Blocked,
     /// Its owner works on it.
     InProgress,
@@ -108,7 +109,10 @@ pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Bloc
             let backoff = task
                 .moment("notBefore")
                 .filter(|moment| *moment > now && moment.since(now) <= LONGEST_BACKOFF);
-            if by.keys().any(|word| word.starts_with("blocked")) {
+            if let Some(block) = task.block() {
+                let words = format!("waits for an answer to {}: {}", block.by, block.reason);
+                (State::Blocked, words)
+            } else if by.keys().any(|word| word.starts_with("blocked")) {
                 (State::Blocked, reason.join("; "))
             } else if !reason.is_empty() {
                 (State::Waiting, reason.join("; "))

@@ -3,6 +3,7 @@
 //! Each is a function of the task, the time and what the caller proves. Both stores call these inside their own
 //! critical section, so the rules exist once. A refused step changes nothing.
 
+mod block;
 mod merge;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::process::{Life, ProcessId};
 use crate::task::{Claim, DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Task, Token};
 use crate::{TaskId, Time, WorkerName};
 
+pub use block::{Block, BlockAnswer, WORDS_LIMIT, answer_block, block};
 pub use merge::{give_up, merge_lost, merged, unchanged};
 
 /// The time that a claim lasts without being renewed.
@@ -373,7 +375,7 @@ pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> 
     task.set_metadata("permanentlyFailed", Some(json!(false)));
     task.set_metadata("failedAttempts", Some(json!(0)));
     task.set_metadata("error", None);
-    for key in ["claim", "notBefore", "completedAt", "result"] {
+    for key in ["claim", "notBefore", "completedAt", "result", "blocked"] {
         task.set_ours(key, None);
     }
     written(task);

@@ -33,6 +33,7 @@ fn still_open(events: &[Event], worker: &str) -> Vec<PermissionRequest> {
             }
             EventKind::TaskCompleted(_)
             | EventKind::TaskFailed(_)
+            | EventKind::TaskBlocked(_)
             | EventKind::TaskReleased(_)
             | EventKind::TaskRequeued(_) => {
                 open.retain(|waiting| waiting.task_id != event.task_id);

@@ -6,7 +6,6 @@
 
 mod casting;
 mod detached;
-mod leader;
 mod prepare;
 
 use std::path::Path;
@@ -32,7 +31,6 @@ use crate::trace_log;
 use crate::trust::{self, CurrentTrust, Unknown};
 use crate::workers;
 pub use detached::{DetachedHost, begin_detached};
-use leader::Leader;
 pub use prepare::{PreparedRun, RunRequest, StartedRun, prepare};
 
 /// How long one run of a check may take.
@@ -197,20 +195,15 @@ pub fn host(
         setup: workers::setup_time(app, &project),
     };
     let tmux = workers::tmux(&project).ok();
+    let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let repo = match (&spec.base, spec.in_place) {
         (Some(_), false) => {
-            let path = env_vars::get(env_vars::PATH).unwrap_or_default();
             let found = Git::find(&path).and_then(|git| Repo::find(&git, &project));
             Some(found.map_err(|error| AppError::refused(error.message).hint(error.hint))?)
         }
         _ => None,
     };
     let trust = CurrentTrust::new(layout.clone());
-    let mut leader = Leader {
-        app,
-        team: team.clone(),
-        repo: repo.as_ref().map(|found| &found.repo),
-    };
     let environment = HostEnvironment {
         store: app.store()?,
         machine: &machine,
@@ -225,7 +218,8 @@ pub fn host(
         check_limit: CHECK_LIMIT,
         max_tasks: app.config.run_max_tasks.value,
         stop_deadline: STOP_DEADLINE,
-        leader: &mut leader,
+        agent_limits: workers::unchecked(app, &project).config.rules(),
+        path: &path,
         observer,
     };
     #[cfg(debug_assertions)]

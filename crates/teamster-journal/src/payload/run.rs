@@ -51,6 +51,9 @@ pub struct RunSpec {
     pub leader_model: Option<String>,
     /// What the preset tells the leader.
     pub leader_prompt: String,
+    /// What becomes of a sentence that nobody plans.
+    #[serde(skip_serializing_if = "Distribution::is_one")]
+    pub distribution: Distribution,
     /// Why this team was chosen, in words.
     pub how: String,
     /// Whether what is wanted is written down before it is worked on.
@@ -85,6 +88,7 @@ impl Default for RunSpec {
             leader: "engine".to_owned(),
             leader_model: None,
             leader_prompt: String::new(),
+            distribution: Distribution::default(),
             how: String::new(),
             requirements: false,
             plan: None,
@@ -124,9 +128,48 @@ impl RunSpec {
         Ok(spec)
     }
 
+    /// Returns the members who do tasks that are for nobody in particular: a reviewer or a judge is kept for its own stage,
+    /// unless there is nobody else.
+    pub fn working_members(&self) -> Vec<&Member> {
+        let working: Vec<&Member> = self
+            .members
+            .iter()
+            .filter(|member| !member.is_reserved())
+            .collect();
+        if working.is_empty() {
+            self.members.iter().collect()
+        } else {
+            working
+        }
+    }
+
     /// Returns whether there is anybody who could do it. A journal that was written by hand may leave that out.
     pub fn can_be_run(&self) -> bool {
         !self.members.is_empty()
+    }
+}
+
+/// What becomes of a sentence that nobody plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// It is one task, for whoever takes it.
+    #[default]
+    One,
+    /// Every worker does it, each for itself.
+    Each,
+    /// Every worker does it, and the best result is taken.
+    BestOf,
+}
+
+impl Distribution {
+    /// Returns whether it is one task.
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    pub fn is_one(&self) -> bool {
+        *self == Self::One
     }
 }
 
@@ -153,6 +196,16 @@ pub struct Member {
     /// What the preset tells it; empty when that is nothing.
     #[serde(default)]
     pub prompt: String,
+}
+
+impl Member {
+    /// Returns whether it is kept for a stage of its own: a reviewer or a judge does no task unless the plan names it.
+    pub fn is_reserved(&self) -> bool {
+        let role = self.role.as_deref().unwrap_or_default();
+        ["reviewer", "judge"]
+            .iter()
+            .any(|kept| role.eq_ignore_ascii_case(kept))
+    }
 }
 
 /// The commit where the work of a run begins.

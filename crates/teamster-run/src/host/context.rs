@@ -343,11 +343,6 @@ impl<'a> RunContext<'a> {
         }
     }
 
-    /// Returns how long the run may still take, or `None` without a limit of minutes.
-    pub(super) fn time_left(&self) -> Option<Duration> {
-        budget::time_left(&self.spec, &self.state, self.hosted())
-    }
-
     /// Returns the limit of minutes, if it was reached.
     pub(super) fn out_of_time(&self) -> Option<Exceeded> {
         budget::out_of_time(&self.spec, &self.state, self.hosted())
@@ -375,21 +370,6 @@ impl<'a> RunContext<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Asks an agent for a plan.
-    pub(super) fn ask_leader(
-        &mut self,
-        folder: &std::path::Path,
-        launch: &str,
-    ) -> std::result::Result<crate::plan::Plan, String> {
-        let until = self
-            .time_left()
-            .and_then(|left| self.now().checked_add(left));
-        let observer = &mut *self.env.observer;
-        self.env
-            .leader
-            .plan(&self.spec, folder, launch, until, observer)
     }
 
     /// Notes that a stage was entered, for which nobody was started yet.

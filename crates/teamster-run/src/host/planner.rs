@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_journal::EventKind;
-use teamster_journal::payload::{self, Check, LeaderAsked, PlanMade, RunEnd, RunSpec};
+use teamster_journal::payload::{self, Check, PlanMade, RunEnd, RunSpec};
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
 use teamster_types::task::Task;
@@ -14,6 +14,7 @@ use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::projector::Projector;
 use super::verifier::Verifier;
+use super::leader_turn::{self, TurnError};
 use super::{HostCommand, Result};
 use crate::cast::nobody_can;
 use crate::plan::Plan;
@@ -50,8 +51,11 @@ impl Planner {
                 .map_or_else(|| make_plan(run, guard), Ok);
             let (plan, source) = match made {
                 Ok(made) => made,
+                Err(PlanError::Leader(TurnError::Host(error))) => return Err(error),
                 Err(_) if run.must_stop() => return Ok(vec![HostCommand::Wait]),
-                Err(why) => return Ok(vec![HostCommand::finish(RunEnd::Failed, why)]),
+                Err(why) => {
+                    return Ok(vec![HostCommand::finish(RunEnd::Failed, why.to_string())]);
+                }
             };
             if let Some(why) = nobody_can(run.spec(), &plan) {
                 return Ok(vec![HostCommand::finish(RunEnd::Failed, why)]);
@@ -76,6 +80,9 @@ impl Planner {
             }
             let made = run.import_tasks(&with_merge_note(guard, plan.tasks))?;
             record_plan(run, &made, source)?;
+            if let Some(note) = not_split(run.spec(), source) {
+                run.say(&note);
+            }
         } else if run.state().plan.is_none() {
             // A host was killed after it had made them and before it could say so.
             let source = source(run.spec());
@@ -83,6 +90,18 @@ impl Planner {
         }
         Ok(vec![HostCommand::enter(Stage::Execute, "the plan is made")])
     }
+}
+
+/// Returns that a sentence is one task although there are several workers, and how to get more tasks.
+fn not_split(spec: &RunSpec, source: &str) -> Option<String> {
+    let workers = spec.working_members().len();
+    let is_one = source == "sentence" && spec.distribution.is_one() && workers > 1;
+    is_one.then(|| {
+        format!(
+            "one task for {workers} workers, because nobody plans: `--leader AGENT` has it split, `--plan FILE` takes \
+             your plan, `--each` gives it to every worker, `--best-of` takes the best of their results"
+        )
+    })
 }
 
 /// Returns where the plan comes from, as the journal calls it.
@@ -94,49 +113,28 @@ fn source(spec: &RunSpec) -> &'static str {
     }
 }
 
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+enum PlanError {
+    /// The plan that a person gave cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+    /// The leader made none.
+    #[error(transparent)]
+    Leader(#[from] TurnError),
+}
+
 fn make_plan(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
-) -> std::result::Result<(Plan, &'static str), String> {
+) -> std::result::Result<(Plan, &'static str), PlanError> {
     let source = source(run.spec());
     let plan = match (&run.spec().plan, source) {
-        (Some(file), _) => {
-            let bytes = read(Path::new(file))?;
-            Plan::parse(Path::new(file), &bytes).map_err(|faults| faults.to_string())
-        }
-        (None, "leader") => ask_leader(run, guard),
-        _ => {
-            let members = run.spec().members.iter();
-            let names: Vec<_> = members.map(|member| member.name.clone()).collect();
-            Plan::of_sentence(&run.spec().task, &names)
-        }
-    }?;
+        (Some(file), _) => read_plan(Path::new(file)).map_err(PlanError::Unusable)?,
+        (None, "leader") => leader_turn::plan(run, guard)?,
+        _ => Plan::unplanned(run.spec()).map_err(PlanError::Unusable)?,
+    };
     Ok((plan, source))
-}
-
-fn ask_leader(
-    run: &mut RunContext<'_>,
-    guard: &IntegrationGuard,
-) -> std::result::Result<Plan, String> {
-    // A leader plans; what it writes meanwhile is nobody's work.
-    let base = run.spec().base.as_ref().map(|base| base.commit.clone());
-    let tree = match base {
-        Some(base) => guard
-            .fresh_tree(run, &base)
-            .map_err(|error| error.to_string())?,
-        None => None,
-    };
-    let folder = match &tree {
-        Some(tree) => tree.work_folder(),
-        None => run.env().folder.to_owned(),
-    };
-    let launch = teamster_fs::random_hex();
-    let asked = EventKind::RunAsked(LeaderAsked {
-        leader: run.spec().leader.clone(),
-        launch: launch.clone(),
-    });
-    run.journal(asked).map_err(|error| error.to_string())?;
-    run.ask_leader(&folder, &launch)
 }
 
 /// Returns the checks that the plan itself and its single tasks ask for: they are run in the end and on the base.
@@ -186,7 +184,7 @@ fn record_plan(run: &mut RunContext<'_>, tasks: &[Task], source: &str) -> Result
 }
 
 /// Reads the plan's file. Links on the way to a file that the user named are the user's own.
-fn read(file: &Path) -> std::result::Result<Vec<u8>, String> {
+fn read_plan(file: &Path) -> std::result::Result<Plan, String> {
     let missing = || format!("the plan {} is not there any more", file.display());
     let real = file.canonicalize().map_err(|_| missing())?;
     let (Some(folder), Some(name)) = (
@@ -201,5 +199,6 @@ fn read(file: &Path) -> std::result::Result<Vec<u8>, String> {
             None => Ok(None),
         })
         .map_err(|error| error.to_string())?;
-    found.map(|(bytes, _)| bytes).ok_or_else(missing)
+    let (bytes, _) = found.ok_or_else(missing)?;
+    Plan::parse(file, &bytes).map_err(|faults| faults.to_string())
 }

@@ -10,6 +10,7 @@ use teamster_types::TeamName;
 use super::observer::{self, RunTerminal};
 use crate::context::Context;
 use crate::error::{AppError, Result};
+use crate::exit_codes;
 use crate::notify::{Notification, notify};
 
 /// Hosts a run of which this process has the lock, and says how it went. `reply` is an answer that was given before the
@@ -56,13 +57,9 @@ fn says_how(context: &Context, team: &TeamName, max_fix: u32, exit: &HostExit) -
                 hint,
             )
         }
-        HostExit::AtGate {
-            commit,
-            exit_code,
-            why,
-        } => (
+        HostExit::AtGate { commit, exit, why } => (
             "awaiting_approval",
-            *exit_code,
+            exit_codes::of_gate(*exit),
             why.as_str(),
             gate_hint(team, commit),
         ),

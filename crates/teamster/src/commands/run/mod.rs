@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use teamster_app::runs::{self, PreparedRun, ResumeRequest, RunRequest};
 use teamster_app::trust::Unknown;
-use teamster_journal::payload::{Approve, Budget};
+use teamster_journal::payload::{Approve, Budget, Distribution};
 use teamster_types::TeamName;
 
 use crate::context::Context;
@@ -65,6 +65,12 @@ pub struct RunArgs {
     /// Who plans: engine, or an agent [default: engine]
     #[arg(long, value_name = "AGENT")]
     leader: Option<String>,
+    /// Every worker does the whole task, each for itself
+    #[arg(long, conflicts_with_all = ["plan", "leader", "best_of"])]
+    each: bool,
+    /// Every worker does the whole task, and the best result is taken
+    #[arg(long, conflicts_with_all = ["plan", "leader"])]
+    best_of: bool,
     /// Who decides at the gate: you, the checks, or nobody now [default: ask]
     #[arg(long, value_enum)]
     approve: Option<ApproveWord>,
@@ -110,7 +116,7 @@ pub struct RunArgs {
     /// Go on with a run that was stopped or has crashed
     #[arg(long, value_name = "TEAM", conflicts_with_all = [
         "words", "plan", "preset", "team", "verify", "flow", "leader", "base", "provider", "no_worktrees", "tmux",
-        "requirements", "approve_plan", "yes", "dry_run",
+        "requirements", "approve_plan", "yes", "dry_run", "each", "best_of",
     ])]
     resume: Option<String>,
     /// Go on without this terminal
@@ -193,6 +199,11 @@ impl RunArgs {
             }
             .to_owned(),
             leader: self.leader.clone(),
+            distribution: match (self.each, self.best_of) {
+                (true, _) => Distribution::Each,
+                (_, true) => Distribution::BestOf,
+                _ => Distribution::One,
+            },
             approve: self.approve.map(Into::into),
             max_fix: self.max_fix,
             base: self.base.clone(),
