@@ -26,6 +26,9 @@ use crate::rules::no_task;
 use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
 use crate::watch::{Listen, Watch};
 
+/// A writer that holds the lock for longer than this hangs, and readers go on without it.
+const LONG_WRITE: Duration = Duration::from_millis(500);
+
 /// Returns the error for a file that cannot be understood.
 pub(super) fn damaged(file: &str, error: &str) -> StoreError {
     StoreError::new(Kind::Failed, format!("{file}: {error}"))
@@ -229,8 +232,13 @@ impl FileStore {
                 }
                 std::thread::sleep(Duration::from_micros(500));
             }
-            match HeldTeam::take(self, team, "read", Duration::from_millis(500)) {
-                Err(error) if error.busy && start.elapsed() < self.settings.patience => {}
+            let asked = Instant::now();
+            match HeldTeam::take(self, team, "read", LONG_WRITE) {
+                // Taking it was disturbed, not waited for in vain.
+                Err(error)
+                    if error.busy
+                        && asked.elapsed() < LONG_WRITE
+                        && start.elapsed() < self.settings.patience => {}
                 // Where it cannot be taken (a read-only disk, a writer that hangs), what is there now is the best there
                 // is.
                 _held => return read(&tasks).map(Some),
