@@ -142,6 +142,34 @@ impl Dir {
             .ok_or_else(|| FsError::io("open", &path, Errno::NOENT))
     }
 
+    /// Returns the folder that a path of plain names leads to, one below the other; `None` when one of them is missing.
+    pub fn descend(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
+        match names {
+            [] => self.again().map(Some),
+            [name] => self.child(name),
+            [name, rest @ ..] => match self.child(name)? {
+                Some(dir) => dir.descend(rest),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// Returns the folder that a path of plain names leads to, one below the other. Those that are missing are made (0700).
+    pub fn descend_or_create(&self, names: &[&str]) -> Result<Self, FsError> {
+        match names {
+            [] => self.again(),
+            [name] => self.child_or_create(name),
+            [name, rest @ ..] => self.child_or_create(name)?.descend_or_create(rest),
+        }
+    }
+
+    fn again(&self) -> Result<Self, FsError> {
+        let fd = self.fd.try_clone();
+        let fd = fd.map_err(|error| FsError::io("open", &self.path, error))?;
+        let path = self.path.clone();
+        Ok(Self { fd, path })
+    }
+
     /// Makes a folder (0700), and returns false when the name is taken.
     pub fn make_dir(&self, name: &str) -> Result<bool, FsError> {
         let path = self.checked("create", name)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use teamster_fs::{Dir, layout};
+use teamster_fs::{Dir, OrTrace as _, layout};
 use teamster_journal::{Event, EventKind};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -26,6 +26,8 @@ use crate::rules::no_task;
 use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
 use crate::watch::{Listen, Watch};
 
+/// What cannot be done with a line of a mailbox that is no message.
+const DAMAGED_LINE: &str = "parse a line of a mailbox";
 /// A writer that holds the lock for longer than this hangs, and readers go on without it.
 const LONG_WRITE: Duration = Duration::from_millis(500);
 
@@ -241,7 +243,10 @@ impl FileStore {
                         && start.elapsed() < self.settings.patience => {}
                 // Where it cannot be taken (a read-only disk, a writer that hangs), what is there now is the best there
                 // is.
-                _held => return read(&tasks).map(Some),
+                held => {
+                    let _held = held.ok_or_trace("take the lock of the team to read");
+                    return read(&tasks).map(Some);
+                }
             }
         }
     }
@@ -343,7 +348,8 @@ impl Read for FileStore {
                 let Some((last, _)) = lines.last() else { break };
                 position = *last;
                 found.extend(lines.into_iter().filter_map(|(behind, line)| {
-                    Some(filed(&mailbox, behind.0, line.ok()?, &receipts))
+                    let message = line.ok_or_trace(DAMAGED_LINE)?;
+                    Some(filed(&mailbox, behind.0, message, &receipts))
                 }));
             }
         }
@@ -372,7 +378,7 @@ impl Read for FileStore {
                 position = *last;
                 let messages = lines
                     .into_iter()
-                    .filter_map(|(behind, line)| Some((behind, line.ok()?)));
+                    .filter_map(|(behind, line)| Some((behind, line.ok_or_trace(DAMAGED_LINE)?)));
                 let old = messages
                     .filter(|(_, message)| message.timestamp().is_some_and(|sent| sent < before));
                 found.extend(old.map(|(behind, message)| {
@@ -402,22 +408,16 @@ impl Read for FileStore {
 
     fn keep_journal(&self, team: &TeamName) -> Result<Option<String>> {
         let config = Read::team(self, team)?;
-        let folder = Dir::open_root(&self.claude)?
-            .map(|root| root.child(layout::TEAMS))
-            .transpose()?
-            .flatten()
-            .map(|teams| teams.child(team.as_str()))
-            .transpose()?
-            .flatten();
-        match (config.project(), folder) {
-            (Some(project), Some(folder)) => super::team::keep_journal(project, team, &folder),
-            _ => Ok(None),
+        let folder = self.folders_to_read(team)?.0;
+        match config.project() {
+            Some(project) => super::team::keep_journal(project, team, &folder),
+            None => Ok(None),
         }
     }
 
     fn client_sessions(&self) -> Vec<ClientSession> {
         Dir::open_root(&self.claude)
-            .ok()
+            .ok_or_trace("open the Claude folder")
             .flatten()
             .map_or_else(Vec::new, |root| native::client_sessions(&root))
     }
