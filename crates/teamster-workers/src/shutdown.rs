@@ -23,7 +23,6 @@ use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::task::Status;
 use teamster_types::{TeamName, WorkerName};
 
 use crate::{process, reclaim, record};
@@ -477,15 +476,9 @@ impl ShutdownCoordinator<'_> {
         if let Some(launch) = &known.launch {
             process::remove_temp_folder(launch);
         }
-        for task in self.store.tasks(&request.team)?.tasks {
-            let is_theirs = task.status() == Status::InProgress
-                && task
-                    .claim()
-                    .is_some_and(|claim| claim.worker == known.worker);
-            if is_theirs {
-                self.store
-                    .release(&request.team, &request.actor, task.id(), None)?;
-            }
+        for (task, _) in reclaim::held_tasks(self.store, &request.team, &known.worker)? {
+            self.store
+                .release(&request.team, &request.actor, &task, None)?;
         }
         let stopped = WorkerStopped {
             worker: Some(known.worker.to_string()),

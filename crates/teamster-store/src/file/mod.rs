@@ -166,12 +166,20 @@ impl FileStore {
         Ok(())
     }
 
-    /// Returns the two folders for a reader, who makes nothing: a team may have no task folder yet.
-    fn folders_to_read(&self, team: &TeamName) -> Result<(Dir, Option<Dir>)> {
+    /// Returns a team's own folder for a reader, who makes nothing.
+    fn folder_to_read(&self, team: &TeamName) -> Result<Dir> {
         let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
         let folder = root.descend(&[layout::TEAMS, team.as_str()])?;
-        let folder = folder.ok_or_else(|| no_team(team))?;
-        Ok((folder, root.descend(&[layout::TASKS, team.as_str()])?))
+        folder.ok_or_else(|| no_team(team))
+    }
+
+    /// Returns the folder of a team's tasks for a reader; `None` when the team has none yet.
+    fn tasks_to_read(&self, team: &TeamName) -> Result<Option<Dir>> {
+        let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
+        let tasks = root.descend(&[layout::TASKS, team.as_str()])?;
+        // A removed team may have left its tasks behind.
+        let folder = root.descend(&[layout::TEAMS, team.as_str()])?;
+        folder.map(|_| tasks).ok_or_else(|| no_team(team))
     }
 
     fn attempt(

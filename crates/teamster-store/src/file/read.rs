@@ -221,7 +221,7 @@ impl FileStore {
         team: &TeamName,
         mut read: impl FnMut(&Dir) -> Result<T>,
     ) -> Result<Option<T>> {
-        let Some(tasks) = self.folders_to_read(team)?.1 else {
+        let Some(tasks) = self.tasks_to_read(team)? else {
             return Ok(None);
         };
         let start = Instant::now();
@@ -254,7 +254,7 @@ impl FileStore {
     /// Returns the team's project. It is asked for at every heartbeat, and a large team's configuration takes long to parse, so
     /// it is read again only when that file has changed.
     fn project(&self, team: &TeamName) -> Result<Option<String>> {
-        let stamp = self.folders_to_read(team)?.0.stamp(layout::CONFIG)?;
+        let stamp = self.folder_to_read(team)?.stamp(layout::CONFIG)?;
         let known = || self.project.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some((known_team, known_stamp, project)), Some(stamp)) = (&*known(), stamp)
             && known_team == team
@@ -306,7 +306,7 @@ impl Read for FileStore {
     }
 
     fn team(&self, team: &TeamName) -> Result<TeamConfig> {
-        config(&self.folders_to_read(team)?.0, team)
+        config(&self.folder_to_read(team)?, team)
     }
 
     fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task> {
@@ -329,7 +329,7 @@ impl Read for FileStore {
     }
 
     fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         let mut receipts = Receipts::default();
         let mut from = 1;
         loop {
@@ -367,7 +367,7 @@ impl Read for FileStore {
     }
 
     fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         let mut found = Vec::new();
         for mailbox in mailbox::all(&dir)? {
             let mut position = mailbox::cursor(&dir, &mailbox)?.delivered;
@@ -408,7 +408,7 @@ impl Read for FileStore {
 
     fn keep_journal(&self, team: &TeamName) -> Result<Option<String>> {
         let config = Read::team(self, team)?;
-        let folder = self.folders_to_read(team)?.0;
+        let folder = self.folder_to_read(team)?;
         match config.project() {
             Some(project) => super::team::keep_journal(project, team, &folder),
             None => Ok(None),
@@ -423,7 +423,7 @@ impl Read for FileStore {
     }
 
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         listen::read(&dir, worker, self.clock.as_ref())
     }
 
@@ -432,16 +432,16 @@ impl Read for FileStore {
     }
 
     fn position(&self, team: &TeamName) -> Result<u64> {
-        journal::position(&self.folders_to_read(team)?.0)
+        journal::position(&self.folder_to_read(team)?)
     }
 
     fn events(&self, team: &TeamName, from: u64, limit: usize) -> Result<JournalPage> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         self.places.read(&dir, from.max(1), limit)
     }
 
     fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage> {
-        pages::last(&self.folders_to_read(team)?.0, count)
+        pages::last(&self.folder_to_read(team)?, count)
     }
 
     fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
@@ -450,7 +450,7 @@ impl Read for FileStore {
     }
 
     fn last_of_each(&self, team: &TeamName, asked: &[&[&str]]) -> Result<Vec<Option<Event>>> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         self.known.last_of_each(&dir, &self.places, asked)
     }
 

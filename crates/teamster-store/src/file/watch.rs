@@ -36,7 +36,7 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
             let _ = sender.send(notice);
         }
     });
-    let (dir, tasks) = store.folders_to_read(team)?;
+    let (dir, tasks) = (store.folder_to_read(team)?, store.tasks_to_read(team)?);
     let mut watching = FileWatch {
         dir,
         tasks,
@@ -319,7 +319,8 @@ mod tests {
             run: None,
         };
         store.create_team(&new, None).unwrap();
-        let (dir, tasks) = store.folders_to_read(&team).unwrap();
+        let dir = store.folder_to_read(&team).unwrap();
+        let tasks = store.tasks_to_read(&team).unwrap();
         let (_sender, notices) = channel();
         let mut watch = FileWatch {
             dir,
