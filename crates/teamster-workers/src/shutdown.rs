@@ -5,7 +5,8 @@
 //!        └─ half of the deadline, or refused ─▶ asked again ─▶ deadline ─▶ killed; not gone ─▶ alive
 //! ```
 //!
-//! A shutdown is over when nobody is left, and that is looked at, not assumed.
+//! A shutdown is over when nobody is left, and that is looked at, not assumed. Whoever cannot even be asked, because a worker
+//! that hangs holds the team's lock, is ended at the deadline like everybody else.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -87,7 +88,7 @@ pub struct StoppedWorker {
     pub worker: WorkerName,
     /// How it ended.
     pub how: EndKind,
-    /// What the worker answered, or what of it is still there.
+    /// What the worker answered, what of it is still there, or what is not given back yet.
     pub note: String,
 }
 
@@ -200,7 +201,7 @@ impl ShutdownCoordinator<'_> {
         // Answers from before are none to this question.
         let mut read = self.store.position(&request.team)? + 1;
         let (mut asked_again, mut told_of_lock) = (false, false);
-        while !living.is_empty() && start.elapsed() < request.deadline && !(self.hurry)() {
+        loop {
             for known in living.iter_mut().filter(|known| !known.is_asked) {
                 match self.ask(request, known) {
                     Err(error) if error.busy => {
@@ -225,6 +226,10 @@ impl ShutdownCoordinator<'_> {
                 (self.tell)(&format!("{} has ended", known.worker));
                 ends.push(WorkerEnd::new(known, how, why));
             }
+            let is_over = start.elapsed() >= request.deadline || (self.hurry)();
+            if living.is_empty() || is_over {
+                return Ok(living);
+            }
             let refused = living
                 .iter()
                 .any(|known| matches!(known.answer, Some((false, _))));
@@ -237,11 +242,10 @@ impl ShutdownCoordinator<'_> {
                     (self.tell)(&format!("{} is asked once more", known.worker));
                     known.is_asked = false;
                 }
-            } else if !living.is_empty() {
+            } else {
                 std::thread::sleep(LOOK_AGAIN);
             }
         }
-        Ok(living)
     }
 
     /// Ends every process of the team that teamster has started, and writes nothing: for when nothing can be written. Returns
