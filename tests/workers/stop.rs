@@ -74,10 +74,7 @@ fn worker_stopped_with_the_lock_of_the_team_is_ended_by_a_shutdown_at_its_deadli
     let id = crew.task("hold the lock");
     let beat = crew.start_lock_holder("ann");
     let start = Instant::now();
-    let ran = crew
-        .project
-        .run(["shutdown", "--deadline", "1s"])
-        .exits(0);
+    let ran = crew.project.run(["shutdown", "--deadline", "1s"]).exits(0);
     assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
     assert!(ran.stdout.contains("ann killed"), "{}", ran.stdout);
     let said = "ann cannot be asked yet: the lock of team crew is held";

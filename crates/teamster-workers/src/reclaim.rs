@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use teamster_fs::{Dir, OrTrace as _};
 use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::WorkerVerdict;
 use teamster_journal::{EventKind, NewEvent};
@@ -85,7 +85,10 @@ pub fn reclaim(
     }
     for (task, _) in held_tasks(store, team, worker)? {
         let requeued = store.requeue(team, actor, &task);
-        if requeued.ok_or_trace("requeue a task of a dead worker").is_some() {
+        if requeued
+            .ok_or_trace("requeue a task of a dead worker")
+            .is_some()
+        {
             reclaimed.tasks.push(task);
         }
     }

@@ -135,8 +135,7 @@ impl<'a> StagedPlaces<'a> {
                 Some(_) => layout::next_file(&file.name, seq),
                 None => layout::gone_file(&file.name, seq),
             };
-            dir.remove(&name)
-                .or_trace("take a prepared file away");
+            dir.remove(&name).or_trace("take a prepared file away");
         }
     }
 

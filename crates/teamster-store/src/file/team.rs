@@ -54,8 +54,7 @@ pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Re
     let built = build(store, &teams, &temp, new, &config)
         .and_then(|()| Ok(teams.rename_new(&temp, &teams, new.name.as_str())?));
     if !matches!(built, Ok(true)) {
-        remove_tree(&teams, &temp)
-            .or_trace("remove the folder of a team that was not made");
+        remove_tree(&teams, &temp).or_trace("remove the folder of a team that was not made");
     }
     if !built? {
         return Err(taken());

@@ -213,7 +213,9 @@ fn refuse_cycle(tx: &mut dyn Txn, id: &TaskId, blockers: &[TaskId]) -> Result<()
     let cycle = find_cycle(id, blockers, |asked| {
         // What cannot be read waits for nothing that we know of.
         let task = tx.look(asked);
-        let task = task.ok_or_trace("read a task that others wait for").flatten();
+        let task = task
+            .ok_or_trace("read a task that others wait for")
+            .flatten();
         Ok::<_, StoreError>(
             task.map(|task| task.blocked_by().to_vec())
                 .unwrap_or_default(),

@@ -293,7 +293,13 @@ impl TaskLog {
 
     /// Adds a line; `shown` is what it says to a person, where that is known. A line that cannot be written is lost:
     /// that must not stop the work.
-    pub(super) fn line(&mut self, now: Time, source: TaskLogSource, line: &[u8], shown: Option<&str>) {
+    pub(super) fn line(
+        &mut self,
+        now: Time,
+        source: TaskLogSource,
+        line: &[u8],
+        shown: Option<&str>,
+    ) {
         self.append(now, source, line, shown)
             .or_trace("write the log of a task");
     }

@@ -23,7 +23,7 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
-use super::reporter::{TaskLogSource, Reporter, TaskLog, WorkerIdentity};
+use super::reporter::{Reporter, TaskLog, TaskLogSource, WorkerIdentity};
 use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
 use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
