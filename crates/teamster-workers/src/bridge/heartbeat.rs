@@ -210,15 +210,16 @@ impl HeartbeatLoop {
             if urgent {
                 self.stirred = Instant::now();
             }
-            // A beat that is due soon is written now: one waking is cheaper than two.
-            if urgent || beaten.elapsed() + self.limits.look / 2 >= self.limits.beat {
+            // A beat or a look that is due soon is made now: one waking is cheaper than two.
+            let soon = self.limits.look / 2;
+            if urgent || beaten.elapsed() + soon >= self.limits.beat {
                 // A beat that could not be written is tried again soon: others judge us by it.
                 let written = self.beat();
                 if written.ok_or_trace("write the heartbeat").is_some() {
                     beaten = Instant::now();
                 }
             }
-            if last_looked.elapsed() >= look {
+            if last_looked.elapsed() + soon >= look {
                 last_looked = Instant::now();
                 self.look();
             }
