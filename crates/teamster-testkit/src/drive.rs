@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use teamster_fs::fail;
-use teamster_store::{ClaimRequest, Kind, PlannedTask, Result, Store, StoreError};
+use teamster_store::{ClaimRequest, Kind, PlannedTask, Result, Store};
 use teamster_types::task::{NewTask, Token};
 use teamster_types::team::NewTeam;
 use teamster_types::transitions::LEASE;
@@ -154,7 +154,7 @@ impl<'a> Client<'a> {
                 Ok(said) => Some(said),
                 Err(_) if died => None,
                 // It waited in vain for somebody's lock: nothing happened, and nothing was learnt.
-                Err(error) if is_busy(&error) => continue,
+                Err(error) if error.busy => continue,
                 Err(error) if error.kind == Kind::Conflict => Some(StoreReply::No),
                 Err(error) => panic!("{asked:?}: {error}"),
             };
@@ -257,8 +257,4 @@ impl<'a> Client<'a> {
             }
         }
     }
-}
-
-fn is_busy(error: &StoreError) -> bool {
-    error.busy || error.message.starts_with("the lock of team")
 }
