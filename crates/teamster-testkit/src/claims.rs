@@ -24,7 +24,7 @@ pub struct Asker {
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum TaskCall {
     /// Any task: this one may be it.
     Next(Asker),
     /// Any task, and it was not this one, though it would have come before what was given.
@@ -52,7 +52,7 @@ pub enum Call {
 pub enum Answer {
     /// The task, under this proof.
     Given(Ticket),
-    /// Done.
+    /// It was done as asked.
     Yes,
     /// Nothing was changed.
     No,
@@ -141,34 +141,34 @@ impl State {
 
 /// The model of one task.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Task;
+pub struct TaskModel;
 
-impl Task {
+impl TaskModel {
     /// Returns what becomes of the state, and what is answered, where that does not depend on who is lucky.
-    fn turn(state: &State, call: &Call) -> (State, Answer) {
+    fn turn(state: &State, call: &TaskCall) -> (State, Answer) {
         let refused = (state.clone(), Answer::No);
         match call {
-            Call::Renew(ticket) => match &state.holder {
+            TaskCall::Renew(ticket) => match &state.holder {
                 Holder::Held {
                     ticket: held, by, ..
                 } if held == ticket => (state.given(*by, *ticket), Answer::Yes),
                 _ => refused,
             },
-            Call::Complete(ticket) => {
+            TaskCall::Complete(ticket) => {
                 if state.is_held(*ticket) || state.holder == Holder::Done(*ticket) {
                     (state.with(Holder::Done(*ticket)), Answer::Yes)
                 } else {
                     refused
                 }
             }
-            Call::Fail(ticket) if state.is_held(*ticket) => (state.failed(true), Answer::Yes),
-            Call::Release(ticket) if state.is_held(*ticket) => {
+            TaskCall::Fail(ticket) if state.is_held(*ticket) => (state.failed(true), Answer::Yes),
+            TaskCall::Release(ticket) if state.is_held(*ticket) => {
                 (state.with(Holder::Nobody { resting: false }), Answer::Yes)
             }
-            Call::Force if matches!(state.holder, Holder::Held { .. }) => {
+            TaskCall::Force if matches!(state.holder, Holder::Held { .. }) => {
                 (state.with(Holder::Nobody { resting: false }), Answer::Yes)
             }
-            Call::Retry => match state.holder {
+            TaskCall::Retry => match state.holder {
                 Holder::Failed | Holder::Nobody { .. } if state.failures > 0 => {
                     let fresh = State {
                         holder: Holder::Nobody { resting: false },
@@ -178,7 +178,7 @@ impl Task {
                 }
                 _ => refused,
             },
-            Call::Pass => {
+            TaskCall::Pass => {
                 let holder = match &state.holder {
                     Holder::Nobody { .. } => Holder::Nobody { resting: false },
                     Holder::Held { ticket, by, .. } => Holder::Held {
@@ -195,9 +195,9 @@ impl Task {
     }
 }
 
-impl Model for Task {
+impl Model for TaskModel {
     type State = State;
-    type Call = (usize, Call);
+    type Call = (usize, TaskCall);
     type Answer = Answer;
 
     fn start(&self) -> State {
@@ -207,11 +207,11 @@ impl Model for Task {
         }
     }
 
-    fn step(&self, state: &State, call: &(usize, Call), answer: Option<&Answer>) -> Vec<State> {
+    fn step(&self, state: &State, call: &(usize, TaskCall), answer: Option<&Answer>) -> Vec<State> {
         let (place, call) = call;
         match (call, answer) {
-            (Call::Next(asker) | Call::ById(asker), Some(Answer::Given(ticket))) => {
-                let looked = state.looked_at(*asker, matches!(call, Call::ById(_)));
+            (TaskCall::Next(asker) | TaskCall::ById(asker), Some(Answer::Given(ticket))) => {
+                let looked = state.looked_at(*asker, matches!(call, TaskCall::ById(_)));
                 if looked.is_free() {
                     vec![looked.given(*asker, *ticket)]
                 } else {
@@ -220,24 +220,24 @@ impl Model for Task {
             }
             // Whoever died may have got it, or may have left it as it found it, or, on its way to another task, may
             // have taken it from the dead.
-            (Call::Next(asker) | Call::ById(asker), None) => {
-                let looked = state.looked_at(*asker, matches!(call, Call::ById(_)));
+            (TaskCall::Next(asker) | TaskCall::ById(asker), None) => {
+                let looked = state.looked_at(*asker, matches!(call, TaskCall::ById(_)));
                 let mut possible = vec![state.clone()];
                 if looked.is_free() {
                     possible.push(looked.given(*asker, Ticket::Unheard(*place)));
-                } else if matches!(call, Call::Next(_)) {
+                } else if matches!(call, TaskCall::Next(_)) {
                     possible.push(looked);
                 }
                 possible
             }
-            (Call::ById(asker), Some(_)) => {
+            (TaskCall::ById(asker), Some(_)) => {
                 if state.looked_at(*asker, true).is_free() {
                     Vec::new()
                 } else {
                     vec![state.clone()]
                 }
             }
-            (Call::PassedBy(asker), _) => {
+            (TaskCall::PassedBy(asker), _) => {
                 let looked = state.looked_at(*asker, false);
                 if looked.is_free() {
                     Vec::new()

@@ -10,7 +10,7 @@ use teamster_types::team::NewTeam;
 use teamster_types::transitions::LEASE;
 use teamster_types::{TaskId, TeamName};
 
-use crate::ManualClock;
+use crate::{Dice, ManualClock};
 use crate::claims::Asker;
 use crate::history::{Asked, Entry, History, Said};
 
@@ -29,18 +29,6 @@ pub struct Faces {
     pub clock: Arc<ManualClock>,
     /// One operation in so many dies on its way; never when 0.
     pub deaths: u64,
-}
-
-/// Small, quick and the same for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
 }
 
 /// What one history came to.
@@ -121,18 +109,12 @@ impl<'a> Client<'a> {
     fn new(faces: &'a Faces, team: &'a TeamName, number: usize, history: u64) -> Self {
         let seed = (history + 1)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .wrapping_add(number as u64 * 0x1234_5677)
-            | 1;
-        let mut dice = Dice(seed);
-        // The first numbers of similar seeds are similar.
-        for _ in 0..20 {
-            dice.roll(2);
-        }
+            .wrapping_add(number as u64 * 0x1234_5677);
         Self {
             faces,
             team,
             number,
-            dice,
+            dice: Dice(seed),
             tickets: Vec::new(),
         }
     }
@@ -142,8 +124,8 @@ impl<'a> Client<'a> {
         let mut deaths = 0;
         for _ in 0..OPERATIONS {
             let asked = self.choose();
-            if self.faces.deaths > 0 && self.dice.roll(self.faces.deaths) == 0 {
-                fail::die_after(self.dice.roll(140));
+            if self.faces.deaths > 0 && self.dice.below(self.faces.deaths) == 0 {
+                fail::die_after(self.dice.below(140));
             }
             let called = moment.fetch_add(1, Ordering::SeqCst);
             let got = self.ask(&asked);
@@ -175,23 +157,23 @@ impl<'a> Client<'a> {
     fn asker(&mut self) -> Asker {
         Asker {
             worker: u8::try_from(self.number).unwrap_or(0) % 5,
-            ghost: self.dice.roll(3) == 0,
+            ghost: self.dice.below(3) == 0,
         }
     }
 
     fn any_task(&mut self) -> usize {
-        usize::try_from(self.dice.roll(TASKS as u64)).unwrap_or(0)
+        usize::try_from(self.dice.below(TASKS as u64)).unwrap_or(0)
     }
 
     fn ticket(&mut self) -> Option<(usize, String)> {
         // Mostly the last one; now and then one that is long over.
-        let back = 1 + usize::try_from(self.dice.roll(8) / 6).unwrap_or(0);
+        let back = 1 + usize::try_from(self.dice.below(8) / 6).unwrap_or(0);
         let place = self.tickets.len().checked_sub(back)?;
         self.tickets.get(place).cloned()
     }
 
     fn choose(&mut self) -> Asked {
-        let roll = self.dice.roll(100);
+        let roll = self.dice.below(100);
         match roll {
             0..30 => Asked::Next(self.asker()),
             30..42 => Asked::ById(self.asker(), self.any_task()),

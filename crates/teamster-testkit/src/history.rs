@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::claims::{Answer, Asker, Call, Task, Ticket};
+use crate::claims::{Answer, Asker, TaskCall, TaskModel, Ticket};
 use crate::linear::{Operation, check};
 
 /// What a client asked of the store. Tasks are counted from 0.
@@ -36,7 +36,7 @@ pub enum Said {
     Given(usize, String),
     /// There is nothing to do.
     Nothing,
-    /// Done.
+    /// It was done as asked.
     Yes,
     /// Nothing was changed.
     No,
@@ -45,7 +45,7 @@ pub enum Said {
 /// One operation of one client.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Who.
+    /// The number of the client that asked.
     pub client: usize,
     /// When it was called, on a clock that all share.
     pub called: u64,
@@ -69,7 +69,7 @@ pub struct History {
     pub nothing_hidden: bool,
 }
 
-type Part = Vec<Operation<(usize, Call), Answer>>;
+type Part = Vec<Operation<(usize, TaskCall), Answer>>;
 
 impl History {
     /// Tells whether every task, by itself, was treated as if everyone had asked one after the other; otherwise what cannot
@@ -77,7 +77,7 @@ impl History {
     pub fn judge(&self) -> Result<(), String> {
         for task in 0..self.tasks {
             let part = self.part(task);
-            if let Err(stuck) = check(&Task, &part) {
+            if let Err(stuck) = check(&TaskModel, &part) {
                 let mut told = format!("task {task} is not linearizable; one gets as far as\n");
                 for place in &stuck.order {
                     let _ = writeln!(told, "  {}", self.line(part[*place].call.0));
@@ -136,7 +136,7 @@ impl History {
         entry: &Entry,
         task: usize,
         tokens: &HashMap<&str, usize>,
-    ) -> Option<(Call, Option<Answer>)> {
+    ) -> Option<(TaskCall, Option<Answer>)> {
         // A token that nobody was given proves nothing.
         let ticket = |token: &String| {
             let known = tokens.get(token.as_str()).copied();
@@ -148,23 +148,23 @@ impl History {
             Some(Said::Yes) => Some(Answer::Yes),
             Some(Said::No | Said::Nothing) => Some(Answer::No),
         };
-        let mine = |number: &usize, call: Call| (*number == task).then_some((call, answer));
+        let mine = |number: &usize, call: TaskCall| (*number == task).then_some((call, answer));
         match &entry.asked {
             Asked::Next(asker) => match &entry.said {
-                None => Some((Call::Next(*asker), None)),
-                Some(Said::Given(given, _)) if *given == task => Some((Call::Next(*asker), answer)),
+                None => Some((TaskCall::Next(*asker), None)),
+                Some(Said::Given(given, _)) if *given == task => Some((TaskCall::Next(*asker), answer)),
                 Some(Said::Given(given, _)) if *given < task => None,
-                Some(_) if self.nothing_hidden => Some((Call::PassedBy(*asker), answer)),
+                Some(_) if self.nothing_hidden => Some((TaskCall::PassedBy(*asker), answer)),
                 Some(_) => None,
             },
-            Asked::ById(asker, number) => mine(number, Call::ById(*asker)),
-            Asked::Renew(number, token) => mine(number, Call::Renew(ticket(token))),
-            Asked::Complete(number, token) => mine(number, Call::Complete(ticket(token))),
-            Asked::Fail(number, token) => mine(number, Call::Fail(ticket(token))),
-            Asked::Release(number, token) => mine(number, Call::Release(ticket(token))),
-            Asked::Force(number) => mine(number, Call::Force),
-            Asked::Retry(number) => mine(number, Call::Retry),
-            Asked::Pass => Some((Call::Pass, Some(Answer::Yes))),
+            Asked::ById(asker, number) => mine(number, TaskCall::ById(*asker)),
+            Asked::Renew(number, token) => mine(number, TaskCall::Renew(ticket(token))),
+            Asked::Complete(number, token) => mine(number, TaskCall::Complete(ticket(token))),
+            Asked::Fail(number, token) => mine(number, TaskCall::Fail(ticket(token))),
+            Asked::Release(number, token) => mine(number, TaskCall::Release(ticket(token))),
+            Asked::Force(number) => mine(number, TaskCall::Force),
+            Asked::Retry(number) => mine(number, TaskCall::Retry),
+            Asked::Pass => Some((TaskCall::Pass, Some(Answer::Yes))),
         }
     }
 }
