@@ -11,9 +11,9 @@ use crate::fixture::{self, WorkerTeam};
 use crate::product::{Finished, Product};
 
 /// The oldest that a heartbeat may be.
-pub(super) const OLDEST_BEAT: Duration = Duration::from_secs(15);
+const OLDEST_BEAT: Duration = Duration::from_secs(15);
 /// The longest that a shutdown may take.
-pub(super) const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
 /// Ignores every signal that can be ignored, forks twice, makes sessions of its own and leaves three generations.
 const RUNAWAY: &str = r#"command:echo up; trap '' TERM INT HUP
 setsid sh -c 'trap "" TERM INT HUP; (setsid sh -c "trap \"\" TERM; (trap \"\" TERM; sleep 600; :) & sleep 600; :" &); sleep 600; :' &
@@ -32,19 +32,11 @@ const WITHOUT_GROUPS: [&str; 6] = [
     "sh",
 ];
 
-/// What was seen of a worker with a long task.
-pub(super) struct LongTask {
-    pub(super) length: Duration,
-    pub(super) looks: usize,
-    pub(super) oldest_beat: Duration,
-    /// How long a shutdown in the middle of the next task took.
-    pub(super) shutdown: Duration,
-    /// How many processes were left after it.
-    pub(super) left: usize,
-}
+/// One line about what was seen, and whether that is as it should be.
+pub(super) type Seen = (String, bool);
 
 /// Watches the heartbeat of a worker during a long task, and shuts it down in the middle of the next one.
-pub(super) fn long_task(product: &Product, length: Duration) -> Result<LongTask> {
+pub(super) fn long_task(product: &Product, length: Duration) -> Result<Seen> {
     let mut team = WorkerTeam::create(product)?;
     let mark = teamster_fs::random_hex();
     let script = format!("steps = [ {{ sleep = \"{}s\" }} ]\n", length.as_secs());
@@ -67,26 +59,21 @@ pub(super) fn long_task(product: &Product, length: Duration) -> Result<LongTask>
         ensure!(start.elapsed() < limit, "the task did not end");
         std::thread::sleep(Duration::from_millis(100));
     }
-    Ok(LongTask {
-        length,
-        looks,
-        oldest_beat,
-        shutdown: team.shut_down()?,
-        left: carriers(&mark).len(),
-    })
-}
-
-/// What was seen of a runaway agent.
-pub(super) struct Runaway {
-    pub(super) processes: usize,
-    /// Whether the kernel kept them in a cgroup of ours.
-    pub(super) grouped: bool,
-    pub(super) shutdown: Duration,
-    pub(super) left: usize,
+    let (shutdown, left) = (team.shut_down()?, carriers(&mark).len());
+    let line = format!(
+        "Task of {}, {looks} looks: oldest heartbeat {:.1} s (limit {} s). Shutdown: {:.1} s (limit {} s), processes left: {left}.",
+        super::minutes(length),
+        oldest_beat.as_secs_f64(),
+        OLDEST_BEAT.as_secs(),
+        shutdown.as_secs_f64(),
+        SHUTDOWN_WITHIN.as_secs(),
+    );
+    let is_quick = oldest_beat <= OLDEST_BEAT && shutdown <= SHUTDOWN_WITHIN;
+    Ok((line, is_quick && left == 0))
 }
 
 /// Shuts a runaway agent down, or returns why that cannot be tried here.
-pub(super) fn runaway(product: &Product, with_groups: bool) -> Result<Result<Runaway, String>> {
+pub(super) fn runaway(product: &Product, with_groups: bool) -> Result<Result<Seen, String>> {
     let mut team = WorkerTeam::create(product)?;
     if !with_groups {
         let mut probe = Command::new(WITHOUT_GROUPS[0]);
@@ -112,12 +99,15 @@ pub(super) fn runaway(product: &Product, with_groups: bool) -> Result<Result<Run
     if with_groups && !grouped {
         return Ok(Err("cgroups of version 2 cannot be made here".to_owned()));
     }
-    Ok(Ok(Runaway {
-        processes: all.len(),
-        grouped,
-        shutdown: team.shut_down()?,
-        left: carriers(&mark).len(),
-    }))
+    let (seconds, left) = (team.shut_down()?.as_secs_f64(), carriers(&mark).len());
+    let group = if grouped {
+        "all in one cgroup"
+    } else {
+        "in no cgroup"
+    };
+    let count = all.len();
+    let line = format!("{count} processes, {group}, shut down in {seconds:.1} s, left: {left}.");
+    Ok(Ok((line, left == 0 && grouped == with_groups)))
 }
 
 /// Returns every process that was started with this mark.
