@@ -107,7 +107,10 @@ fn the_end_of_a_session_costs_little_more_among_a_hundred_teams() {
         few = few.min(end(&alone));
         many = many.min(end(&among_many));
     }
-    assert!(many < few * MOST_TIMES, "{few:?} alone, {many:?} among many");
+    assert!(
+        many < few * MOST_TIMES,
+        "{few:?} alone, {many:?} among many"
+    );
 }
 
 #[test]

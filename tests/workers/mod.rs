@@ -3,6 +3,7 @@
 pub mod asking;
 mod crash;
 mod launch;
+mod limits;
 mod others;
 mod place;
 mod providers;

@@ -280,7 +280,7 @@ fn aligned(rows: &[Row]) -> String {
 
 /// Returns the table for a document, without the times.
 fn markdown(rows: &[Row]) -> String {
-    let mut text = table_head(&HEADINGS) + "\n";
+    let mut text = table_head(&HEADINGS.join(" | ")) + "\n";
     for row in rows {
         let _ = writeln!(text, "| {} |", row.cells().join(" | "));
     }

@@ -195,8 +195,6 @@ pub(crate) struct WorkerTeam<'a> {
     pub(crate) store: FileStore,
     /// The worker processes.
     pub(crate) pids: Vec<u32>,
-    /// A program that starts the binary, with its own arguments.
-    wrapper: Vec<String>,
     /// The host of a run that has started the workers.
     pub(crate) host: Option<Child>,
     is_stopped: bool,
@@ -212,7 +210,6 @@ impl<'a> WorkerTeam<'a> {
             store: project.store(Sync::Fast)?,
             project,
             pids: Vec::new(),
-            wrapper: Vec::new(),
             host: None,
             is_stopped: false,
         })
@@ -221,14 +218,8 @@ impl<'a> WorkerTeam<'a> {
     /// Creates a team without workers.
     pub(crate) fn create(product: &'a Product) -> Result<Self> {
         let team = Self::new(product)?;
-        Finished::checked(&mut team.command(&["team", "create", TEAM]))?;
+        Finished::checked(&mut product.command(&team.project, ["team", "create", TEAM]))?;
         Ok(team)
-    }
-
-    /// Starts the binary through another program from now on.
-    pub(crate) fn wrapped_in(mut self, words: &[&str]) -> Self {
-        self.wrapper = words.iter().map(|word| (*word).to_owned()).collect();
-        self
     }
 
     /// Writes a script and returns the provider that plays it.
@@ -238,32 +229,21 @@ impl<'a> WorkerTeam<'a> {
         Ok(format!("scripted:{}", script.display()))
     }
 
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = match self.wrapper.split_first() {
-            None => Command::new(&self.product.binary),
-            Some((program, before)) => {
-                let mut command = Command::new(program);
-                command.args(before).arg(&self.product.binary);
-                command
-            }
-        };
-        self.project.enter(&mut command);
-        command.args(words);
-        command
-    }
-
     /// Starts workers until there are so many.
-    pub(crate) fn grow(
-        &mut self,
-        workers: usize,
-        provider: &str,
-        variables: &[(&str, &str)],
-    ) -> Result<()> {
+    pub(crate) fn grow(&mut self, workers: usize, provider: &str) -> Result<()> {
         for number in self.pids.len() + 1..=workers {
             let name = worker(number)?.to_string();
-            let words = ["worker", "start", "--json", "--name", &name];
-            let mut start = self.command(&[&words[..], &["--provider", provider]].concat());
-            let started = Finished::checked(start.envs(variables.iter().copied()))?.json();
+            let words = [
+                "worker",
+                "start",
+                "--json",
+                "--name",
+                &name,
+                "--provider",
+                provider,
+            ];
+            let mut start = self.product.command(&self.project, words);
+            let started = Finished::checked(&mut start)?.json();
             let pid = started.and_then(|started| started["pid"].as_u64());
             let pid = pid.and_then(|pid| u32::try_from(pid).ok());
             self.pids.push(pid.context("a worker printed no pid")?);
@@ -313,7 +293,7 @@ impl<'a> WorkerTeam<'a> {
         }
         let force: &[&str] = if by_force { &["--force"] } else { &[] };
         let words = [&["shutdown", "--team", TEAM, "--json"], force].concat();
-        let finished = Finished::of(&mut self.command(&words))?;
+        let finished = Finished::of(&mut self.product.command(&self.project, words))?;
         let (printed, end) = (finished.json().unwrap_or_default(), finished.describe());
         let is_verified = printed["verified"] == true;
         ensure!(is_verified, "the shutdown is not verified: {end} {printed}");

@@ -131,18 +131,8 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// The columns of a table: the name, the [`Tally::cells`], the slowest next operation, and the violations.
-    pub(crate) const COLUMNS: [&str; 10] = [
-        "operation",
-        "names",
-        "calls",
-        "tried",
-        "hit",
-        "happened",
-        "did not",
-        "seen late",
-        "longest next operation",
-        "violations",
-    ];
+    pub(crate) const COLUMNS: &str = "operation | names | calls | tried | hit | happened | did not | seen late | \
+        longest next operation | violations";
 
     pub(crate) fn cells(&self) -> [usize; 7] {
         let (happened, did_not, late) = (self.happened, self.did_not, self.late);

@@ -71,10 +71,10 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Returns the head of a Markdown table.
-pub(crate) fn table_head(columns: &[&str]) -> String {
-    let rule = "---|".repeat(columns.len());
-    format!("| {} |\n|{rule}", columns.join(" | "))
+/// Returns the head of a Markdown table with these columns, separated by `|`.
+pub(crate) fn table_head(columns: &str) -> String {
+    let rule = "---|".repeat(columns.split('|').count());
+    format!("| {columns} |\n|{rule}")
 }
 
 /// Returns the sorted files at and below these names.

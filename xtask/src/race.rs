@@ -37,16 +37,7 @@ pub(crate) struct Races {
 
 impl Races {
     /// The columns of a table: the name, the [`Races::cells`] and the time.
-    pub(crate) const COLUMNS: [&str; 8] = [
-        "race",
-        "runs",
-        "tasks",
-        "claimed twice",
-        "not completed once",
-        "left over",
-        "live locks taken",
-        "took",
-    ];
+    pub(crate) const COLUMNS: &str = "race | runs | tasks | claimed twice | not completed once | left over | live locks taken | took";
 
     pub(crate) fn cells(&self) -> [usize; 6] {
         let (twice, once) = (self.claimed_twice, self.not_completed_once);

@@ -116,7 +116,9 @@ impl Act {
                 let free = store.release(team, "lead", &task(*id), None);
                 free.map(|_| ActResult::Done)
             }
-            Self::Retry(id) => store.retry(team, "lead", &task(*id)).map(|_| ActResult::Done),
+            Self::Retry(id) => store
+                .retry(team, "lead", &task(*id))
+                .map(|_| ActResult::Done),
             Self::Delete(id) => {
                 let gone = store.delete_task(team, "lead", &task(*id));
                 gone.map(|_| ActResult::Done)

@@ -6,8 +6,8 @@ use teamster_fs::fail;
 use teamster_store::{Kind, StoreError};
 use teamster_types::task::Status;
 
-use super::act::{Act, ActResult};
 use super::Mail;
+use super::act::{Act, ActResult};
 use super::model::{self, Claimant, Tasks};
 use super::ops::{Op, Step};
 use super::world::{Told, WORKERS, World};

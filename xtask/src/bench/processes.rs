@@ -47,7 +47,7 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let watched = Duration::from_secs(watched);
     let grown = |workers: usize, tasks: usize| -> Result<(WorkerTeam<'_>, f64)> {
         let mut team = WorkerTeam::create(&programs.product)?;
-        team.grow(workers, &team.script(WORK)?, &[])?;
+        team.grow(workers, &team.script(WORK)?)?;
         let took = do_tasks(&team, tasks)?;
         Ok((team, took.as_secs_f64()))
     };
@@ -64,7 +64,7 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let cpu =
         |team: &WorkerTeam<'_>| -> Result<f64> { team.pids.iter().map(|pid| cpu_of(*pid)).sum() };
     let worked = most_memory(&team)?;
-    team.grow(idle, &team.script(WORK)?, &[])?;
+    team.grow(idle, &team.script(WORK)?)?;
     team.until_idle()?;
     // Every worker is told of each new one; what has just been told is not idle yet. What that costs is shown.
     let (before, start) = (cpu(&team)?, Instant::now());

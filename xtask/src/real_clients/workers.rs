@@ -223,7 +223,8 @@ impl Scene {
     /// A shutdown in the middle of a command is quick, costs no attempt, and what was done is kept.
     fn stop(&mut self) -> Result<()> {
         let command = format!("echo half > half.txt; timeout 300 {ENDLESS}");
-        let worker = self.start(&format!("sleep]] [[cmd:{command}"), None)?;
+        let tags = format!("[[scenario:sleep]] [[cmd:{command}]]");
+        let worker = RealWorker::start(self.client.name, self.name, &tags, None)?;
         let running = worker.until_running(Some(ENDLESS))?;
         let start = Instant::now();
         self.shut_down(&worker)?;
