@@ -18,6 +18,7 @@ mod replaced_objects;
 mod repositories;
 mod secrets;
 mod security_document;
+mod sentences;
 mod signals;
 mod trust;
 mod versions;
