@@ -4,7 +4,7 @@ use std::path::Path;
 
 use teamster_fs::Dir;
 use teamster_journal::EventKind;
-use teamster_journal::payload::{self, Check, PlanMade, PlanSource, RunEnd};
+use teamster_journal::payload::{self, Check, PlanMade, PlanSource, RunEnd, RunSpec};
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
 use teamster_types::task::Task;
