@@ -11,9 +11,9 @@ use teamster_types::task::Task;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
+use super::leader_turn::{self, TurnError};
 use super::projector::Projector;
 use super::verifier::Verifier;
-use super::leader_turn::{self, TurnError};
 use super::{HostCommand, Result};
 use crate::cast::nobody_can;
 use crate::plan::Plan;

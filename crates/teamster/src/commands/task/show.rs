@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::json;
-use teamster_types::{TaskId, Time};
 use teamster_types::failure::Failure;
+use teamster_types::{TaskId, Time};
 use teamster_view::tasks::{self, TaskView};
 
 use super::standing;
