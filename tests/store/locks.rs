@@ -399,6 +399,10 @@ fn a_lock_of_ours_that_is_held_too_long_says_by_whom() {
         inside.recv().unwrap();
         let error = crew.tell("ada", "hello").unwrap_err();
         assert_eq!(error.kind, Kind::Conflict);
+        assert!(
+            error.busy,
+            "whoever renews a lease must not take it for lost"
+        );
         let me = std::process::id().to_string();
         assert!(error.message.contains(&me), "{error}");
         assert!(error.message.contains("task claim"), "{error}");

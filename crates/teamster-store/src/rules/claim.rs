@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use teamster_fs::OrTrace as _;
 use teamster_journal::payload::TaskChange;
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::graph::Blocker;
@@ -196,7 +197,9 @@ fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, b
 fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
-        Err(error) if error.busy || matches!(error.kind, Kind::Failed | Kind::Refused) => Ok(None),
+        Err(error) if error.busy || matches!(error.kind, Kind::Failed | Kind::Refused) => {
+            Ok(Err(error).ok_or_trace("claim a task"))
+        }
         Err(error) => Err(error),
     }
 }

@@ -1,4 +1,4 @@
-//! `teamster team delete`
+//! Implements `teamster team delete`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ are kept in the trash for 7 days, and its journal with the project's reports.
 
 Examples:
   teamster team delete fix-auth --force")]
-pub struct Delete {
+pub struct TeamDeleteArgs {
     /// The team
     #[arg(value_name = "TEAM")]
     name: String,
@@ -33,7 +33,7 @@ pub struct Delete {
     force: bool,
 }
 
-impl Delete {
+impl TeamDeleteArgs {
     pub fn run(self, context: &Context) -> Result {
         let team: TeamName = self.name.parse()?;
         context.actor.must_be_person("removing a team")?;
@@ -103,7 +103,7 @@ fn forget_stage(project: &Path, team: &TeamName) -> Result {
     if state.stamp(layout::TEAM_STATE)?.is_none() {
         return Ok(());
     }
-    let Some(_seat) = ProjectLock::take(&dir)? else {
+    let Some(_lock) = ProjectLock::take(&dir)? else {
         return Ok(());
     };
     let Some((bytes, _)) = state.read(layout::TEAM_STATE)? else {
