@@ -10,12 +10,12 @@
 mod gate;
 mod journal;
 mod left_behind;
+mod markdown;
 mod page;
 mod sections;
 mod shown;
 #[cfg(test)]
 mod tests;
-mod markdown;
 
 use std::time::Duration;
 

@@ -186,7 +186,10 @@ impl Flow {
 
     /// Returns whether a run in this state is under way: active, or waiting for a person.
     pub fn is_active(&self, state: &str) -> bool {
-        matches!(self.kind(state), Some(StateKind::Active | StateKind::Waiting))
+        matches!(
+            self.kind(state),
+            Some(StateKind::Active | StateKind::Waiting)
+        )
     }
 
     /// Returns the states that can be asked for in this one, in the order of the flow's edges.

@@ -261,7 +261,9 @@ impl TeamConfig {
                     name: name.to_owned(),
                     provider: match text(member, "provider") {
                         // Claude Code knows no provider; what its teammate is for tells most.
-                        "" if self.kind() == TeamOrigin::Claude => text(member, "agentType").to_owned(),
+                        "" if self.kind() == TeamOrigin::Claude => {
+                            text(member, "agentType").to_owned()
+                        }
                         provider => provider.to_owned(),
                     },
                     backend: text(member, "backendType").to_owned(),

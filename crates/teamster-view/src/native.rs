@@ -12,7 +12,7 @@ use teamster_store::Read;
 use teamster_types::health::{Assessment, Verdict};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::session::ClientSession;
-use teamster_types::team::{TeamMember, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamMember};
 
 /// What is known about the lead of a team of Claude Code.
 pub(crate) struct Lead {

@@ -5,7 +5,7 @@ use teamster_store::{Read, Result};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::routing::{Candidate, Scored, default_capabilities, rank};
 use teamster_types::task::{Status, Task};
-use teamster_types::team::{TeamMember, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamMember};
 use teamster_types::{TeamName, WorkerName};
 
 use crate::workers::{self, WorkerRow};

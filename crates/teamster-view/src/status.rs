@@ -6,7 +6,7 @@ use serde::Serialize;
 use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
-use teamster_types::team::{TeamOrigin, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 

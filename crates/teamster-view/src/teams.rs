@@ -9,7 +9,7 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::progress::Progress;
 use teamster_types::task::Status;
-use teamster_types::team::{TeamOrigin, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::transitions::HEARTBEAT_FRESH;
 
 use crate::model::{RunNow, Viewed, run_now};

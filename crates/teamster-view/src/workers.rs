@@ -9,7 +9,7 @@ use teamster_store::{Damaged, Read, Result};
 use teamster_types::health::{Limits, Verdict, assess};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
-use teamster_types::team::{TeamOrigin, TeamMember, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{TaskId, TeamName, Time};
 
 use crate::native::Lead;
@@ -111,7 +111,9 @@ impl Ends {
         let events = read.last_events(team, ENDS_WITHIN)?.events.into_iter();
         let steps = events.filter(|event| event.kind.starts_with(family::WORKER));
         Ok(Self(
-            steps.map(|event| (event.actor.to_string(), event)).collect(),
+            steps
+                .map(|event| (event.actor.to_string(), event))
+                .collect(),
         ))
     }
 

@@ -272,7 +272,8 @@ impl<'a> Supervisor<'a> {
                     worker: worker.to_string(),
                     times: restarts,
                 };
-                let event = NewEvent::new(EventActor::System, EventKind::WorkerRestarted(restarted));
+                let event =
+                    NewEvent::new(EventActor::System, EventKind::WorkerRestarted(restarted));
                 self.store.record(&self.team, event)?;
                 Ok(Some(SupervisorFinding::Restarted(worker.clone(), restarts)))
             }

@@ -1,7 +1,7 @@
 //! The two folders of one team, opened, and when they were last changed.
 
 use teamster_fs::{Dir, FsError, FsProblem, layout};
-use teamster_types::team::{TeamOrigin, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 
 use super::scanner::{TimeBudget, ZombieScanner};
 

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use teamster_fs::Dir;
 use teamster_journal::EventKind;
-use teamster_journal::payload::{self, Check, PlanMade, PlanSource, RunEnd};
+use teamster_journal::payload::{self, Check, PlanMade, PlanSource, RunEnd, RunSpec};
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
 use teamster_types::task::Task;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
+use super::leader_turn::{self, TurnError};
 use super::projector::Projector;
 use super::verifier::Verifier;
-use super::leader_turn::{self, TurnError};
 use super::{HostCommand, Result};
 use crate::cast::nobody_can;
 use crate::plan::Plan;

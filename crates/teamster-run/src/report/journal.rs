@@ -10,8 +10,8 @@ use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
 
 use super::{
-    CheckRun, Conflict, DecisionLine, LeftBehind, ReportOutcome, ReportInput, StageLine, TaskLine, TaskState,
-    WorkerLine,
+    CheckRun, Conflict, DecisionLine, LeftBehind, ReportInput, ReportOutcome, StageLine, TaskLine,
+    TaskState, WorkerLine,
 };
 
 /// Makes as much of the input as the journal knows. `tasks` are the team's tasks as they stand, or as
@@ -30,12 +30,15 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
         started: history.started,
         ended: history.finished.as_ref().map(|(at, _)| *at),
         resumed: history.resumptions,
-        outcome: history.finished.as_ref().map(|(_, finished)| ReportOutcome {
-            word: finished.outcome.clone(),
-            exit_code: finished.exit_code,
-            reason: finished.reason.clone(),
-            commit: finished.commit.as_deref().and_then(filled),
-        }),
+        outcome: history
+            .finished
+            .as_ref()
+            .map(|(_, finished)| ReportOutcome {
+                word: finished.outcome.clone(),
+                exit_code: finished.exit_code,
+                reason: finished.reason.clone(),
+                commit: finished.commit.as_deref().and_then(filled),
+            }),
         plan_source: plan.and_then(|plan| filled(&plan.source)),
         plan_path: plan.and_then(|plan| plan.path.as_deref().and_then(filled)),
         tasks: task_lines(tasks, &state),

@@ -6,8 +6,8 @@ use teamster_journal::cost::{say_usd, with_commas};
 use teamster_journal::payload::CheckVerdict;
 
 use super::markdown::{
-    MarkdownTable, block, cell, code, code_cell, counted, escaped, inside, last_lines, moment, plain,
-    quoted, short, span,
+    MarkdownTable, block, cell, code, code_cell, counted, escaped, inside, last_lines, moment,
+    plain, quoted, short, span,
 };
 use super::{CheckRun, ReportInput, TaskLine, TaskState};
 

@@ -118,7 +118,9 @@ fn hostile() -> ReportInput {
     let mut input = story.input();
     input.diff_stat = format!("{evil}\n```\n");
     input.findings = vec![(evil.to_owned(), format!("{evil}\n{token}"))];
-    input.left.push(LeftBehind::branch("a'b; rm -rf ~", None, evil));
+    input
+        .left
+        .push(LeftBehind::branch("a'b; rm -rf ~", None, evil));
     input
 }
 

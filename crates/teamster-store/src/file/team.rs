@@ -8,7 +8,7 @@ use teamster_journal::{EventKind, NewEvent};
 use teamster_types::TeamName;
 use teamster_types::json;
 use teamster_types::process::ProcessId;
-use teamster_types::team::{TeamOrigin, NewTeam, TeamConfig};
+use teamster_types::team::{NewTeam, TeamConfig, TeamOrigin};
 
 use super::held_team::HeldTeam;
 use super::{FileStore, heartbeat, journal, staged};

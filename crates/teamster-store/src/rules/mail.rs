@@ -5,7 +5,7 @@ use teamster_journal::payload::{CursorMoved, MalformedMessage, MessageSent};
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::WorkerName;
 use teamster_types::message::{CONTENT_LIMIT, Mailbox, Message};
-use teamster_types::team::{TeamOrigin, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 
 use crate::backend::{MailCursor, Position, Txn};
 use crate::error::{Kind, Result, StoreError};

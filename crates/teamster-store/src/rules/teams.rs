@@ -6,7 +6,7 @@ use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Status, Task};
-use teamster_types::team::{TeamOrigin, NewMember, NewTeam, TeamConfig};
+use teamster_types::team::{NewMember, NewTeam, TeamConfig, TeamOrigin};
 use teamster_types::transitions::HEARTBEAT_FRESH;
 use teamster_types::{TeamName, Time, WorkerName};
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use teamster_store::Kind;
-use teamster_types::team::{TeamOrigin, NewMember};
+use teamster_types::team::{NewMember, TeamOrigin};
 
 use super::fixture::{MEMBERS, StoreFixture, id, name, worker};
 

@@ -5,7 +5,7 @@
 
 use super::Guard::{Finding, Plan, Tasks, Tickets};
 use super::StateKind::{Active, Cancelled, Final, Idle, Waiting};
-use super::{ANY, FlowEdge, Flow, Guard, StateKind, Round, FlowState};
+use super::{ANY, Flow, FlowEdge, FlowState, Guard, Round, StateKind};
 
 pub(super) const FLOWS: &[BuiltinFlow] = &[
     BuiltinFlow {

@@ -75,7 +75,11 @@ pub(super) fn faults(flow: &Flow) -> Vec<FlowFault> {
         }
     }
     edge_faults(flow, &names, &mut faults);
-    if !flow.states.iter().any(|state| state.kind == StateKind::Final) {
+    if !flow
+        .states
+        .iter()
+        .any(|state| state.kind == StateKind::Final)
+    {
         faults.push(FlowFault::NoFinal);
     }
     if !names.contains(flow.initial.as_str()) {

@@ -47,6 +47,7 @@ enum OwnKey {
     Capabilities,
     Paths,
     Verify,
+    Accept,
     Result,
     Blocked,
     Answers,
@@ -72,6 +73,7 @@ impl OwnKey {
             Self::Capabilities => "capabilities",
             Self::Paths => "paths",
             Self::Verify => "verify",
+            Self::Accept => "accept",
             Self::Result => "result",
             Self::Blocked => "blocked",
             Self::Answers => "answers",
@@ -152,6 +154,8 @@ pub struct TaskFix {
 /// What a run notes about a task that it makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskNotes {
+    /// Sentences that have to hold when the task is done.
+    pub accept: Vec<String>,
     /// The failed check that the task is to mend.
     pub fix: Option<TaskFix>,
     /// The gate at which a person asked for this revision.
@@ -173,6 +177,8 @@ impl TaskNotes {
                 ours.insert(key.name().to_owned(), value);
             }
         };
+        let accept = (!self.accept.is_empty()).then(|| json!(self.accept));
+        put(OwnKey::Accept, accept);
         put(OwnKey::Fix, self.fix.as_ref().map(|fix| json!(fix)));
         put(OwnKey::Revision, self.revision.as_ref().map(|id| json!(id)));
         put(OwnKey::Update, self.update.as_ref().map(|tip| json!(tip)));
@@ -340,6 +346,11 @@ impl Task {
     /// Returns the commands that prove it done.
     pub fn verify(&self) -> Vec<String> {
         self.own_texts(OwnKey::Verify)
+    }
+
+    /// Returns the sentences that have to hold when it is done.
+    pub fn accept(&self) -> Vec<String> {
+        self.own_texts(OwnKey::Accept)
     }
 
     /// Returns when it was made.

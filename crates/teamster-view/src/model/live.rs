@@ -10,7 +10,7 @@ use teamster_types::graph::critical_path;
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
-use teamster_types::team::{TeamOrigin, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::{TaskId, TeamName};
 
 use super::graph::levels;
