@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use teamster_testkit::RunCmd;
 
-use super::shop::Shop;
+use super::Shop;
 
 /// Agents keep what they are told beside the project, do what `agent.sh` says, and report.
 fn agent(shop: &Shop, work: &str) -> String {
@@ -254,12 +254,12 @@ fn prompts_of_a_project_are_used_once_they_are_trusted_and_broken_ones_before_no
     };
     let mine = "Mine, {{ you.name }}.\n{{ (task.subject ~ task.description)|quote }}\n";
     shop.project.write(".teamster/prompts/worker.md", "Mine.\n\n{{ task.subjekt|quote }}\n");
-    let broken = run(&["--trust-project"]).exits(4);
+    let broken = run(&["--trust-project"]).exits(6);
     let place = ".teamster/prompts/worker.md:3: ";
     assert!(broken.stderr.contains(place), "{}", broken.stderr);
     assert!(shop.events().is_empty(), "nothing has begun");
     shop.project.write(".teamster/prompts/worker.md", mine);
-    let refused = run(&[]).exits(4);
+    let refused = run(&[]).exits(6);
     assert!(refused.stderr.contains("prompts.worker"), "{}", refused.stderr);
     run(&["--trust-project"]).exits(0);
     assert_eq!(told(&shop, 1), "Mine, worker-1.\n> Do it\n");

@@ -169,7 +169,7 @@ pub struct Costs {
     /// Tokens that are set aside for attempts that run.
     pub reserved_tokens: u64,
     /// Attempts that are over, and what is known of them.
-    finished: Finished,
+    finished: FinishedAttempts,
     /// Attempts that go on.
     open: BTreeMap<TaskId, Attempt>,
 }
@@ -202,7 +202,7 @@ struct Attempt {
 
 /// Sums over finished attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Finished {
+struct FinishedAttempts {
     tokens: u64,
     with_tokens: u64,
     money: Money,
@@ -279,7 +279,7 @@ impl Costs {
 
     /// What the next task is to be given in advance: the mean of the attempts so far, and nothing before the first.
     pub fn reservation(&self) -> Reservation {
-        let Finished {
+        let FinishedAttempts {
             tokens,
             with_tokens,
             money,
@@ -332,9 +332,9 @@ impl Costs {
 /// What tasks that run, or are to start, are given in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reservation {
-    /// Tokens.
+    /// The number of tokens.
     pub tokens: u64,
-    /// Money.
+    /// The amount of money.
     pub money: Money,
 }
 

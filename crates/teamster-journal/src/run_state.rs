@@ -7,9 +7,9 @@ use std::time::Duration;
 use teamster_types::flow::Stage;
 use teamster_types::{TaskId, Time};
 
+use crate::actor::EventActor;
 use crate::cost::Costs;
 use crate::event::Event;
-use crate::actor::EventActor;
 use crate::kind::{EventKind, EventType};
 use crate::payload::{
     CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, RunEnd,
@@ -281,7 +281,9 @@ impl RunState {
         }
         self.spent.apply(event, what);
         // What a person or another program does to a run that nobody hosts is no time that the team has used.
-        if self.finished.is_none() && !matches!(event.actor, EventActor::Person | EventActor::Foreign) {
+        if self.finished.is_none()
+            && !matches!(event.actor, EventActor::Person | EventActor::Foreign)
+        {
             self.last_sign = Some(event.ts);
         }
     }
@@ -435,7 +437,12 @@ mod tests {
         for (seq, (kind, data)) in (1..).zip(events) {
             let what = EventKind::parse(kind, data.as_object().unwrap());
             let at = Time::from_millis(1_000 * i64::try_from(seq).unwrap());
-            state.apply(&NewEvent::new(EventActor::Lead, what).placed(seq, String::new(), at, "t".into()));
+            state.apply(&NewEvent::new(EventActor::Lead, what).placed(
+                seq,
+                String::new(),
+                at,
+                "t".into(),
+            ));
         }
         state
     }

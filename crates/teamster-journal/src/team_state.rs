@@ -186,7 +186,7 @@ pub struct Mark {
     pub seq: u64,
     /// When it happened.
     pub at: Time,
-    /// The type of the event: `worker.spawned`, `worker.dead`, …
+    /// The name of the event's kind, such as `worker.spawned` or `worker.dead`.
     pub what: String,
     /// More about it, in words.
     pub words: String,

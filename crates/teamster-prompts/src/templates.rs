@@ -7,8 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value, ValueKind};
 use minijinja::{Environment, ErrorKind, Output, State, UndefinedBehavior, context};
 use serde::Serialize;
-use teamster_types::quote::quoted;
-use teamster_types::text::{clean, one_line};
+use teamster_types::text::{clean, one_line, quoted};
 
 use crate::facts::{
     ConflictPrompt, FixPrompt, JudgePrompt, PlanPrompt, ReviewPrompt, WakePrompt, WorkerPrompt,

@@ -289,7 +289,10 @@ fn failure(asked: &AskResult) -> Result<Option<String>, LeaderProblem> {
         AgentVerdict::Done { .. } => Ok(None),
         AgentVerdict::Paused { trouble, reason } => {
             let reason = redact(reason);
-            Err(LeaderProblem::Paused(format!("{}: {reason}", trouble.words())))
+            Err(LeaderProblem::Paused(format!(
+                "{}: {reason}",
+                trouble.words()
+            )))
         }
         // One that took too long would take as long again.
         AgentVerdict::Failed { reason } if asked.stopped.is_some() => Err(failed(reason)),

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::leader::last_object;
 
@@ -14,7 +16,7 @@ const MOST_FINDINGS: usize = 100;
 const LONGEST: usize = 2_000;
 
 /// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The work must not land like this.
@@ -45,7 +47,7 @@ impl Severity {
 }
 
 /// One thing that somebody found in the work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Finding {
     /// How bad it is.
@@ -95,7 +97,7 @@ impl Finding {
 }
 
 /// What a reviewer thinks of the work as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReviewVerdict {
     /// It can land.
@@ -105,7 +107,7 @@ pub enum ReviewVerdict {
 }
 
 /// How an acceptance criterion stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Criterion {
     /// The criterion, as the plan says it.
@@ -118,7 +120,7 @@ pub struct Criterion {
 }
 
 /// A review that can be used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Review {
     /// The verdict.
     pub verdict: ReviewVerdict,
@@ -135,9 +137,26 @@ pub struct Review {
 struct ReviewAnswer {
     verdict: ReviewVerdict,
     #[serde(default)]
-    findings: Vec<serde_json::Value>,
+    findings: Vec<Value>,
     #[serde(default)]
     criteria: Vec<Criterion>,
+}
+
+/// The whole answer.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "only its schema is used")]
+struct ReviewForm {
+    /// Whether the work can land.
+    verdict: ReviewVerdict,
+    /// What is wrong with it; empty when nothing is.
+    findings: Vec<Finding>,
+    /// How each acceptance criterion stands.
+    criteria: Vec<Criterion>,
+}
+
+/// Returns the JSON schema of the answer, for the reviewer.
+pub fn schema() -> Value {
+    json!(schemars::schema_for!(ReviewForm))
 }
 
 /// Tells how many lines a file has in the commit that was reviewed; `None` when it is not there.

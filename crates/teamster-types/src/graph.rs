@@ -21,7 +21,7 @@ pub enum State {
     Blocked,
     /// Its owner works on it.
     InProgress,
-    /// Done.
+    /// It is done.
     Completed,
     /// Failed for good.
     Failed,

@@ -24,9 +24,8 @@ use teamster_store::Store;
 use teamster_types::failure::Failure;
 use teamster_types::ids::RESERVED_WORKERS;
 use teamster_types::message::Message;
-use teamster_types::quote::quoted;
 use teamster_types::task::{Status, Task, TaskConflict, TaskFix};
-use teamster_types::text::clip;
+use teamster_types::text::{clip, quoted};
 use teamster_types::time::say_span;
 use teamster_types::{TaskId, TeamName, WorkerName};
 

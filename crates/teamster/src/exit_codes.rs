@@ -22,7 +22,7 @@ use teamster_app::ErrorKind;
 use teamster_journal::payload::RunEnd;
 use teamster_run::host::GateExit;
 
-/// Done.
+/// The command did what it was asked.
 pub const DONE: u8 = 0;
 /// Failed, for a reason that none of the others names.
 pub const FAILED: u8 = 1;

@@ -117,14 +117,14 @@ pub fn state_of(from: &dyn Read, team: &TeamName) -> Result<(RunState, u64)> {
 /// Returns the specification of a team's run.
 pub fn spec_of(app: &App, team: &TeamName) -> Result<RunSpec> {
     let config = app.read()?.team(team)?;
-    let order = config.run().ok_or_else(|| {
+    let recorded = config.run().ok_or_else(|| {
         AppError::not_found(format!("team {team} was not made by a run"))
             .hint("`teamster run` makes a team of its own")
     })?;
-    RunSpec::strict(order).map_err(|error| {
+    RunSpec::strict(recorded).map_err(|error| {
         AppError::new(
             ErrorKind::Failed,
-            format!("the order of {team} cannot be read: {error}"),
+            format!("what team {team} is to do cannot be read: {error}"),
         )
         .hint("look at config.json of the team; a newer teamster may have written it")
     })

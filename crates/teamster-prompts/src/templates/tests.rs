@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use teamster_types::quote::ends_line;
+use teamster_types::text::ends_line;
 
 use super::*;
 use crate::facts::{Answer, DoneTask, Mail, OtherWorker, Said};

@@ -9,9 +9,7 @@ use serde_json::json;
 use teamster_isolate::git::Repo;
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{Check, Member, RunSpec, RunStarted};
-use teamster_journal::{
-    Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family,
-};
+use teamster_journal::{Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family};
 use teamster_store::{PlannedTask, Store};
 use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;

@@ -236,7 +236,10 @@ fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> R
         merge: Some(head.to_string()),
         files,
     };
-    run.record(NewEvent::new(EventActor::Person, EventKind::MergeAdopted(adopted)))
+    run.record(NewEvent::new(
+        EventActor::Person,
+        EventKind::MergeAdopted(adopted),
+    ))
 }
 
 /// Returns the end of a run that changed nothing: there is nothing to ask about, but what was to pass must pass.
@@ -316,7 +319,11 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
 }
 
 /// Returns why the tasks or the checks need a person, also in words.
-fn why_not_by_tasks(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option<(GateExit, String)> {
+fn why_not_by_tasks(
+    spec: &RunSpec,
+    tasks: &[Task],
+    is_verified: bool,
+) -> Option<(GateExit, String)> {
     let failed = hopeless(tasks).len();
     if failed > 0 {
         let why = format!("{failed} tasks failed for good or wait for one that did");

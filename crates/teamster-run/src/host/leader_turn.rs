@@ -134,13 +134,22 @@ fn take<T: Send>(
         ask(&agent, &mut watch)
     })?;
     for spent in &turn.spent {
-        run.record(usage_event(EventActor::Leader, &provider.name, model.as_deref(), spent))?;
+        run.record(usage_event(
+            EventActor::Leader,
+            &provider.name,
+            model.as_deref(),
+            spent,
+        ))?;
     }
     Ok(turn.answer?)
 }
 
 /// Returns what the repository looks like at a commit whose files are in a folder.
-fn overview(repo: Option<&Repo>, commit: Option<&str>, folder: Option<&Path>) -> RepositoryOverview {
+fn overview(
+    repo: Option<&Repo>,
+    commit: Option<&str>,
+    folder: Option<&Path>,
+) -> RepositoryOverview {
     let commit = commit.and_then(|commit| commit.parse::<CommitId>().ok());
     let tracked = match (repo, commit) {
         (Some(repo), Some(commit)) => repo

@@ -8,9 +8,8 @@ use teamster_isolate::git::{
 use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
 use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
 use teamster_store::{Kind, Merge, PlannedTask};
-use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskConflict, TaskNotes};
-use teamster_types::text::clip;
+use teamster_types::text::{clip, quoted};
 use teamster_types::{TaskId, TeamName, denied};
 
 use super::Result;
@@ -123,7 +122,9 @@ impl Merger {
             commit: commit.to_owned(),
             result: Some(prediction(&predicted)),
         };
-        run.record(NewEvent::new(EventActor::Lead, EventKind::MergePredicted(payload)).task(task.id()))?;
+        run.record(
+            NewEvent::new(EventActor::Lead, EventKind::MergePredicted(payload)).task(task.id()),
+        )?;
         let worker = task.owner().unwrap_or("worker").parse();
         let Ok(worker) = worker else {
             let why = format!("its owner {:?} is no worker", task.owner());
@@ -213,7 +214,9 @@ fn unrecorded_conflicts<'t>(
 fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
     let mut given_up = Vec::new();
     for task in tasks {
-        let Some(root) = task.resolves() else { continue };
+        let Some(root) = task.resolves() else {
+            continue;
+        };
         let Some(whole) = tasks.iter().find(|other| *other.id() == root) else {
             continue;
         };

@@ -11,7 +11,7 @@ use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::repository_audit;
 use super::task_progress::needs_review;
-use crate::report::{Left, ReportInput, gate_text, input_from, keep, page};
+use crate::report::{LeftBehind, ReportInput, gate_text, input_from, keep, page};
 
 /// Events that are read at once.
 const PAGE: usize = 1_000;
@@ -119,7 +119,7 @@ fn diff_stat(run: &RunContext<'_>, commit: &str) -> String {
 }
 
 /// Returns the worktrees and branches that are still there, and why.
-fn left_behind(run: &RunContext<'_>) -> Vec<Left> {
+fn left_behind(run: &RunContext<'_>) -> Vec<LeftBehind> {
     let Some(repo) = run.repo() else {
         return Vec::new();
     };
@@ -132,7 +132,7 @@ fn left_behind(run: &RunContext<'_>) -> Vec<Left> {
         let is_there = !matches!(listed.state, WorktreeState::Gone);
         if is_there && listed.kind != WorktreeKind::Foreign {
             let path = listed.path.display().to_string();
-            left.push(Left::worktree(
+            left.push(LeftBehind::worktree(
                 run.team().as_str(),
                 &listed.name,
                 &path,
@@ -140,11 +140,11 @@ fn left_behind(run: &RunContext<'_>) -> Vec<Left> {
             ));
         }
         if let Some(branch) = &listed.branch {
-            left.push(Left::branch(branch, base, &why));
+            left.push(LeftBehind::branch(branch, base, &why));
         }
     }
     if let Ok(Some((name, _))) = repo.rejected(run.team()) {
-        left.push(Left::reference(&name, "a person did not want it"));
+        left.push(LeftBehind::reference(&name, "a person did not want it"));
     }
     left
 }

@@ -167,7 +167,15 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
         run.show()?;
     }
     run.all_started(leaving);
-    Ok((there == 0).then(|| HostCommand::finish(RunEnd::Failed, why_not.join("; "))))
+    if there > 0 {
+        return Ok(None);
+    }
+    // A full disk is the most common reason, and no failure of the team.
+    run.require_room()?;
+    Ok(Some(HostCommand::finish(
+        RunEnd::Failed,
+        why_not.join("; "),
+    )))
 }
 
 /// Returns whether a member of the team can take a task, now or after a restart.

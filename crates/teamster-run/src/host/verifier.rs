@@ -6,9 +6,8 @@ use teamster_isolate::git::CheckTree;
 use teamster_journal::payload::{Check, CheckResult, CheckStarted, Checked, RunEnd, RunSpec};
 use teamster_journal::{EventKind, ON_BASE, RunState};
 use teamster_types::flow::Stage;
-use teamster_types::quote::quoted;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskFix, TaskNotes};
-use teamster_types::text::clip;
+use teamster_types::text::{clip, quoted};
 use teamster_workers::workplace::make_usable;
 
 use super::context::RunContext;

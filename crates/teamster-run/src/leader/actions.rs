@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use teamster_journal::payload::Member;
 use teamster_store::{Outgoing, PlannedTask, Recipient, TeamChanges};
 use teamster_types::graph::{find_cycle, plan_cycle};
@@ -30,7 +31,7 @@ const LEAD: &str = "lead";
 const ACTIONS: &str = "actions";
 
 /// One thing that a leader wants to be done.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(tag = "action", rename_all = "snake_case")]
 enum LeaderAction {
     /// Adds a task.
@@ -54,24 +55,31 @@ enum LeaderAction {
 }
 
 /// A task as a leader describes it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct TaskDraft {
     /// A label for this answer only.
     id: Option<String>,
+    /// What is to be done, in one line.
     subject: String,
+    /// All that the worker needs to know.
     description: String,
-    /// Labels of this answer, or ids of tasks that exist.
+    /// The tasks that must be done before: labels of this answer, or ids of tasks that exist.
     blocked_by: Vec<String>,
+    /// The member who gets it; without one, whoever suits.
     owner: Option<String>,
+    /// What its worker should be good at.
     capabilities: Vec<String>,
+    /// Globs of the files that it may change.
     paths: Vec<String>,
+    /// Sentences that hold when it is done.
     accept: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct TaskUpdate {
+    /// The id of the task.
     task: String,
     #[serde(default)]
     subject: Option<String>,
@@ -83,31 +91,39 @@ struct TaskUpdate {
     paths: Option<Vec<String>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct TaskSplit {
+    /// The id of the task.
     task: String,
+    /// The tasks that take its place, at least two.
     into: Vec<TaskDraft>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct TaskCancellation {
+    /// The id of the task.
     task: String,
+    /// Why nobody needs it any more.
     reason: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct TaskAssignment {
+    /// The id of the task.
     task: String,
+    /// The member who gets it.
     owner: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct QuestionAnswer {
+    /// The id of the question, such as `q17`.
     question: String,
+    /// The answer; or why the person is asked.
     #[serde(default)]
     text: String,
     /// Whether the person is to answer instead.
@@ -115,17 +131,33 @@ struct QuestionAnswer {
     ask_person: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct LeaderMessage {
+    /// A member of the team, or `all`.
     to: String,
+    /// What is said.
     text: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct LeaderNote {
+    /// What is written down.
     text: String,
+}
+
+/// The whole answer.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "only its schema is used")]
+struct ActionList {
+    /// The actions, in any order. All of them are taken together, or none.
+    actions: Vec<LeaderAction>,
+}
+
+/// Returns the JSON schema of the answer, for the leader.
+pub fn schema() -> Value {
+    json!(schemars::schema_for!(ActionList))
 }
 
 /// A question that waits for somebody's words.
@@ -326,10 +358,6 @@ impl<'a> Judge<'a> {
         if self.faults.len() > before {
             return None;
         }
-        let notes = TaskNotes {
-            accept: draft.accept,
-            ..TaskNotes::default()
-        };
         self.waits.push((self.place, created, draft.blocked_by));
         self.found.changes.create.push(PlannedTask {
             task: NewTask {
@@ -338,7 +366,10 @@ impl<'a> Judge<'a> {
                 owner,
                 capabilities: draft.capabilities,
                 paths: draft.paths,
-                notes,
+                notes: TaskNotes {
+                    accept: draft.accept,
+                    ..TaskNotes::default()
+                },
                 ..NewTask::default()
             },
             after: Vec::new(),

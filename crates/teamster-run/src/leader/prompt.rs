@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use teamster_prompts::PromptError;
 use teamster_prompts::facts::{MemberFacts, PlanPrompt, RepositoryFacts};
-use teamster_types::quote::quoted;
-use teamster_types::text::clip;
+use teamster_types::text::{clip, quoted};
 
 use super::PlanRequest;
 use crate::document::Fault;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use teamster_fs::OrTrace as _;
 use teamster_journal::payload::TaskChange;
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::graph::Blocker;
@@ -11,7 +12,7 @@ use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::process::Life;
 use teamster_types::routing::{self, Candidate};
 use teamster_types::task::{Status, Task, Token};
-use teamster_types::team::Member;
+use teamster_types::team::TeamMember;
 use teamster_types::transitions::{self, Edit, Takeover};
 use teamster_types::{TaskId, Time, WorkerName};
 
@@ -196,7 +197,9 @@ fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, b
 fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
-        Err(error) if error.busy || matches!(error.kind, Kind::Failed | Kind::Refused) => Ok(None),
+        Err(error) if error.busy || matches!(error.kind, Kind::Failed | Kind::Refused) => {
+            Ok(Err(error).ok_or_trace("claim a task"))
+        }
         Err(error) => Err(error),
     }
 }
@@ -404,7 +407,7 @@ fn table(provider: &str) -> Vec<String> {
         .collect()
 }
 
-fn member_capabilities(member: &Member) -> Vec<String> {
+fn member_capabilities(member: &TeamMember) -> Vec<String> {
     match &member.capabilities {
         Some(list) => list.clone(),
         None => table(&member.provider),

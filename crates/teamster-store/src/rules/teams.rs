@@ -6,7 +6,7 @@ use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Status, Task};
-use teamster_types::team::{Kind, NewMember, NewTeam, TeamConfig};
+use teamster_types::team::{NewMember, NewTeam, TeamConfig, TeamOrigin};
 use teamster_types::transitions::HEARTBEAT_FRESH;
 use teamster_types::{TeamName, Time, WorkerName};
 
@@ -29,8 +29,8 @@ pub fn created(new: &NewTeam) -> NewEvent {
 /// Refuses a team of Claude Code.
 pub(super) fn may_be_joined(team: &TeamName, config: &TeamConfig) -> Result<()> {
     match config.kind() {
-        Kind::Teamster => Ok(()),
-        Kind::Claude => Err(StoreError::refused(format!(
+        TeamOrigin::Teamster => Ok(()),
+        TeamOrigin::Claude => Err(StoreError::refused(format!(
             "team {team} belongs to Claude Code, which alone says who is in it"
         ))
         .hint("make a team of your own with `teamster team create`")),

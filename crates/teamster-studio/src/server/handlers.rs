@@ -11,9 +11,9 @@ use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
 use teamster_view::model::{MergeState, Sessions, TeamView, Timeline, message_of};
-use teamster_view::status::{Problem, ProblemKind};
+use teamster_view::status::{ProblemKind, TeamProblem};
 
-use super::Studio;
+use super::StudioServer;
 use super::middleware::{answered, json, text};
 use crate::api::{self, Journal, Messages, Server, TaskDetail};
 use crate::error::ApiError;
@@ -25,18 +25,18 @@ const REACH: usize = 20_000;
 
 /// A position of the journal.
 #[derive(Debug, Deserialize)]
-pub(super) struct At {
+pub(super) struct MomentQuery {
     at: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Page {
+pub(super) struct PageQuery {
     before: Option<u64>,
     from: Option<u64>,
     limit: Option<usize>,
 }
 
-pub(super) async fn server(State(studio): State<Arc<Studio>>) -> Response<Body> {
+pub(super) async fn server(State(studio): State<Arc<StudioServer>>) -> Response<Body> {
     let server = Server {
         version: studio.version.to_owned(),
         started_at: studio.started_at,
@@ -53,19 +53,19 @@ pub(super) async fn openapi() -> Response<Body> {
     )
 }
 
-pub(super) async fn teams(State(studio): State<Arc<Studio>>) -> Response<Body> {
+pub(super) async fn teams(State(studio): State<Arc<StudioServer>>) -> Response<Body> {
     json(StatusCode::OK, &studio.hub.overview())
 }
 
 pub(super) async fn team(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path(key): Path<String>,
-    Query(moment): Query<At>,
+    Query(moment): Query<MomentQuery>,
 ) -> Response<Body> {
     answered(move || view(&studio, &key, moment.at)).await
 }
 
-fn view(studio: &Studio, key: &str, at: Option<u64>) -> Result<TeamView, ApiError> {
+fn view(studio: &StudioServer, key: &str, at: Option<u64>) -> Result<TeamView, ApiError> {
     if Sessions::is_id(key) {
         return studio.hub.session(key);
     }
@@ -86,9 +86,9 @@ fn view(studio: &Studio, key: &str, at: Option<u64>) -> Result<TeamView, ApiErro
 }
 
 pub(super) async fn timeline(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path(key): Path<String>,
-    Query(moment): Query<At>,
+    Query(moment): Query<MomentQuery>,
 ) -> Response<Body> {
     answered(move || {
         if Sessions::is_id(&key) {
@@ -98,27 +98,27 @@ pub(super) async fn timeline(
         let feed = studio.hub.feed(&named(&key)?)?;
         Ok(match moment.at {
             None => feed.timeline(),
-            Some(seq) => feed.story_at(seq)?.timeline(),
+            Some(seq) => feed.projection_at(seq)?.timeline(),
         })
     })
     .await
 }
 
 pub(super) async fn task(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path((key, id)): Path<(String, String)>,
-    Query(moment): Query<At>,
+    Query(moment): Query<MomentQuery>,
 ) -> Response<Body> {
     answered(move || {
         let team = named(&key)?;
         let id = task_named(&id)?;
         let feed = studio.hub.feed(&team)?;
-        let (story, view) = match moment.at {
-            None => (feed.story(), feed.view()),
+        let (projection, view) = match moment.at {
+            None => (feed.projection(), feed.view()),
             Some(seq) => {
-                let story = feed.story_at(seq)?;
-                let view = story.view();
-                (story, view)
+                let projection = feed.projection_at(seq)?;
+                let view = projection.view();
+                (projection, view)
             }
         };
         let missing = || ApiError::not_found(format!("team {team} has no task {id}"));
@@ -127,7 +127,7 @@ pub(super) async fn task(
         let read = studio.hub.read();
         let task = match moment.at {
             None => read.task(&team, &id)?,
-            Some(_) => story.task(&id).ok_or_else(missing)?.clone(),
+            Some(_) => projection.task(&id).ok_or_else(missing)?.clone(),
         };
         // The end of the journal, or what lies before the moment.
         let events = match moment.at {
@@ -144,7 +144,7 @@ pub(super) async fn task(
             .collect();
         events.drain(..events.len().saturating_sub(MOST_EVENTS));
         Ok(TaskDetail {
-            spent: story.spent_on(&id),
+            spent: projection.spent_on(&id),
             task: row,
             events,
             ..detail(&task)
@@ -154,7 +154,11 @@ pub(super) async fn task(
 }
 
 /// What one task has brought, by the store and the journal.
-pub(super) fn work_on(studio: &Studio, team: &TeamName, id: &TaskId) -> Result<TaskWork, ApiError> {
+pub(super) fn work_on(
+    studio: &StudioServer,
+    team: &TeamName,
+    id: &TaskId,
+) -> Result<TaskWork, ApiError> {
     let task = studio.hub.read().task(team, id)?;
     let result = task.result().unwrap_or_default();
     let merges = studio.hub.feed(team)?.view().merges;
@@ -195,9 +199,9 @@ fn detail(task: &Task) -> TaskDetail {
 }
 
 pub(super) async fn messages(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path(key): Path<String>,
-    Query(page): Query<Page>,
+    Query(page): Query<PageQuery>,
 ) -> Response<Body> {
     answered(move || {
         let limit = page.limit.unwrap_or(50).clamp(1, 500);
@@ -236,9 +240,9 @@ pub(super) async fn messages(
 }
 
 pub(super) async fn journal(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path(key): Path<String>,
-    Query(page): Query<Page>,
+    Query(page): Query<PageQuery>,
 ) -> Response<Body> {
     answered(move || {
         let team = named(&key)?;
@@ -253,7 +257,7 @@ pub(super) async fn journal(
         Ok(Journal {
             events: found.events,
             problems: problems
-                .map(|damaged| Problem {
+                .map(|damaged| TeamProblem {
                     kind: ProblemKind::Damaged,
                     about: damaged.file,
                     error: damaged.error,

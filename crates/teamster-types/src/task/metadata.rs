@@ -47,7 +47,10 @@ enum OwnKey {
     Capabilities,
     Paths,
     Verify,
+    Accept,
     Result,
+    Blocked,
+    Answers,
     Merged,
     MergeCommit,
     Resolves,
@@ -55,9 +58,6 @@ enum OwnKey {
     Fix,
     Revision,
     Update,
-    Accept,
-    Blocked,
-    Answers,
 }
 
 impl OwnKey {
@@ -73,7 +73,10 @@ impl OwnKey {
             Self::Capabilities => "capabilities",
             Self::Paths => "paths",
             Self::Verify => "verify",
+            Self::Accept => "accept",
             Self::Result => "result",
+            Self::Blocked => "blocked",
+            Self::Answers => "answers",
             Self::Merged => "merged",
             Self::MergeCommit => "mergeCommit",
             Self::Resolves => "resolves",
@@ -81,9 +84,6 @@ impl OwnKey {
             Self::Fix => "fix",
             Self::Revision => "revision",
             Self::Update => "update",
-            Self::Accept => "accept",
-            Self::Blocked => "blocked",
-            Self::Answers => "answers",
         }
     }
 }
@@ -160,6 +160,8 @@ pub struct TaskFix {
 /// What a run notes about a task that it makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskNotes {
+    /// Sentences that have to hold when the task is done.
+    pub accept: Vec<String>,
     /// The failed check that the task is to mend.
     pub fix: Option<TaskFix>,
     /// The gate at which a person asked for this revision.
@@ -172,8 +174,6 @@ pub struct TaskNotes {
     pub resolves: Option<TaskId>,
     /// The conflict that it is to resolve.
     pub conflict: Option<TaskConflict>,
-    /// Sentences that hold when the task is done.
-    pub accept: Vec<String>,
 }
 
 impl TaskNotes {
@@ -183,6 +183,8 @@ impl TaskNotes {
                 ours.insert(key.name().to_owned(), value);
             }
         };
+        let accept = (!self.accept.is_empty()).then(|| json!(self.accept));
+        put(OwnKey::Accept, accept);
         put(OwnKey::Fix, self.fix.as_ref().map(|fix| json!(fix)));
         put(OwnKey::Revision, self.revision.as_ref().map(|id| json!(id)));
         put(OwnKey::Update, self.update.as_ref().map(|tip| json!(tip)));
@@ -191,8 +193,6 @@ impl TaskNotes {
         put(OwnKey::Resolves, self.resolves.as_ref().map(|id| json!(id)));
         let conflict = self.conflict.as_ref();
         put(OwnKey::Conflict, conflict.map(|conflict| json!(conflict)));
-        let accept = (!self.accept.is_empty()).then(|| json!(self.accept));
-        put(OwnKey::Accept, accept);
     }
 }
 
@@ -360,6 +360,11 @@ impl Task {
         self.own_texts(OwnKey::Verify)
     }
 
+    /// Returns the sentences that have to hold when it is done.
+    pub fn accept(&self) -> Vec<String> {
+        self.own_texts(OwnKey::Accept)
+    }
+
     /// Returns when it was made.
     pub fn created_at(&self) -> Option<Time> {
         self.own_time(OwnKey::CreatedAt)
@@ -383,6 +388,23 @@ impl Task {
     /// Returns what its worker left behind, or `None` when it was completed with nothing or with something else.
     pub fn result(&self) -> Option<TaskResult> {
         TaskResult::deserialize(self.own(OwnKey::Result)?).ok()
+    }
+
+    /// Returns why it waits for an answer, or `None` when it does not.
+    pub fn block(&self) -> Option<Block> {
+        if self.status() != Status::Pending {
+            return None;
+        }
+        Block::deserialize(self.own(OwnKey::Blocked)?).ok()
+    }
+
+    /// Returns what was answered when it was blocked, the oldest answer first.
+    pub fn block_answers(&self) -> Vec<BlockAnswer> {
+        let list = self.own(OwnKey::Answers).and_then(Value::as_array);
+        list.into_iter()
+            .flatten()
+            .filter_map(|answer| BlockAnswer::deserialize(answer).ok())
+            .collect()
     }
 
     /// Returns the commit that it was completed with, or `None` when it changed nothing.
@@ -413,28 +435,6 @@ impl Task {
     /// Returns the commit of the user's branch that it is to bring in.
     pub fn update(&self) -> Option<&str> {
         self.own_text(OwnKey::Update)
-    }
-
-    /// Returns the sentences that hold when it is done.
-    pub fn accept(&self) -> Vec<String> {
-        self.own_texts(OwnKey::Accept)
-    }
-
-    /// Returns why it waits for an answer, or `None` when it does not.
-    pub fn block(&self) -> Option<Block> {
-        if self.status() != Status::Pending {
-            return None;
-        }
-        Block::deserialize(self.own(OwnKey::Blocked)?).ok()
-    }
-
-    /// Returns what was answered when it was blocked, the oldest answer first.
-    pub fn block_answers(&self) -> Vec<BlockAnswer> {
-        let list = self.own(OwnKey::Answers).and_then(Value::as_array);
-        list.into_iter()
-            .flatten()
-            .filter_map(|answer| BlockAnswer::deserialize(answer).ok())
-            .collect()
     }
 
     fn shared(&self, key: SharedKey) -> Option<&Value> {
@@ -519,20 +519,20 @@ impl Task {
         self.set_own(OwnKey::Result, result);
     }
 
-    pub(crate) fn set_capabilities(&mut self, list: &[String]) {
-        self.set_own_texts(OwnKey::Capabilities, list);
-    }
-
-    pub(crate) fn set_paths(&mut self, list: &[String]) {
-        self.set_own_texts(OwnKey::Paths, list);
-    }
-
     pub(crate) fn set_block(&mut self, block: Option<&Block>) {
         self.set_own(OwnKey::Blocked, block.map(|block| json!(block)));
     }
 
     pub(crate) fn set_block_answers(&mut self, answers: &[BlockAnswer]) {
         self.set_own(OwnKey::Answers, Some(json!(answers)));
+    }
+
+    pub(crate) fn set_capabilities(&mut self, list: &[String]) {
+        self.set_own_texts(OwnKey::Capabilities, list);
+    }
+
+    pub(crate) fn set_paths(&mut self, list: &[String]) {
+        self.set_own_texts(OwnKey::Paths, list);
     }
 
     fn set_own_texts(&mut self, key: OwnKey, list: &[String]) {

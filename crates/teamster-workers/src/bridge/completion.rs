@@ -21,7 +21,7 @@ use crate::task_report::{ReportStatus, TaskReport};
 use crate::workplace::{KeepAs, KeptWork, Workplace};
 
 /// The longest reason that goes into a task and a message, in characters.
-const REASON: usize = 4_000;
+pub(super) const REASON: usize = 4_000;
 /// The most changed files that are named in a result.
 const NAMED_FILES: usize = 200;
 
@@ -104,12 +104,13 @@ impl TaskResolution {
                 why: reason.clone(),
                 cause: ReleaseCause::Worker,
             },
-            AgentVerdict::Failed { reason } if !end.outcome.started => Self::Failed(short(
-                &format!("{reason}: {}", end.describe_failed_launch()),
-            )),
+            AgentVerdict::Failed { reason } if !end.outcome.started => {
+                let reason = format!("{reason}: {}", end.describe_failed_launch());
+                Self::Failed(shown(&reason, REASON))
+            }
             AgentVerdict::Failed { reason } => match &end.cause {
                 Some(StopCause::Requested) => Self::stopping(),
-                _ => Self::Failed(short(reason)),
+                _ => Self::Failed(shown(reason, REASON)),
             },
         }
     }
@@ -346,11 +347,6 @@ fn keep(
     workplace
         .keep(task, keep, &message)
         .map_err(|error| format!("what the agent did cannot be committed: {error}"))
-}
-
-/// Returns a text without secrets and control characters, short enough for a task and a message.
-pub(super) fn short(text: &str) -> String {
-    shown(text, REASON)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `teamster run`
+//! Implements `teamster run`.
 
 mod hosting;
 mod messages;
@@ -43,7 +43,7 @@ Exit codes of a run:
     clippy::struct_field_names,
     reason = "each is a flag of the command line, and called like it"
 )]
-pub struct Run {
+pub struct RunArgs {
     /// Who works and on what: `[N:agent[:role][,…]] TASK`
     #[arg(value_name = "WORDS", required_unless_present = "resume")]
     words: Vec<String>,
@@ -148,7 +148,7 @@ impl From<ApproveWord> for Approve {
     }
 }
 
-impl Run {
+impl RunArgs {
     /// Whether it takes up a run that exists.
     pub fn resumes(&self) -> bool {
         self.resume.is_some()
@@ -225,12 +225,12 @@ impl Run {
         }
     }
 
-    /// What changes an order, as words for another process.
+    /// Returns what changes the run, as arguments for another process.
     fn for_another_host(&self) -> Vec<String> {
-        let mut words = Vec::new();
+        let mut args = Vec::new();
         let mut say = |name: &str, value: Option<String>| {
             if let Some(value) = value {
-                words.extend([name.to_owned(), value]);
+                args.extend([name.to_owned(), value]);
             }
         };
         say(
@@ -245,7 +245,7 @@ impl Run {
         say("--max-fix", self.max_fix.map(|it| it.to_string()));
         let approve = self.approve.and_then(|word| word.to_possible_value());
         say("--approve", approve.map(|it| it.get_name().to_owned()));
-        words
+        args
     }
 }
 
