@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, FoundRepo, Git, GitProblem, Repo};
+use teamster_journal::payload::{Approve, Base, Budget, Check, Distribution, MAX_FIX, RunSpec};
 use teamster_prompts::Prompts;
 use teamster_prompts::facts::CheckState;
-use teamster_journal::payload::{Approve, Base, Budget, Check, Distribution, MAX_FIX, RunSpec};
 use teamster_run::cast::nobody_can;
 use teamster_run::host::{ExclusiveLock, ProjectLock};
 use teamster_run::leader::{PlanRequest, RepositoryOverview};
@@ -425,7 +425,9 @@ impl PreparedRun {
         let mut tracked = Vec::new();
         if let Some(base) = base {
             let path = env_vars::get(env_vars::PATH).unwrap_or_default();
-            let repo = Git::find(&path).and_then(|git| Repo::find(&git, &self.project))?.repo;
+            let repo = Git::find(&path)
+                .and_then(|git| Repo::find(&git, &self.project))?
+                .repo;
             tracked = repo.tracked_files(&base)?;
         }
         let dir = Dir::open_root(&self.project)?;

@@ -11,8 +11,8 @@ use std::path::Path;
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::git::{CommitId, Repo};
 use teamster_journal::payload::{Check, CheckVerdict, Checked, LeaderAsked};
-use teamster_prompts::facts::CheckState;
 use teamster_journal::{EventActor, EventKind};
+use teamster_prompts::facts::CheckState;
 use teamster_workers::ask::usage_event;
 use teamster_workers::workplace::NotTrusted;
 
