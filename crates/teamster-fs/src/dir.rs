@@ -152,7 +152,7 @@ impl Dir {
 
     /// Returns the folder that a path of plain names leads to, one below the other; `None` when one of them is missing.
     pub fn descend(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
-        if let Ok(found) = self.open_below(names) {
+        if let Ok(found) = self.open_path(names) {
             return Ok(found);
         }
         let mut dir = self.again()?;
@@ -167,7 +167,7 @@ impl Dir {
 
     /// Returns the folder that a path of plain names leads to, one below the other. Those that are missing are made (0700).
     pub fn descend_or_create(&self, names: &[&str]) -> Result<Self, FsError> {
-        if let Ok(Some(dir)) = self.open_below(names) {
+        if let Ok(Some(dir)) = self.open_path(names) {
             return Ok(dir);
         }
         let mut dir = self.again()?;
@@ -180,7 +180,7 @@ impl Dir {
     /// Opens the folder that a path of plain names leads to with one call, which follows no link either. An error means
     /// that the path has to be walked, which also tells what is wrong with it.
     #[cfg(target_os = "linux")]
-    fn open_below(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
+    fn open_path(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
         use rustix::fs::{ResolveFlags, openat2};
         let relative = names.join("/");
         let path = self.path.join(&relative);
@@ -198,7 +198,7 @@ impl Dir {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn open_below(&self, _names: &[&str]) -> Result<Option<Self>, FsError> {
+    fn open_path(&self, _names: &[&str]) -> Result<Option<Self>, FsError> {
         Err(FsError::io("open", &self.path, Errno::NOSYS))
     }
 

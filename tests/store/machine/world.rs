@@ -18,8 +18,8 @@ use teamster_types::task::Task;
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TaskId, TeamName, WorkerName};
 
-use super::super::files::leftovers;
-use super::mail::Mail;
+use super::super::leftovers;
+use super::Mail;
 use super::model::{self, Tasks};
 
 pub const WORKERS: [&str; 3] = ["ada", "bob", "cyd"];
