@@ -15,7 +15,7 @@ pub enum Ticket {
 
 /// Who asks for the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Claimant {
+pub struct Asker {
     /// Which worker.
     pub worker: u8,
     /// Whether its process is gone by the time anybody looks.
@@ -24,13 +24,13 @@ pub struct Claimant {
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClaimCall {
+pub enum TaskCall {
     /// Any task: this one may be it.
-    Next(Claimant),
+    Next(Asker),
     /// Any task, and it was not this one, though it would have come before what was given.
-    PassedBy(Claimant),
+    PassedBy(Asker),
     /// This very task.
-    ById(Claimant),
+    ById(Asker),
     /// A longer lease.
     Renew(Ticket),
     /// It is done.
@@ -49,10 +49,10 @@ pub enum ClaimCall {
 
 /// What is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaimAnswer {
+pub enum Answer {
     /// The task, under this proof.
     Given(Ticket),
-    /// It was done.
+    /// It was done as asked.
     Yes,
     /// Nothing was changed.
     No,
@@ -71,7 +71,7 @@ pub enum Holder {
         /// Its proof.
         ticket: Ticket,
         /// Who it is.
-        by: Claimant,
+        by: Asker,
         /// Whether the lease ran out.
         expired: bool,
     },
@@ -114,7 +114,7 @@ impl State {
     }
 
     /// Returns what somebody who looks for work makes of it before anything is given: a dead worker loses it.
-    fn looked_at(&self, asker: Claimant, by_id: bool) -> Self {
+    fn looked_at(&self, asker: Asker, by_id: bool) -> Self {
         match &self.holder {
             Holder::Held { by, .. } if by.ghost && by_id && by.worker == asker.worker => {
                 self.with(Holder::Nobody { resting: false })
@@ -130,7 +130,7 @@ impl State {
         self.holder == Holder::Nobody { resting: false }
     }
 
-    fn given(&self, asker: Claimant, ticket: Ticket) -> Self {
+    fn given(&self, asker: Asker, ticket: Ticket) -> Self {
         self.with(Holder::Held {
             ticket,
             by: asker,
@@ -141,48 +141,44 @@ impl State {
 
 /// The model of one task.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ClaimModel;
+pub struct TaskModel;
 
-impl ClaimModel {
+impl TaskModel {
     /// Returns what becomes of the state, and what is answered, where that does not depend on who is lucky.
-    fn turn(state: &State, call: &ClaimCall) -> (State, ClaimAnswer) {
-        let refused = (state.clone(), ClaimAnswer::No);
+    fn turn(state: &State, call: &TaskCall) -> (State, Answer) {
+        let refused = (state.clone(), Answer::No);
         match call {
-            ClaimCall::Renew(ticket) => match &state.holder {
+            TaskCall::Renew(ticket) => match &state.holder {
                 Holder::Held {
                     ticket: held, by, ..
-                } if held == ticket => (state.given(*by, *ticket), ClaimAnswer::Yes),
+                } if held == ticket => (state.given(*by, *ticket), Answer::Yes),
                 _ => refused,
             },
-            ClaimCall::Complete(ticket) => {
+            TaskCall::Complete(ticket) => {
                 if state.is_held(*ticket) || state.holder == Holder::Done(*ticket) {
-                    (state.with(Holder::Done(*ticket)), ClaimAnswer::Yes)
+                    (state.with(Holder::Done(*ticket)), Answer::Yes)
                 } else {
                     refused
                 }
             }
-            ClaimCall::Fail(ticket) if state.is_held(*ticket) => {
-                (state.failed(true), ClaimAnswer::Yes)
+            TaskCall::Fail(ticket) if state.is_held(*ticket) => (state.failed(true), Answer::Yes),
+            TaskCall::Release(ticket) if state.is_held(*ticket) => {
+                (state.with(Holder::Nobody { resting: false }), Answer::Yes)
             }
-            ClaimCall::Release(ticket) if state.is_held(*ticket) => (
-                state.with(Holder::Nobody { resting: false }),
-                ClaimAnswer::Yes,
-            ),
-            ClaimCall::Force if matches!(state.holder, Holder::Held { .. }) => (
-                state.with(Holder::Nobody { resting: false }),
-                ClaimAnswer::Yes,
-            ),
-            ClaimCall::Retry => match state.holder {
+            TaskCall::Force if matches!(state.holder, Holder::Held { .. }) => {
+                (state.with(Holder::Nobody { resting: false }), Answer::Yes)
+            }
+            TaskCall::Retry => match state.holder {
                 Holder::Failed | Holder::Nobody { .. } if state.failures > 0 => {
                     let fresh = State {
                         holder: Holder::Nobody { resting: false },
                         failures: 0,
                     };
-                    (fresh, ClaimAnswer::Yes)
+                    (fresh, Answer::Yes)
                 }
                 _ => refused,
             },
-            ClaimCall::Pass => {
+            TaskCall::Pass => {
                 let holder = match &state.holder {
                     Holder::Nobody { .. } => Holder::Nobody { resting: false },
                     Holder::Held { ticket, by, .. } => Holder::Held {
@@ -192,17 +188,17 @@ impl ClaimModel {
                     },
                     other => other.clone(),
                 };
-                (state.with(holder), ClaimAnswer::Yes)
+                (state.with(holder), Answer::Yes)
             }
             _ => refused,
         }
     }
 }
 
-impl Model for ClaimModel {
+impl Model for TaskModel {
     type State = State;
-    type Call = (usize, ClaimCall);
-    type Answer = ClaimAnswer;
+    type Call = (usize, TaskCall);
+    type Answer = Answer;
 
     fn start(&self) -> State {
         State {
@@ -211,16 +207,11 @@ impl Model for ClaimModel {
         }
     }
 
-    fn step(
-        &self,
-        state: &State,
-        call: &(usize, ClaimCall),
-        answer: Option<&ClaimAnswer>,
-    ) -> Vec<State> {
+    fn step(&self, state: &State, call: &(usize, TaskCall), answer: Option<&Answer>) -> Vec<State> {
         let (place, call) = call;
         match (call, answer) {
-            (ClaimCall::Next(asker) | ClaimCall::ById(asker), Some(ClaimAnswer::Given(ticket))) => {
-                let looked = state.looked_at(*asker, matches!(call, ClaimCall::ById(_)));
+            (TaskCall::Next(asker) | TaskCall::ById(asker), Some(Answer::Given(ticket))) => {
+                let looked = state.looked_at(*asker, matches!(call, TaskCall::ById(_)));
                 if looked.is_free() {
                     vec![looked.given(*asker, *ticket)]
                 } else {
@@ -229,24 +220,24 @@ impl Model for ClaimModel {
             }
             // Whoever died may have got it, or may have left it as it found it, or, on its way to another task, may
             // have taken it from the dead.
-            (ClaimCall::Next(asker) | ClaimCall::ById(asker), None) => {
-                let looked = state.looked_at(*asker, matches!(call, ClaimCall::ById(_)));
+            (TaskCall::Next(asker) | TaskCall::ById(asker), None) => {
+                let looked = state.looked_at(*asker, matches!(call, TaskCall::ById(_)));
                 let mut possible = vec![state.clone()];
                 if looked.is_free() {
                     possible.push(looked.given(*asker, Ticket::Unheard(*place)));
-                } else if matches!(call, ClaimCall::Next(_)) {
+                } else if matches!(call, TaskCall::Next(_)) {
                     possible.push(looked);
                 }
                 possible
             }
-            (ClaimCall::ById(asker), Some(_)) => {
+            (TaskCall::ById(asker), Some(_)) => {
                 if state.looked_at(*asker, true).is_free() {
                     Vec::new()
                 } else {
                     vec![state.clone()]
                 }
             }
-            (ClaimCall::PassedBy(asker), _) => {
+            (TaskCall::PassedBy(asker), _) => {
                 let looked = state.looked_at(*asker, false);
                 if looked.is_free() {
                     Vec::new()
