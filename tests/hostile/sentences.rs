@@ -1,20 +1,20 @@
 //! A judge of what a run says on a full disk: every sentence is looked up in git, in the file system, among processes.
 //! A sentence that it does not know is an error too, so that none goes unjudged.
 
-use crate::run::shop::Shop;
+use super::INTEGRATION;
+use crate::run::Shop;
 
 /// What a run promises where it cannot go on.
 const PROMISE: &str = "`teamster run --resume shop` goes on";
-const INTEGRATION: &str = "refs/heads/omc-team/shop/integration";
 
 /// What a run of the sweep said, and how it ended.
-pub struct Said<'a> {
+pub struct RunOutput<'a> {
     pub shop: &'a Shop,
     pub text: &'a str,
     pub code: Option<i32>,
 }
 
-impl Said<'_> {
+impl RunOutput<'_> {
     /// Whether it says that a resume goes on.
     pub fn promises_resume(&self) -> bool {
         self.text.contains(PROMISE)

@@ -1,6 +1,6 @@
 //! What the checks say, and what comes of it.
 
-use super::shop::Shop;
+use super::Shop;
 
 const NEWS: &str = r#"
 [[step]]

@@ -164,8 +164,7 @@ fn a_script_says_a_plan_and_what_it_cost() {
          {\"id\": \"test\", \"subject\": \"Test it\", \"blockedBy\": [\"form\"], \"verify\": [\"make\"]}]}\n```\n''' },\n]\n",
     );
     let mut heard = Vec::new();
-    let led = desk
-        .lead_until(&script, &|| false, &mut |event| heard.push(event.clone()));
+    let led = desk.lead_until(&script, &|| false, &mut |event| heard.push(event.clone()));
     let plan = led.answer.unwrap();
     assert_eq!(subjects(&plan), ["폼을 고친다", "Test it"]);
     assert_eq!(plan.plan.tasks[1].after, [0]);
@@ -212,10 +211,9 @@ fn two_bad_answers_are_an_error_that_shows_them() {
         return;
     }
     let desk = Desk::new();
-    let led = desk
-        .lead(&command(
-            "cat > /dev/null; echo x >> asked; echo 'Let me think about it.'",
-        ));
+    let led = desk.lead(&command(
+        "cat > /dev/null; echo x >> asked; echo 'Let me think about it.'",
+    ));
     let error = led.answer.unwrap_err();
     insta::assert_snapshot!(error.to_string(), @r"
     the leader boss was asked twice and made no plan that can be used:

@@ -58,8 +58,6 @@ pub const TEAM_LOCK: &str = ".teamster.lock";
 pub const INDEX: &str = ".teamster.index";
 /// The highest task id that was ever handed out, shared with Claude Code.
 pub const HIGH_WATER_MARK: &str = ".highwatermark";
-/// The folder that locks Claude Code's task list.
-pub const NATIVE_LIST_LOCK: &str = ".lock.lock";
 
 /// Returns the name of a task's file.
 pub fn task_file(id: &TaskId) -> String {

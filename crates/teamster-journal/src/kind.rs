@@ -10,12 +10,12 @@ use teamster_types::json::Object;
 
 use crate::payload::{
     AgentEventRecorded, BudgetExhausted, BudgetReserved, CaughtUp, CheckResult, CheckStarted,
-    CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage,
-    MemberJoined, MemberLeft, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged,
-    MessageSent, Nothing, PlanMade, RefsRecorded, RunFinished, RunStarted, SignalSent,
-    StageEntered, TaskChange, TeamCreated, UsageReported, WorkerLaunchFailed, WorkerPaused,
-    WorkerQuarantined, WorkerRestarted, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
-    WorkerVerdict, ZombieSeen,
+    CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed, LeaderAsked,
+    LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft, MergeAdopted,
+    MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade, RefsRecorded,
+    RunFinished, RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
+    WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerRestarted, WorkerResumed,
+    WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
 };
 
 /// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.
@@ -227,7 +227,7 @@ kinds! {
     VerifyFailed(CheckResult) = "verify.failed",
     /// A check failed and passed when it was run again at once. That is not a pass.
     VerifyFlaky(CheckResult) = "verify.flaky",
-    /// git predicted how a merge would come out.
+    /// The outcome of a merge was predicted by git.
     MergePredicted(MergePredicted) = "merge.predicted",
     /// The work of a task was merged into the team's branch.
     MergeMerged(Merged) = "merge.merged",

@@ -7,9 +7,10 @@ use std::time::Duration;
 use teamster_types::flow::Stage;
 use teamster_types::{TaskId, Time};
 
+use crate::actor::EventActor;
 use crate::cost::Costs;
 use crate::event::Event;
-use crate::kind::EventKind;
+use crate::kind::{EventKind, EventType};
 use crate::payload::{
     CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, RunEnd,
     RunFinished, RunSpec, RunStarted, WakeReason,
@@ -179,6 +180,19 @@ pub struct RunState {
 }
 
 impl RunState {
+    /// The kinds of which the last event alone tells whether a run has finished, for whoever looks at nothing else of it.
+    pub const TURNING_POINTS: [EventType; 3] = [
+        EventType::RunStarted,
+        EventType::RunResumed,
+        EventType::RunFinished,
+    ];
+
+    /// Returns whether the run is over and will not be taken up again.
+    pub fn is_over_for_good(&self) -> bool {
+        let finished = self.finished.as_ref();
+        finished.is_some_and(|finished| !finished.is_resumable())
+    }
+
     /// Takes one event further. What is not about the run changes nothing.
     pub fn apply(&mut self, event: &Event) {
         self.apply_kind(event, &event.payload());
@@ -259,7 +273,7 @@ impl RunState {
                 }
             }
             EventKind::TaskCreated(_) | EventKind::TaskRetried(_)
-                if self.begun.is_some() && event.actor != HOST =>
+                if self.begun.is_some() && event.actor != EventActor::Lead =>
             {
                 self.added.extend(event.task_id.clone());
             }
@@ -267,7 +281,9 @@ impl RunState {
         }
         self.spent.apply(event, what);
         // What a person or another program does to a run that nobody hosts is no time that the team has used.
-        if self.finished.is_none() && !matches!(event.actor.as_str(), "user" | "foreign") {
+        if self.finished.is_none()
+            && !matches!(event.actor, EventActor::Person | EventActor::Foreign)
+        {
             self.last_sign = Some(event.ts);
         }
     }
@@ -421,7 +437,12 @@ mod tests {
         for (seq, (kind, data)) in (1..).zip(events) {
             let what = EventKind::parse(kind, data.as_object().unwrap());
             let at = Time::from_millis(1_000 * i64::try_from(seq).unwrap());
-            state.apply(&NewEvent::new(HOST, what).placed(seq, String::new(), at, "t".into()));
+            state.apply(&NewEvent::new(EventActor::Lead, what).placed(
+                seq,
+                String::new(),
+                at,
+                "t".into(),
+            ));
         }
         state
     }

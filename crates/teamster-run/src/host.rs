@@ -76,7 +76,7 @@ pub trait ProjectTrust {
     fn worktree_setup(&self) -> Result<WorktreeSetup, NotTrusted>;
 
     /// Refuses to start the workers of a run when they need something that the user does not accept at this moment.
-    fn workers(&self, order: &RunSpec) -> Result<(), NotTrusted>;
+    fn workers(&self, spec: &RunSpec) -> Result<(), NotTrusted>;
 
     /// Returns the agent that a word stands for in the settings as they are at this moment, if the user accepts it. The script
     /// that the driver plays, if any, is the one that was accepted.

@@ -34,7 +34,7 @@ mod prompt;
 pub(crate) use answer::last_object;
 
 /// The name under which the agent is asked.
-pub(crate) const NAME: &str = "leader";
+const NAME: &str = "leader";
 /// The number of times that it is asked in one turn.
 const ROUNDS: usize = 2;
 /// The number of characters of what it said that a person is shown.
@@ -275,7 +275,10 @@ fn failure(asked: &AskResult) -> Result<Option<String>, LeaderProblem> {
         AgentVerdict::Done { .. } => Ok(None),
         AgentVerdict::Paused { trouble, reason } => {
             let reason = redact(reason);
-            Err(LeaderProblem::Paused(format!("{}: {reason}", trouble.words())))
+            Err(LeaderProblem::Paused(format!(
+                "{}: {reason}",
+                trouble.words()
+            )))
         }
         // One that took too long would take as long again.
         AgentVerdict::Failed { reason } if asked.stopped.is_some() => Err(failed(reason)),

@@ -23,9 +23,8 @@ use teamster_journal::payload::{Distribution, Member, RunSpec};
 use teamster_store::PlannedTask;
 use teamster_types::WorkerName;
 use teamster_types::graph::plan_cycle;
-use teamster_types::json::Object;
 use teamster_types::paths::Glob;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, TaskNotes};
 use teamster_types::transitions::check_texts;
 
 use crate::document::form::Form;
@@ -252,7 +251,7 @@ fn planned(
             blocked_by: Vec::new(),
             capabilities,
             paths: paths.into_iter().map(|path| path.text).collect(),
-            notes: Object::new(),
+            notes: TaskNotes::default(),
             verify,
             label: Some(label.to_owned()),
         },

@@ -135,9 +135,9 @@ pub enum Recipient {
 pub struct Outgoing {
     /// Who sends it: a worker's name, `lead`, `user`, `system`.
     pub from: String,
-    /// To whom.
+    /// The recipient.
     pub to: Recipient,
-    /// `message`, `context`, `task_complete`, …
+    /// The type of the message, such as `message`, `context` or `task_complete`.
     pub kind: String,
     /// What it says.
     pub content: String,
@@ -176,15 +176,15 @@ pub struct Filed {
     pub acked_at: Option<Time>,
 }
 
-/// A wish that a worker stop.
+/// A request that a worker stop.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signal {
-    /// Names the wish in the answer.
+    /// The id by which the worker's answer names the request.
     pub request_id: String,
-    /// Why.
+    /// Why the worker is to stop.
     pub reason: String,
-    /// Since when.
+    /// When the request was made.
     pub timestamp: Time,
     /// Whether the current task is finished first.
     #[serde(skip)]

@@ -21,7 +21,7 @@ pub enum State {
     Blocked,
     /// Its owner works on it.
     InProgress,
-    /// Done.
+    /// It is done.
     Completed,
     /// Failed for good.
     Failed,
@@ -107,7 +107,7 @@ pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Bloc
                 .collect();
             // Nobody has to wait longer than the longest pause, wherever the clock was when it began.
             let backoff = task
-                .moment("notBefore")
+                .not_before()
                 .filter(|moment| *moment > now && moment.since(now) <= LONGEST_BACKOFF);
             if let Some(block) = task.block() {
                 let words = format!("waits for an answer to {}: {}", block.by, block.reason);
@@ -316,7 +316,7 @@ mod tests {
     fn a_failed_blocker_blocks_visibly_and_an_open_one_waits() {
         let mut failed = task(1, &[]);
         failed.set_status(Status::Completed);
-        failed.set_metadata("permanentlyFailed", Some(true.into()));
+        failed.set_permanently_failed(true);
         let mut done = task(2, &[]);
         done.set_status(Status::Completed);
         let tasks = [

@@ -5,7 +5,7 @@ use teamster_store::{Read, Result};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::routing::{Candidate, Scored, default_capabilities, rank};
 use teamster_types::task::{Status, Task};
-use teamster_types::team::{Member, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamMember};
 use teamster_types::{TeamName, WorkerName};
 
 use crate::workers::{self, WorkerRow};
@@ -50,7 +50,7 @@ pub fn routes(
 }
 
 /// A teammate whose name could not be a worker's is none that tasks are routed to.
-fn candidate(row: &WorkerRow, members: &[Member], tasks: &[Task]) -> Option<Candidate> {
+fn candidate(row: &WorkerRow, members: &[TeamMember], tasks: &[Task]) -> Option<Candidate> {
     let held = tasks.iter().filter(|task| {
         task.status() == Status::InProgress && task.owner() == Some(row.name.as_str())
     });

@@ -6,7 +6,7 @@ use serde::Serialize;
 use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
-use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
@@ -24,7 +24,7 @@ pub struct TeamStatus {
     /// The project it works on.
     pub project: Option<String>,
     /// Whose team; `None` when its registry cannot be read.
-    pub kind: Option<Kind>,
+    pub kind: Option<TeamOrigin>,
     /// The stage of its run; `None` while it has no run.
     pub stage: Option<String>,
     /// Where the run stands, for whoever wants more than its stage.

@@ -9,7 +9,7 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::progress::Progress;
 use teamster_types::task::Status;
-use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::transitions::HEARTBEAT_FRESH;
 
 use crate::model::{RunNow, Viewed, run_now};
@@ -22,7 +22,7 @@ pub struct TeamListRow {
     /// Its folder's name.
     pub name: String,
     /// Whose team; `None` when its registry cannot be read.
-    pub kind: Option<Kind>,
+    pub kind: Option<TeamOrigin>,
     /// The project it works on.
     pub project: Option<String>,
     /// How many workers it has.
@@ -102,8 +102,8 @@ fn is_at_work(read: &dyn Read, team: &TeamName) -> bool {
 /// Whether the process that hosts a team runs: the one we recorded, or the lead of a team of Claude Code.
 fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
     match config.kind() {
-        Kind::Claude => Lead::find(read, team.as_str(), config).is_alive(),
-        Kind::Teamster => {
+        TeamOrigin::Claude => Lead::find(read, team.as_str(), config).is_alive(),
+        TeamOrigin::Teamster => {
             let host = config.host();
             // Whoever hosted a run that is over may do other things now.
             host.is_some_and(|host| read.life(&host) == Life::Alive)

@@ -92,11 +92,7 @@ fn check_budget(budget: &Budget) -> Result {
 /// that must be possible without trust when it is to reject the work.
 fn goes_on(app: &App, team: &TeamName) -> Result<bool> {
     let (state, _) = state_of(app.read()?, team)?;
-    let is_over = state
-        .finished
-        .as_ref()
-        .is_some_and(|end| !end.is_resumable());
-    Ok(!is_over && state.stage != Some(Stage::Approval))
+    Ok(!state.is_over_for_good() && state.stage != Some(Stage::Approval))
 }
 
 /// Returns where a run is, by its journal, and the position of the last event.
@@ -118,14 +114,14 @@ pub fn state_of(from: &dyn Read, team: &TeamName) -> Result<(RunState, u64)> {
 /// Returns the specification of a team's run.
 pub fn spec_of(app: &App, team: &TeamName) -> Result<RunSpec> {
     let config = app.read()?.team(team)?;
-    let order = config.run().ok_or_else(|| {
+    let recorded = config.run().ok_or_else(|| {
         AppError::not_found(format!("team {team} was not made by a run"))
             .hint("`teamster run` makes a team of its own")
     })?;
-    RunSpec::strict(order).map_err(|error| {
+    RunSpec::strict(recorded).map_err(|error| {
         AppError::new(
             ErrorKind::Failed,
-            format!("the order of {team} cannot be read: {error}"),
+            format!("what team {team} is to do cannot be read: {error}"),
         )
         .hint("look at config.json of the team; a newer teamster may have written it")
     })

@@ -16,7 +16,7 @@ use teamster_store::Clock;
 use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
 
-use super::casting::Team;
+use super::casting::CastTeam;
 use super::{busy, check_budget};
 use crate::app::{App, recordable};
 use crate::env_vars;
@@ -85,7 +85,7 @@ pub struct PreparedRun {
     project: PathBuf,
     spec: RunSpec,
     plan: Option<Plan>,
-    cast: Team,
+    cast: CastTeam,
 }
 
 /// A run that was begun: its team is there, and its lock is ours.
@@ -245,7 +245,7 @@ impl RunRequest {
         Ok((Some(plan), Some(name)))
     }
 
-    fn checks(&self, project: &Path, team: &Team) -> Result<(Vec<Check>, Vec<String>)> {
+    fn checks(&self, project: &Path, team: &CastTeam) -> Result<(Vec<Check>, Vec<String>)> {
         if !self.verify.is_empty() {
             let given = self.verify.iter();
             return Ok((
@@ -372,9 +372,11 @@ impl PreparedRun {
             (plan, file.clone())
         } else {
             sentence = Plan::unplanned(&self.spec).map_err(AppError::refused)?;
-            let by = match self.spec.leader.as_str() {
-                "engine" => "the sentence as it is".to_owned(),
-                leader => format!("the sentence as it is; in the run {leader} makes the plan"),
+            let by = match self.spec.leading_agent() {
+                None => "the sentence as it is".to_owned(),
+                Some(leader) => {
+                    format!("the sentence as it is; in the run {leader} makes the plan")
+                }
             };
             (&sentence, by)
         };

@@ -106,8 +106,8 @@ pub fn require_for_run(
     // A run that goes on may have checks whose file has changed since.
     project.add_checks(&order.verify);
     let mut providers = providers(layout, config, order)?;
-    if order.leader != "engine" {
-        providers.push(provider(layout, config, &order.leader)?);
+    if let Some(leader) = order.leading_agent() {
+        providers.push(provider(layout, config, leader)?);
     }
     let plan = TeamPlan {
         providers: &providers,

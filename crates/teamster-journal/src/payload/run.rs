@@ -85,7 +85,7 @@ impl Default for RunSpec {
             approve: Approve::default(),
             max_fix: MAX_FIX,
             flow: "staged".to_owned(),
-            leader: "engine".to_owned(),
+            leader: Self::ENGINE.to_owned(),
             leader_model: None,
             leader_prompt: String::new(),
             distribution: Distribution::default(),
@@ -101,7 +101,46 @@ impl Default for RunSpec {
     }
 }
 
+/// Where the plan of a run comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanSource<'a> {
+    /// A file of the user's, at this path.
+    File(&'a str),
+    /// The agent of this provider.
+    Leader(&'a str),
+    /// The sentence that the run was begun with.
+    Sentence,
+}
+
+impl PlanSource<'_> {
+    /// Returns the word in the journal.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::File(_) => "file",
+            Self::Leader(_) => "leader",
+            Self::Sentence => "sentence",
+        }
+    }
+}
+
 impl RunSpec {
+    /// The value of `leader` for a run that no agent leads.
+    pub const ENGINE: &str = "engine";
+
+    /// Returns the provider of the agent that leads the run, or `None` when no agent does.
+    pub fn leading_agent(&self) -> Option<&str> {
+        (self.leader != Self::ENGINE).then_some(self.leader.as_str())
+    }
+
+    /// Returns where the plan comes from.
+    pub fn plan_source(&self) -> PlanSource<'_> {
+        match (&self.plan, self.leading_agent()) {
+            (Some(file), _) => PlanSource::File(file),
+            (None, Some(leader)) => PlanSource::Leader(leader),
+            (None, None) => PlanSource::Sentence,
+        }
+    }
+
     /// Reads what a run is to do where everything must be right: a limit or a worker that cannot be read would be missing
     /// from the run. Returns what is wrong otherwise.
     pub fn strict(value: &Value) -> Result<Self, String> {
@@ -339,13 +378,13 @@ pub struct PlanMade {
     pub path: Option<String>,
     /// Its tasks, in order.
     #[serde(deserialize_with = "list")]
-    pub tasks: Vec<PlannedTask>,
+    pub tasks: Vec<PlannedTaskEntry>,
 }
 
 /// A task of a plan, as it was created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PlannedTask {
+pub struct PlannedTaskEntry {
     /// Its id in the team.
     pub id: Option<TaskId>,
     /// Its name in the plan.

@@ -9,7 +9,7 @@ use serde_json::json;
 use teamster_isolate::git::Repo;
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{Check, Member, RunSpec, RunStarted};
-use teamster_journal::{Event, EventKind, EventType, HOST, NewEvent, RunState, family};
+use teamster_journal::{Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family};
 use teamster_store::{PlannedTask, Store};
 use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
@@ -203,7 +203,7 @@ impl<'a> RunContext<'a> {
 
     /// Records something that the host did.
     pub(super) fn journal(&mut self, what: EventKind) -> Result<()> {
-        self.record(NewEvent::new(HOST, what))
+        self.record(NewEvent::new(EventActor::Lead, what))
     }
 
     /// Registers this process as the host of the run, with what the run is to do.
@@ -214,7 +214,7 @@ impl<'a> RunContext<'a> {
     ) -> Result<()> {
         let spec = self.spec.clone();
         let stored = json!(spec);
-        let event = NewEvent::new(HOST, what(RunStarted { spec, replacements }));
+        let event = NewEvent::new(EventActor::Lead, what(RunStarted { spec, replacements }));
         self.env.store.host_team(&self.team, Some(&stored), event)?;
         Ok(())
     }
@@ -427,9 +427,9 @@ impl<'a> RunContext<'a> {
 fn trace(event: &Event) {
     let (seq, kind, task) = (event.seq, &event.kind, event.task_id.as_ref());
     let task = task.map(tracing::field::display);
-    if event.actor == HOST {
+    if event.actor == EventActor::Lead {
         tracing::info!(seq, task, "{kind}");
     } else {
-        tracing::debug!(seq, task, actor = event.actor, "{kind}");
+        tracing::debug!(seq, task, actor = event.actor.as_str(), "{kind}");
     }
 }

@@ -6,17 +6,17 @@ use serde_json::json;
 use teamster_journal::payload::{
     Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
 };
-use teamster_journal::{EventKind, Gate, GateDecision, NewEvent, RunState};
+use teamster_journal::{EventActor, EventKind, Gate, GateDecision, NewEvent, RunState};
 use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskNotes};
+use teamster_types::text::clip;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::landing::{Landing, land};
-use super::render::short;
 use super::task_progress::{hopeless, needs_review, open};
 use super::{GateExit, HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
 use crate::verify::compare_with_base;
@@ -236,7 +236,10 @@ fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> R
         merge: Some(head.to_string()),
         files,
     };
-    run.record(NewEvent::new("user", EventKind::MergeAdopted(adopted)))
+    run.record(NewEvent::new(
+        EventActor::Person,
+        EventKind::MergeAdopted(adopted),
+    ))
 }
 
 /// Returns the end of a run that changed nothing: there is nothing to ask about, but what was to pass must pass.
@@ -316,7 +319,11 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
 }
 
 /// Returns why the tasks or the checks need a person, also in words.
-fn why_not_by_tasks(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option<(GateExit, String)> {
+fn why_not_by_tasks(
+    spec: &RunSpec,
+    tasks: &[Task],
+    is_verified: bool,
+) -> Option<(GateExit, String)> {
     let failed = hopeless(tasks).len();
     if failed > 0 {
         let why = format!("{failed} tasks failed for good or wait for one that did");
@@ -371,7 +378,7 @@ fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
             text.as_str(),
         ),
     };
-    run.record(NewEvent::new("user", what))?;
+    run.record(NewEvent::new(EventActor::Person, what))?;
     publish_decision(run, decision, text, answered);
     Ok(())
 }
@@ -441,7 +448,7 @@ fn revise(
         return vec![HostCommand::finish(RunEnd::Unverified, why)];
     }
     let mut commands = Vec::new();
-    let is_made = |task: &Task| task.ours("revision") == Some(&json!(gate));
+    let is_made = |task: &Task| task.revision() == Some(gate);
     if !tasks.iter().any(is_made) {
         commands.push(HostCommand::add_task(revising(gate, text, task)));
     }
@@ -470,17 +477,18 @@ fn answer(gate: &Gate, answer: GateAnswer, via: &str) -> GateDecision {
 /// Returns the task to revise the work as a person wants it.
 fn revising(gate: &str, text: &str, task: &str) -> NewTask {
     let first = text.trim().lines().next().unwrap_or_default();
-    let mut notes = Object::new();
-    notes.insert("revision".into(), json!(gate));
     NewTask {
-        subject: short(&format!("Revise: {first}"), SUBJECT_LIMIT - 1),
+        subject: clip(&format!("Revise: {first}"), SUBJECT_LIMIT - 1),
         description: format!(
             "A person has looked at the team's merged work and wants this changed before it is taken:\n\n{}\n\nThe work \
              was: {}",
-            short(text, 6_000),
-            short(task, 2_000)
+            clip(text, 6_000),
+            clip(task, 2_000)
         ),
-        notes,
+        notes: TaskNotes {
+            revision: Some(gate.to_owned()),
+            ..TaskNotes::default()
+        },
         ..NewTask::default()
     }
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::git::{CommitId, Repo};
-use teamster_journal::EventKind;
 use teamster_journal::payload::LeaderAsked;
+use teamster_journal::{EventActor, EventKind};
 use teamster_workers::ask::usage_event;
 use teamster_workers::workplace::NotTrusted;
 
@@ -19,7 +19,7 @@ use super::RunError;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use crate::leader::{
-    LeaderAgent, LeaderError, NAME, PlanRequest, RepositoryOverview, TurnResult, TurnWatch,
+    LeaderAgent, LeaderError, PlanRequest, RepositoryOverview, TurnResult, TurnWatch,
 };
 use crate::plan::Plan;
 
@@ -105,13 +105,22 @@ fn take<T: Send>(
         ask(&agent, &mut watch)
     })?;
     for spent in &turn.spent {
-        run.record(usage_event(NAME, &provider.name, model.as_deref(), spent))?;
+        run.record(usage_event(
+            EventActor::Leader,
+            &provider.name,
+            model.as_deref(),
+            spent,
+        ))?;
     }
     Ok(turn.answer?)
 }
 
 /// Returns what the repository looks like at a commit whose files are in a folder.
-fn overview(repo: Option<&Repo>, commit: Option<&str>, folder: Option<&Path>) -> RepositoryOverview {
+fn overview(
+    repo: Option<&Repo>,
+    commit: Option<&str>,
+    folder: Option<&Path>,
+) -> RepositoryOverview {
     let commit = commit.and_then(|commit| commit.parse::<CommitId>().ok());
     let tracked = match (repo, commit) {
         (Some(repo), Some(commit)) => repo

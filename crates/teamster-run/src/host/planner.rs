@@ -2,19 +2,18 @@
 
 use std::path::Path;
 
-use serde_json::json;
 use teamster_fs::Dir;
 use teamster_journal::EventKind;
-use teamster_journal::payload::{self, Check, PlanMade, RunEnd, RunSpec};
+use teamster_journal::payload::{self, Check, PlanMade, PlanSource, RunEnd, RunSpec};
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
 use teamster_types::task::Task;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
+use super::leader_turn::{self, TurnError};
 use super::projector::Projector;
 use super::verifier::Verifier;
-use super::leader_turn::{self, TurnError};
 use super::{HostCommand, Result};
 use crate::cast::nobody_can;
 use crate::plan::Plan;
@@ -23,7 +22,7 @@ use crate::plan::Plan;
 #[derive(Default)]
 pub(super) struct Planner {
     /// The plan that a person is asked about: what they accept is what they were shown.
-    proposed: Option<(Plan, &'static str)>,
+    proposed: Option<Plan>,
 }
 
 impl Planner {
@@ -49,7 +48,7 @@ impl Planner {
                 .proposed
                 .take()
                 .map_or_else(|| make_plan(run, guard), Ok);
-            let (plan, source) = match made {
+            let plan = match made {
                 Ok(made) => made,
                 Err(PlanError::Leader(TurnError::Host(error))) => return Err(error),
                 Err(_) if run.must_stop() => return Ok(vec![HostCommand::Wait]),
@@ -65,7 +64,7 @@ impl Planner {
                     None => {
                         // Whoever reads the plan uses none of the team's time.
                         run.set_waiting(true);
-                        self.proposed = Some((plan, source));
+                        self.proposed = Some(plan);
                         return Ok(vec![HostCommand::Wait]);
                     }
                     Some(true) => run.set_waiting(false),
@@ -79,38 +78,29 @@ impl Planner {
                 verifier.check_base(run, guard, projector)?;
             }
             let made = run.import_tasks(&with_merge_note(guard, plan.tasks))?;
-            record_plan(run, &made, source)?;
-            if let Some(note) = not_split(run.spec(), source) {
+            record_plan(run, &made)?;
+            if let Some(note) = not_split(run.spec()) {
                 run.say(&note);
             }
         } else if run.state().plan.is_none() {
             // A host was killed after it had made them and before it could say so.
-            let source = source(run.spec());
-            record_plan(run, &known, source)?;
+            record_plan(run, &known)?;
         }
         Ok(vec![HostCommand::enter(Stage::Execute, "the plan is made")])
     }
 }
 
 /// Returns that a sentence is one task although there are several workers, and how to get more tasks.
-fn not_split(spec: &RunSpec, source: &str) -> Option<String> {
+fn not_split(spec: &RunSpec) -> Option<String> {
     let workers = spec.working_members().len();
-    let is_one = source == "sentence" && spec.distribution.is_one() && workers > 1;
+    let is_sentence = spec.plan_source() == PlanSource::Sentence;
+    let is_one = is_sentence && spec.distribution.is_one() && workers > 1;
     is_one.then(|| {
         format!(
             "one task for {workers} workers, because nobody plans: `--leader AGENT` has it split, `--plan FILE` takes \
              your plan, `--each` gives it to every worker, `--best-of` takes the best of their results"
         )
     })
-}
-
-/// Returns where the plan comes from, as the journal calls it.
-fn source(spec: &RunSpec) -> &'static str {
-    match (&spec.plan, spec.leader.as_str()) {
-        (Some(_), _) => "file",
-        (None, "engine") => "sentence",
-        (None, _) => "leader",
-    }
 }
 
 /// Why there is no plan.
@@ -127,14 +117,13 @@ enum PlanError {
 fn make_plan(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
-) -> std::result::Result<(Plan, &'static str), PlanError> {
-    let source = source(run.spec());
-    let plan = match (&run.spec().plan, source) {
-        (Some(file), _) => read_plan(Path::new(file)).map_err(PlanError::Unusable)?,
-        (None, "leader") => leader_turn::plan(run, guard)?,
-        _ => Plan::unplanned(run.spec()).map_err(PlanError::Unusable)?,
-    };
-    Ok((plan, source))
+) -> std::result::Result<Plan, PlanError> {
+    let spec = run.spec();
+    match spec.plan_source() {
+        PlanSource::File(file) => read_plan(Path::new(file)).map_err(PlanError::Unusable),
+        PlanSource::Leader(_) => Ok(leader_turn::plan(run, guard)?),
+        PlanSource::Sentence => Plan::unplanned(spec).map_err(PlanError::Unusable),
+    }
 }
 
 /// Returns the checks that the plan itself and its single tasks ask for: they are run in the end and on the base.
@@ -158,26 +147,22 @@ pub(super) fn with_merge_note(
 ) -> Vec<PlannedTask> {
     if guard.is_active() {
         for planned in &mut tasks {
-            planned.task.notes.insert("merged".into(), json!(false));
+            planned.task.notes.is_to_be_merged = true;
         }
     }
     tasks
 }
 
-fn record_plan(run: &mut RunContext<'_>, tasks: &[Task], source: &str) -> Result<()> {
-    let tasks = tasks.iter().map(|task| payload::PlannedTask {
+fn record_plan(run: &mut RunContext<'_>, tasks: &[Task]) -> Result<()> {
+    let tasks = tasks.iter().map(|task| payload::PlannedTaskEntry {
         id: Some(task.id().clone()),
-        label: task
-            .ours("label")
-            .and_then(serde_json::Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
+        label: task.label().unwrap_or_default().to_owned(),
         subject: task.subject().to_owned(),
         owner: task.owner().map(str::to_owned),
         blocked_by: task.blocked_by().iter().map(ToString::to_string).collect(),
     });
     run.journal(EventKind::RunPlan(PlanMade {
-        source: source.to_owned(),
+        source: run.spec().plan_source().word().to_owned(),
         path: run.spec().plan.clone(),
         tasks: tasks.collect(),
     }))

@@ -2,20 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
 use teamster_isolate::git::CheckTree;
 use teamster_journal::payload::{Check, CheckResult, CheckStarted, Checked, RunEnd, RunSpec};
 use teamster_journal::{EventKind, ON_BASE, RunState};
 use teamster_types::flow::Stage;
-use teamster_types::json::Object;
-use teamster_types::quote::quoted;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskFix, TaskNotes};
+use teamster_types::text::{clip, quoted};
 use teamster_workers::workplace::make_usable;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::projector::Projector;
-use super::render::short;
 use super::{HostCommand, Result, RunError};
 use crate::verify::{CheckPlace, CheckRunner, compare_with_base};
 
@@ -215,15 +212,15 @@ fn after_checks(
     }
     let mut commands = Vec::new();
     for checked in report.to_fix() {
-        let fix = json!({
-            "round": state.round + 1,
-            "revision": state.revisions,
-            "command": checked.command,
-            "exitCode": checked.exit_code,
-            "commit": commit,
-        });
+        let fix = TaskFix {
+            round: state.round + 1,
+            revision: state.revisions,
+            command: checked.command.clone(),
+            exit_code: checked.exit_code,
+            commit: commit.to_owned(),
+        };
         // A host that was killed half-way has made some of them already.
-        if !tasks.iter().any(|task| task.ours("fix") == Some(&fix)) {
+        if !tasks.iter().any(|task| task.fix().as_ref() == Some(&fix)) {
             let is_target = report.missed_targets.contains(&checked);
             commands.push(HostCommand::add_task(fixing(checked, is_target, fix)));
         }
@@ -249,7 +246,7 @@ fn ready_for_checks(run: &mut RunContext<'_>, tree: &CheckTree) -> Result<bool> 
 }
 
 /// Returns the task to fix what a check finds.
-fn fixing(checked: &Checked, is_target: bool, fix: Value) -> NewTask {
+fn fixing(checked: &Checked, is_target: bool, fix: TaskFix) -> NewTask {
     let since = if is_target {
         "it failed before the work began, and to make it pass is what the work is for"
     } else {
@@ -260,10 +257,7 @@ fn fixing(checked: &Checked, is_target: bool, fix: Value) -> NewTask {
         (None, Some(signal)) => format!("by signal {signal}"),
         (None, None) => checked.verdict.words().to_owned(),
     };
-    let mut subject = format!("Fix what `{}` finds", checked.command);
-    if subject.chars().count() > SUBJECT_LIMIT {
-        subject = short(&subject, SUBJECT_LIMIT - 1);
-    }
+    let subject = format!("Fix what `{}` finds", checked.command);
     let lines: Vec<&str> = checked.last.lines().collect();
     let mut last = String::new();
     for line in lines.iter().rev() {
@@ -275,15 +269,16 @@ fn fixing(checked: &Checked, is_target: bool, fix: Value) -> NewTask {
     let description = format!(
         "The team's work is merged, and `{}` fails on it ({how}); {since}. Find out why and mend the \
          cause, not the check. Run it yourself before you are done.\n\nThe last lines it printed:\n\n{}",
-        short(&checked.command, 500),
+        clip(&checked.command, 500),
         quoted(&last),
     );
-    let mut notes = Object::new();
-    notes.insert("fix".into(), fix);
     NewTask {
-        subject,
+        subject: clip(&subject, SUBJECT_LIMIT - 1),
         description,
-        notes,
+        notes: TaskNotes {
+            fix: Some(fix),
+            ..TaskNotes::default()
+        },
         ..NewTask::default()
     }
 }

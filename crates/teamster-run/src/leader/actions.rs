@@ -14,7 +14,7 @@ use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
 use teamster_types::paths::Glob;
 use teamster_types::routing::fitness;
-use teamster_types::task::{NewTask, Status, Task};
+use teamster_types::task::{NewTask, Status, Task, TaskNotes};
 use teamster_types::transitions::{Edit, WORDS_LIMIT, check_texts};
 use teamster_types::{TaskId, WorkerName};
 
@@ -358,10 +358,6 @@ impl<'a> Judge<'a> {
         if self.faults.len() > before {
             return None;
         }
-        let mut notes = Object::new();
-        if !draft.accept.is_empty() {
-            notes.insert("accept".into(), json!(draft.accept));
-        }
         self.waits.push((self.place, created, draft.blocked_by));
         self.found.changes.create.push(PlannedTask {
             task: NewTask {
@@ -370,7 +366,10 @@ impl<'a> Judge<'a> {
                 owner,
                 capabilities: draft.capabilities,
                 paths: draft.paths,
-                notes,
+                notes: TaskNotes {
+                    accept: draft.accept,
+                    ..TaskNotes::default()
+                },
                 ..NewTask::default()
             },
             after: Vec::new(),

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use teamster_types::quote::quoted;
-use teamster_types::text::clip;
+use teamster_types::text::{clip, quoted};
 
 use super::{NAME, PlanRequest, RepositoryOverview};
 use crate::document::Fault;

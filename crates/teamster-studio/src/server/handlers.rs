@@ -6,7 +6,6 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{Response, StatusCode};
 use serde::Deserialize;
-use serde_json::Value;
 use teamster_app::diffs::TaskWork;
 use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
@@ -161,8 +160,7 @@ pub(super) fn work_on(
     id: &TaskId,
 ) -> Result<TaskWork, ApiError> {
     let task = studio.hub.read().task(team, id)?;
-    let result = task.ours("result");
-    let word = |key: &str| result.and_then(|result| Some(result.get(key)?.as_str()?.to_owned()));
+    let result = task.result().unwrap_or_default();
     let merges = studio.hub.feed(team)?.view().merges;
     let merge = merges.into_iter().rev().find_map(|merge| {
         let is_its = merge.task_id.as_ref() == Some(id) && merge.state == MergeState::Merged;
@@ -170,8 +168,8 @@ pub(super) fn work_on(
     });
     Ok(TaskWork {
         task: id.clone(),
-        commit: word("commit"),
-        base: word("base"),
+        commit: result.commit,
+        base: result.base,
         merge,
         at_work: task
             .owner()
@@ -182,12 +180,8 @@ pub(super) fn work_on(
 
 /// What the task itself says.
 fn detail(task: &Task) -> TaskDetail {
-    let result = task.ours("result");
-    let word = |key: &str| {
-        let word = result.and_then(|result| result.get(key)?.as_str());
-        word.map(str::to_owned)
-    };
-    let files = result.and_then(|result| result.get("files")?.as_array());
+    let mut result = task.result().unwrap_or_default();
+    result.files.truncate(200);
     TaskDetail {
         task: teamster_view::model::TaskRow::plain(task),
         description: task.description().to_owned(),
@@ -195,15 +189,9 @@ fn detail(task: &Task) -> TaskDetail {
         paths: task.paths(),
         blocks: task.blocks().to_vec(),
         leased_until: task.claim().map(|claim| claim.leased_until),
-        summary: word("summary"),
-        commit: word("commit"),
-        files: files
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .take(200)
-            .map(str::to_owned)
-            .collect(),
+        summary: result.summary,
+        commit: result.commit,
+        files: result.files,
         error: task.error().map(str::to_owned),
         spent: teamster_view::model::Spent::default(),
         events: Vec::new(),

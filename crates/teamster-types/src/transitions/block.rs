@@ -1,7 +1,6 @@
 //! A task whose worker cannot go on without somebody's words: it waits for an answer, and nobody can claim it meanwhile.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::{Refusal, held, written};
 use crate::task::{Status, Task, Token};
@@ -51,8 +50,8 @@ pub fn block(task: &mut Task, token: &Token, reason: &str, now: Time) -> Result<
     };
     task.set_status(Status::Pending);
     task.set_owner(None);
-    task.set_ours("claim", None);
-    task.set_ours("blocked", Some(json!(block)));
+    task.remove_claim();
+    task.set_block(Some(&block));
     written(task);
     Ok(block)
 }
@@ -83,29 +82,10 @@ pub fn answer_block(task: &mut Task, by: &str, answer: &str, now: Time) -> Resul
     if answers.len() > MOST_ANSWERS {
         answers.drain(..answers.len() - MOST_ANSWERS);
     }
-    task.set_ours("blocked", None);
-    task.set_ours("answers", Some(json!(answers)));
+    task.set_block(None);
+    task.set_block_answers(&answers);
     written(task);
     Ok(())
-}
-
-impl Task {
-    /// Returns why it waits for an answer, or `None` when it does not.
-    pub fn block(&self) -> Option<Block> {
-        if self.status() != Status::Pending {
-            return None;
-        }
-        Block::deserialize(self.ours("blocked")?).ok()
-    }
-
-    /// Returns what was answered when it was blocked, the oldest answer first.
-    pub fn block_answers(&self) -> Vec<BlockAnswer> {
-        let list = self.ours("answers").and_then(Value::as_array);
-        list.into_iter()
-            .flatten()
-            .filter_map(|answer| BlockAnswer::deserialize(answer).ok())
-            .collect()
-    }
 }
 
 #[cfg(test)]
@@ -203,7 +183,7 @@ mod tests {
             let by = worker();
             let reason = "x".repeat(5_000);
             let at = now();
-            task.set_ours("blocked", Some(json!(Block { reason, by, at })));
+            task.set_block(Some(&Block { reason, by, at }));
             answer_block(&mut task, "user", &format!("answer {number}"), now()).unwrap();
         }
         let answers = task.block_answers();

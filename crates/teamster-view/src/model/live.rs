@@ -10,7 +10,7 @@ use teamster_types::graph::critical_path;
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
-use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::{TaskId, TeamName};
 
 use super::graph::levels;
@@ -338,9 +338,9 @@ fn by_id(tasks: Vec<Task>) -> BTreeMap<TaskId, Task> {
 }
 
 /// Whose team it is, in the words of the model.
-pub(super) fn kind(kind: Kind) -> TeamKind {
+pub(super) fn kind(kind: TeamOrigin) -> TeamKind {
     match kind {
-        Kind::Teamster => TeamKind::Teamster,
-        Kind::Claude => TeamKind::Claude,
+        TeamOrigin::Teamster => TeamKind::Teamster,
+        TeamOrigin::Claude => TeamKind::Claude,
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use teamster_types::flow::{self, Edge};
+use teamster_types::flow::{self, FlowEdge};
 
 use crate::error::{AppError, Result};
 use crate::output::Output;
@@ -95,7 +95,7 @@ fn as_text(flow: &flow::Flow) -> String {
 }
 
 /// A step with what it needs and what it counts as.
-fn say(edge: &Edge) -> String {
+fn say(edge: &FlowEdge) -> String {
     let mut notes: Vec<String> = Vec::new();
     if !edge.needs.is_empty() {
         let needs: Vec<String> = edge
@@ -127,7 +127,7 @@ fn as_mermaid(flow: &flow::Flow) -> String {
     for state in flow
         .states
         .iter()
-        .filter(|state| state.kind == flow::Kind::Final)
+        .filter(|state| state.kind == flow::StateKind::Final)
     {
         let _ = writeln!(text, "  {} --> [*]", name(&state.name));
     }

@@ -235,7 +235,7 @@ pub fn line(event: &Event, colour: bool) -> String {
         format!("{:>6}", event.seq),
         moment(event.ts),
         format!("{:<18}", viewed_line(&event.kind)),
-        format!("{:<12}", viewed_line(&event.actor)),
+        format!("{:<12}", viewed_line(event.actor.as_str())),
     ];
     if let Some(task) = &event.task_id {
         parts.push(format!("task {task}"));

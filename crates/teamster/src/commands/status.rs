@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_store::TeamEntry;
 use teamster_types::Time;
-use teamster_types::team::Kind;
+use teamster_types::team::TeamOrigin;
 use teamster_view::status::{TeamStatus, of_entry};
 
 use super::worker;
@@ -106,7 +106,7 @@ impl StatusArgs {
 
 fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
     let _ = write!(text, "team {}", viewed_line(&team.name));
-    if team.kind == Some(Kind::Claude) {
+    if team.kind == Some(TeamOrigin::Claude) {
         let _ = write!(text, "  of Claude Code, read only");
     }
     if let Some(project) = &team.project {

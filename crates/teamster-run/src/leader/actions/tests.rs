@@ -98,7 +98,7 @@ fn every_action_is_understood() {
     let create = &found.changes.create;
     assert_eq!(create[0].after, [1]);
     assert_eq!(create[0].task.blocked_by, [id(1)]);
-    assert_eq!(create[0].task.notes["accept"], json!(["It works."]));
+    assert_eq!(create[0].task.notes.accept, ["It works."]);
     assert_eq!(create[0].task.owner, Some("ben".parse().unwrap()));
     assert_eq!(found.changes.remove, [id(3)]);
     assert_eq!(found.cancelled, [(id(3), "not needed".to_owned())]);

@@ -179,7 +179,7 @@ fn message(event: &Event, sent: &MessageSent) -> MessageView {
             "" => "message".to_owned(),
             kind => kind.to_owned(),
         },
-        from: event.actor.clone(),
+        from: event.actor.to_string(),
         to: sent.to.clone().unwrap_or_default(),
         content: sent.content.clone(),
         sent_at: Some(event.ts),

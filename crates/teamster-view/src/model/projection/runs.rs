@@ -2,7 +2,7 @@
 //! its default.
 
 use teamster_journal::payload::CheckVerdict;
-use teamster_journal::payload::{PlanMade, PlannedTask, RunSpec};
+use teamster_journal::payload::{PlanMade, PlannedTaskEntry, RunSpec};
 use teamster_journal::{
     CheckRecord, DecisionRecord, MergeRecord, MergeStanding, RunHistory, RunState, StageRecord,
 };
@@ -104,7 +104,7 @@ fn finished(history: &RunHistory) -> Option<FinishedView> {
 }
 
 fn plan(plan: &PlanMade) -> PlanView {
-    let tasks = plan.tasks.iter().map(|task: &PlannedTask| PlanTask {
+    let tasks = plan.tasks.iter().map(|task: &PlannedTaskEntry| PlanTask {
         label: task.label.clone(),
         id: task.id.clone(),
         subject: task.subject.clone(),
@@ -208,7 +208,7 @@ fn answer(record: &DecisionRecord) -> AnswerView {
         answer: decided.answer.clone(),
         taken: record.is_taken,
         by: match decided.by.as_deref() {
-            None | Some("") => record.actor.clone(),
+            None | Some("") => record.actor.to_string(),
             Some(by) => by.to_owned(),
         },
         rollback: decided.rollback == Some(true),

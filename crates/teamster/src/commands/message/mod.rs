@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use teamster_types::message::Message;
-use teamster_types::quote::ends_line;
+use teamster_types::text::ends_line;
 
 use self::inbox::{MessageAckArgs, MessageListArgs, MessageReadArgs, MessageTailArgs};
 use self::send::{MessageBroadcastArgs, MessageSendArgs};

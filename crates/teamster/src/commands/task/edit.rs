@@ -64,7 +64,7 @@ impl TaskCreateArgs {
             capabilities: self.capabilities,
             paths: self.paths,
             verify: Vec::new(),
-            notes: teamster_types::json::Object::new(),
+            notes: teamster_types::task::TaskNotes::default(),
             label: None,
         };
         let team = self.team.find(context)?;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
-use teamster_types::TaskId;
+use serde_json::json;
+use teamster_types::{TaskId, Time};
 use teamster_types::failure::Failure;
 use teamster_types::graph::State;
 use teamster_types::task::Status;
@@ -147,7 +147,7 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         let ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
         ids.join(", ")
     };
-    let at = |key: &str| task.moment(key).map_or_else(String::new, moment);
+    let at = |time: Option<Time>| time.map_or_else(String::new, moment);
     let failed = failure.map_or_else(String::new, |failure| {
         format!(
             "{} times, last at {}: {}",
@@ -157,7 +157,7 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         )
     });
     let result = task
-        .ours("result")
+        .raw_result()
         .map_or_else(String::new, ToString::to_string);
     let mut text = format!("task {}: {}\n", task.id(), line(task.subject()));
     let rows = [
@@ -167,9 +167,9 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         ("blocks", list(task.blocks())),
         ("needs", task.capabilities().join(", ")),
         ("paths", task.paths().join(", ")),
-        ("proof", list_of_texts(task.ours("verify")).join("; ")),
-        ("created", at("createdAt")),
-        ("completed", at("completedAt")),
+        ("proof", task.verify().join("; ")),
+        ("created", at(task.created_at())),
+        ("completed", at(task.completed_at())),
         ("failed", failed),
         ("result", result),
     ];
@@ -180,14 +180,6 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         let _ = writeln!(text, "\n{}", plain(task.description()));
     }
     text
-}
-
-fn list_of_texts(value: Option<&Value>) -> Vec<&str> {
-    let list = value.and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
 }
 
 /// Show which worker a task would suit best

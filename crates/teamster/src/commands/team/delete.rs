@@ -9,7 +9,7 @@ use teamster_app::workers::StopRequest;
 use teamster_fs::{Dir, layout};
 use teamster_run::host::ProjectLock;
 use teamster_types::TeamName;
-use teamster_types::team::Kind;
+use teamster_types::team::TeamOrigin;
 use teamster_view::teams::{Alive, alive};
 
 use crate::commands::shutdown;
@@ -39,7 +39,7 @@ impl TeamDeleteArgs {
         context.actor.must_be_person("removing a team")?;
         let store = context.store()?;
         let config = store.team(&team)?;
-        if config.kind() == Kind::Claude {
+        if config.kind() == TeamOrigin::Claude {
             return Err(AppError::refused(format!(
                 "team {team} belongs to Claude Code and is not ours to remove"
             ))

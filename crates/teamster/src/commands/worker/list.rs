@@ -7,7 +7,7 @@ use serde_json::json;
 use teamster_app::workers::NamedWorker;
 use teamster_store::TeamEntry;
 use teamster_types::health::Verdict;
-use teamster_types::team::Kind;
+use teamster_types::team::TeamOrigin;
 use teamster_types::text::fit;
 use teamster_types::{TeamName, Time};
 use teamster_view::model::Viewed;
@@ -96,7 +96,7 @@ impl WorkerListArgs {
         let entries = context.project_teams()?;
         let is_native = |entry: &&TeamEntry| {
             let config = entry.config.as_ref();
-            config.is_ok_and(|config| config.kind() == Kind::Claude)
+            config.is_ok_and(|config| config.kind() == TeamOrigin::Claude)
         };
         let lives = |entry: &&TeamEntry| row(read, entry).state == Viewed::Live;
         let mut living: Vec<TeamName> = entries

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use teamster_isolate::child::say;
 
-/// One thing that is left.
+/// One thing that a run leaves behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct LeftBehind {
     /// What it is: `branch`, `worktree`, `commit`, `salvaged work`.
     pub what: &'static str,
     /// Its name or path.
@@ -18,8 +18,8 @@ pub struct Left {
     pub command: String,
 }
 
-impl Left {
-    /// A branch, seen from the commit that the work began from.
+impl LeftBehind {
+    /// Returns a branch, seen from the commit that the work began from.
     pub fn branch(name: &str, base: Option<&str>, why: &str) -> Self {
         let full = full_name(name);
         let range = match base {
@@ -29,7 +29,7 @@ impl Left {
         Self::new("branch", name, why, "git", &["log", "--stat", &range, "--"])
     }
 
-    /// A branch that keeps what was found uncommitted somewhere.
+    /// Returns a branch that keeps what was found uncommitted somewhere.
     pub fn salvaged(name: &str, why: &str) -> Self {
         let left = Self::branch(name, None, why);
         Self {
@@ -39,13 +39,13 @@ impl Left {
         }
     }
 
-    /// A worktree of this name in the team's folder, at this path.
+    /// Returns a worktree of this name in the team's folder, at this path.
     pub fn worktree(team: &str, name: &str, path: &str, why: &str) -> Self {
         let args = ["worktree", "salvage", name, "--team", team];
         Self::new("worktree", path, why, "teamster", &args)
     }
 
-    /// A reference of ours that keeps a commit.
+    /// Returns a reference of ours that keeps a commit.
     pub fn reference(name: &str, why: &str) -> Self {
         Self::new("commit", name, why, "git", &["show", name, "--"])
     }
@@ -60,12 +60,12 @@ impl Left {
     }
 }
 
-/// The full name of a branch, which means the branch even where a tag is called the same.
+/// Returns the full name of a branch, which means the branch even where a tag is called the same.
 fn full_name(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }
 
-/// A command line that can be pasted, whatever the names hold.
+/// Returns a command line that can be pasted, whatever the names hold.
 fn command(program: &str, args: &[&str]) -> String {
     let args: Vec<OsString> = args.iter().map(Into::into).collect();
     say(Path::new(program), &args)

@@ -1,4 +1,4 @@
-//! Foreign texts as they may stand in a report.
+//! Turns foreign texts into Markdown that they cannot break.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use teamster_types::Time;
 use teamster_types::text::{fit, one_line, shown};
 use unicode_width::UnicodeWidthStr;
 
-/// So much of a text in a cell of a table, in columns.
+/// The number of columns of a text in a cell of a table.
 const CELL: usize = 60;
-/// So much of a text that may have several lines.
+/// The number of characters of a text that may have several lines.
 const TEXT: usize = 10_000;
 
-/// A text without secrets and without anything that a viewer would act on; lines stay.
+/// Returns a text without secrets and without anything that a viewer would act on; lines stay.
 pub(super) fn plain(text: &str) -> String {
     shown(text, TEXT).replace('\t', "    ")
 }
 
-/// The same in one line.
+/// Returns a text as [`plain`] does, in one line.
 pub(super) fn line(text: &str) -> String {
     one_line(&shown(text, TEXT))
 }
 
-/// A line in which Markdown means nothing, wherever it stands.
+/// Returns a line in which Markdown means nothing, wherever it stands.
 pub(super) fn escaped(text: &str) -> String {
     let mut shown = inside(text);
     // These make headings, lists and lines at the beginning of a line.
@@ -35,7 +35,7 @@ pub(super) fn escaped(text: &str) -> String {
     shown
 }
 
-/// The same for a text that stands behind another one.
+/// Returns a line in which Markdown means nothing when it stands behind another text.
 pub(super) fn inside(text: &str) -> String {
     let text = line(text);
     let mut shown = String::with_capacity(text.len());
@@ -60,12 +60,12 @@ pub(super) fn inside(text: &str) -> String {
     shown
 }
 
-/// A foreign text for a cell of a table.
+/// Returns a foreign text for a cell of a table.
 pub(super) fn cell(text: &str) -> String {
     inside(&fit(&line(text), CELL))
 }
 
-/// A text of several lines as a quotation.
+/// Returns a text of several lines as a quotation.
 pub(super) fn quoted(text: &str) -> String {
     let mut page = String::new();
     for text in plain(text).trim().lines() {
@@ -74,7 +74,7 @@ pub(super) fn quoted(text: &str) -> String {
     page
 }
 
-/// A command, a name or a commit, as code.
+/// Returns a command, a name or a commit as code.
 pub(super) fn code(text: &str) -> String {
     let text = line(text);
     if text.is_empty() {
@@ -89,7 +89,7 @@ pub(super) fn code(text: &str) -> String {
     format!("{fence}{pad}{text}{pad}{fence}")
 }
 
-/// The same for a cell of a table, where a bar ends even code.
+/// Returns code for a cell of a table, where a bar ends even code.
 pub(super) fn code_cell(text: &str) -> String {
     let text = line(text);
     if text.contains("\\|") || text.ends_with('\\') {
@@ -112,7 +112,7 @@ fn as_element(text: &str) -> String {
     shown
 }
 
-/// Lines as they are, between fences that they cannot close.
+/// Returns lines as they are, between fences that they cannot close.
 pub(super) fn block(text: &str) -> String {
     let text = plain(text);
     let fence = "`".repeat(longest_run(&text).max(2) + 1);
@@ -124,18 +124,18 @@ fn longest_run(text: &str) -> usize {
     runs.max().unwrap_or(0)
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a text.
 pub(super) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// The first digits of a commit.
+/// Returns the first digits of a commit.
 pub(super) fn short(commit: &str) -> String {
     line(commit).chars().take(12).collect()
 }
 
-/// A moment, to the second.
+/// Returns a moment, to the second.
 pub(super) fn moment(time: Time) -> String {
     let text = time.to_string();
     match text.split_once('.') {
@@ -144,7 +144,7 @@ pub(super) fn moment(time: Time) -> String {
     }
 }
 
-/// A span, to the second.
+/// Returns a span, to the second.
 pub(super) fn span(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
@@ -155,7 +155,7 @@ pub(super) fn span(span: Duration) -> String {
     }
 }
 
-/// A number with its noun.
+/// Returns a number with its noun.
 pub(super) fn counted(count: usize, noun: &str) -> String {
     if count == 1 {
         format!("1 {noun}")
@@ -165,11 +165,11 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 }
 
 /// A table whose columns are aligned for those who read it as text. Its cells are escaped already.
-pub(super) struct Table {
+pub(super) struct MarkdownTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl MarkdownTable {
     pub(super) fn new<const N: usize>(headings: [&str; N]) -> Self {
         Self {
             rows: vec![headings.map(str::to_owned).into()],
