@@ -2,8 +2,8 @@
 
 pub mod asking;
 mod crash;
-mod guard;
 mod launch;
+mod limits;
 mod others;
 mod place;
 mod providers;
@@ -39,7 +39,7 @@ impl Crew {
         crew
     }
 
-    /// git in the user's own work tree; what it printed.
+    /// Runs git in the user's own work tree and returns what it prints.
     pub fn git(&self, args: &[&str]) -> String {
         let output = Command::new("git")
             .args(args)

@@ -6,44 +6,11 @@ use teamster_fs::layout::TEAM_LOCK;
 use teamster_fs::{Dir, Lock, Waited};
 use teamster_testkit::wait::wait_for;
 
+use super::limits::RUNAWAY;
 use super::{Crew, carriers};
 
 /// No stop takes longer whatever holds the lock of the team: two waits for the lock, and one for processes to end.
 const BOUND: Duration = Duration::from_secs(40);
-
-/// Ignores every polite signal, forks twice, makes sessions of its own and leaves three generations.
-const RUNAWAY: &str = r#"echo up; trap '' TERM INT HUP
-setsid sh -c 'trap "" TERM INT HUP; (setsid sh -c "trap \"\" TERM; (trap \"\" TERM; sleep 600; :) & sleep 600; :" &); sleep 600; :' &
-sleep 600; :"#;
-
-#[test]
-fn nobody_of_a_runaway_agent_is_left_after_a_shutdown() {
-    let crew = Crew::new();
-    let id = crew.task("run away");
-    let mark = teamster_fs::random_hex();
-    crew.start_with("ann", RUNAWAY, &[], &[("PLANTED", &mark)]);
-    crew.until("the tree has grown", || {
-        carriers("PLANTED", &mark).len() >= 6
-    });
-    let start = Instant::now();
-    let ran = crew.project.run(["shutdown", "--json"]).succeeds().json();
-    assert!(
-        start.elapsed() < Duration::from_secs(30),
-        "{:?}",
-        start.elapsed()
-    );
-    assert_eq!(ran["verified"], true);
-    assert_eq!(ran["workers"][0]["how"], "confirmed", "{ran}");
-    assert_eq!(carriers("PLANTED", &mark), [0_u32; 0]);
-    assert_eq!(crew.shown(&id)["status"], "pending");
-    assert!(crew.heartbeat("ann").is_none());
-    let scan = crew
-        .project
-        .run(["zombies", "scan", "--json"])
-        .succeeds()
-        .json();
-    assert_eq!(scan["zombies"].as_array().map(Vec::len), Some(0), "{scan}");
-}
 
 #[test]
 fn a_bridge_that_hangs_is_ended_with_its_agent() {

@@ -131,6 +131,21 @@ impl Dir {
         }
     }
 
+    /// Returns the folder that these names lead to from a folder that the user named; `None` when one is missing.
+    pub fn open_below<S: AsRef<str>>(
+        root: &Path,
+        names: impl IntoIterator<Item = S>,
+    ) -> Result<Option<Self>, FsError> {
+        let mut dir = Self::open_root(root)?;
+        for name in names {
+            dir = match dir {
+                Some(dir) => dir.child(name.as_ref())?,
+                None => return Ok(None),
+            };
+        }
+        Ok(dir)
+    }
+
     /// Returns a folder in it, made (0700) if it is missing.
     pub fn child_or_create(&self, name: &str) -> Result<Self, FsError> {
         if let Some(dir) = self.child(name)? {
@@ -144,7 +159,7 @@ impl Dir {
 
     /// Returns the folder that a path of plain names leads to, one below the other; `None` when one of them is missing.
     pub fn descend(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
-        if let Ok(found) = self.open_below(names) {
+        if let Ok(found) = self.open_path(names) {
             return Ok(found);
         }
         let mut dir = self.again()?;
@@ -159,7 +174,7 @@ impl Dir {
 
     /// Returns the folder that a path of plain names leads to, one below the other. Those that are missing are made (0700).
     pub fn descend_or_create(&self, names: &[&str]) -> Result<Self, FsError> {
-        if let Ok(Some(dir)) = self.open_below(names) {
+        if let Ok(Some(dir)) = self.open_path(names) {
             return Ok(dir);
         }
         let mut dir = self.again()?;
@@ -172,7 +187,7 @@ impl Dir {
     /// Opens the folder that a path of plain names leads to with one call, which follows no link either. An error means
     /// that the path has to be walked, which also tells what is wrong with it.
     #[cfg(target_os = "linux")]
-    fn open_below(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
+    fn open_path(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
         use rustix::fs::{ResolveFlags, openat2};
         let relative = names.join("/");
         let path = self.path.join(&relative);
@@ -190,7 +205,7 @@ impl Dir {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn open_below(&self, _names: &[&str]) -> Result<Option<Self>, FsError> {
+    fn open_path(&self, _names: &[&str]) -> Result<Option<Self>, FsError> {
         Err(FsError::io("open", &self.path, Errno::NOSYS))
     }
 

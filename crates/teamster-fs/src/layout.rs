@@ -323,6 +323,10 @@ pub const TRUST_LOCK: &str = ".trust.lock";
 
 /// What Studio remembers, beside the user's settings: the key of browsers, and recent projects.
 pub const STUDIO: &str = "studio.json";
+/// The trace of Studio, beside what it remembers: it shows every project, and belongs to none.
+pub const STUDIO_LOG: &str = "studio.log";
+/// The part of that trace before the present one.
+pub const OLD_STUDIO_LOG: &str = "studio.old.log";
 
 /// Claude Code's own folder of one agent, in [`agent_folders`].
 pub const AGENT_CLAUDE: &str = "claude";

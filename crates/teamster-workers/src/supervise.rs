@@ -8,7 +8,7 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
 use teamster_types::health::{Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -219,7 +219,7 @@ impl<'a> Supervisor<'a> {
             return Ok(None);
         };
         self.store
-            .record(&self.team, NewEvent::new("system", what))?;
+            .record(&self.team, NewEvent::new(EventActor::System, what))?;
         state.told = Some(verdict);
         let why = assessment.evidence.join(", ");
         let worker = worker.clone();
@@ -291,7 +291,8 @@ impl<'a> Supervisor<'a> {
                     worker: worker.to_string(),
                     times: restarts,
                 };
-                let event = NewEvent::new("system", EventKind::WorkerRestarted(restarted));
+                let event =
+                    NewEvent::new(EventActor::System, EventKind::WorkerRestarted(restarted));
                 self.store.record(&self.team, event)?;
                 Ok(Some(SupervisorFinding::Restarted(worker.clone(), restarts)))
             }

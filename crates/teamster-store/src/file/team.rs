@@ -8,7 +8,7 @@ use teamster_journal::{EventKind, NewEvent};
 use teamster_types::TeamName;
 use teamster_types::json;
 use teamster_types::process::ProcessId;
-use teamster_types::team::{Kind, NewTeam, TeamConfig};
+use teamster_types::team::{NewTeam, TeamConfig, TeamOrigin};
 
 use super::held_team::HeldTeam;
 use super::{FileStore, heartbeat, journal, staged};
@@ -118,7 +118,7 @@ pub(super) fn delete(
     let config = super::read::config(&held.folders.team, team).ok_or_trace(NO_CONFIG);
     if config
         .as_ref()
-        .is_some_and(|config| config.kind() == Kind::Claude)
+        .is_some_and(|config| config.kind() == TeamOrigin::Claude)
     {
         return Err(StoreError::refused(format!(
             "team {team} belongs to Claude Code, which removes it itself"

@@ -12,7 +12,7 @@ use teamster_store::{Claimed, Kind, StoreError};
 use teamster_types::denied;
 use teamster_types::json::Object;
 use teamster_types::paths::{Glob, any_matches};
-use teamster_types::task::Task;
+use teamster_types::task::{Task, TaskResult};
 use teamster_types::text::shown;
 
 use super::reporter::Reporter;
@@ -191,15 +191,16 @@ impl<'a> Completion<'a> {
         extra.insert("taskId".into(), json!(id));
         match &self.resolution {
             TaskResolution::Completed(summary) => {
-                let result = json!({
-                    "summary": summary,
-                    "commit": self.kept.commit,
-                    "base": self.kept.base,
-                    "ref": self.kept.name,
-                    "files": self.kept.files.iter().take(NAMED_FILES).collect::<Vec<_>>(),
-                    "fileCount": self.kept.files.len(),
-                    "outsideReservation": self.outside,
-                    "review": !self.outside.is_empty(),
+                let files = &self.kept.files;
+                let result = json!(TaskResult {
+                    summary: Some(summary.clone()),
+                    commit: self.kept.commit.clone(),
+                    base: self.kept.base.clone(),
+                    kept_as: self.kept.name.clone(),
+                    files: files.iter().take(NAMED_FILES).cloned().collect(),
+                    file_count: files.len(),
+                    needs_review: !self.outside.is_empty(),
+                    outside_reservation: self.outside.clone(),
                 });
                 reporter.store().complete(&team, id, token, Some(result))?;
                 extra.insert("summary".into(), json!(summary));
