@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, json};
 use teamster_app::runs;
+use teamster_types::WorkerName;
 use teamster_types::json::Object;
 use teamster_types::task::NewTask;
 use teamster_types::transitions::Edit;
-use teamster_types::WorkerName;
 use teamster_view::tasks::{TaskView, judged};
 
 use super::{TaskSelector, answer_task, ids};

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use teamster_types::{TaskId, Time};
 use teamster_types::failure::Failure;
 use teamster_types::graph::State;
 use teamster_types::task::Status;
 use teamster_types::text::fit;
+use teamster_types::{TaskId, Time};
 use teamster_view::routes::{self, WorkerRoute};
 use teamster_view::tasks::{self, TaskListView, TaskView, is_offered};
 
