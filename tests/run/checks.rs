@@ -109,7 +109,10 @@ fn check_that_a_person_gave_is_a_target_and_gets_rounds_of_fixing_though_it_fail
     // The work itself and the first round do not help.
     assert_eq!(shop.tasks().len(), 3);
     let fix = shop.tasks()[1]["description"].as_str().unwrap().to_owned();
-    assert!(fix.contains("to make it pass is what the work is for"), "{fix}");
+    assert!(
+        fix.contains("to make it pass is what the work is for"),
+        "{fix}"
+    );
     assert_eq!(shop.git(&["ls-files", "works"]), "works");
 }
 

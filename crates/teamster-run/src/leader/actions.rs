@@ -382,7 +382,10 @@ impl<'a> Judge<'a> {
             return;
         };
         if task.status() == Status::Completed {
-            self.wrong(format!("task {} is completed and stays as it is", task.id()));
+            self.wrong(format!(
+                "task {} is completed and stays as it is",
+                task.id()
+            ));
             return;
         }
         if let Err(refusal) = check_texts(update.subject.as_deref(), update.description.as_deref())
@@ -405,7 +408,10 @@ impl<'a> Judge<'a> {
             });
             if let Ok(Some(path)) = cycle {
                 let path: Vec<&str> = path.iter().map(TaskId::as_str).collect();
-                self.wrong(format!("that would be a cycle: {}", path.join(" waits for ")));
+                self.wrong(format!(
+                    "that would be a cycle: {}",
+                    path.join(" waits for ")
+                ));
             }
         }
         if !self.touch(task.id()) {

@@ -182,7 +182,9 @@ mod tests {
             "flaky is not passed, beside others either"
         );
         assert!(compare_with_base(&[], &[], &now).needs_no_fix());
-        assert!(!compare_with_base(&[], &[], &[checked("x", CheckVerdict::Stopped)]).needs_no_fix());
+        assert!(
+            !compare_with_base(&[], &[], &[checked("x", CheckVerdict::Stopped)]).needs_no_fix()
+        );
     }
 
     fn any_checks() -> impl Strategy<Value = Vec<Checked>> {

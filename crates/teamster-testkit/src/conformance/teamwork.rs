@@ -23,7 +23,9 @@ fn planned(subject: &str, after: &[usize]) -> PlannedTask {
 pub(super) fn blocked_task_waits_for_an_answer_and_loses_no_attempt(fixture: &StoreFixture) {
     let id = fixture.create("needs a decision");
     let claimed = fixture.claim("worker-1");
-    let blocked = fixture.store.block(&fixture.team, &id, &claimed.token, "Which port?");
+    let blocked = fixture
+        .store
+        .block(&fixture.team, &id, &claimed.token, "Which port?");
     let blocked = fixture.step("block", blocked);
     assert_eq!(blocked.status(), Status::Pending);
     assert_eq!(blocked.failed_attempts(), 0);
@@ -70,7 +72,9 @@ pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
     let needless = fixture.create("not needed");
     let blocked = fixture.create("blocked");
     let claimed = fixture.claim_id("worker-1", &blocked);
-    let step = fixture.store.block(&fixture.team, &blocked, &claimed.token, "How?");
+    let step = fixture
+        .store
+        .block(&fixture.team, &blocked, &claimed.token, "How?");
     fixture.step("block", step);
     let changes = TeamChanges {
         create: vec![planned("first half", &[]), planned("second half", &[0])],
@@ -100,8 +104,15 @@ pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
     );
     let ids: Vec<TaskId> = made.iter().map(|task| task.id().clone()).collect();
     assert_eq!(ids.len(), 2);
-    let left: Vec<TaskId> = fixture.tasks().iter().map(|task| task.id().clone()).collect();
-    assert!(!left.contains(&large) && !left.contains(&needless), "{left:?}");
+    let left: Vec<TaskId> = fixture
+        .tasks()
+        .iter()
+        .map(|task| task.id().clone())
+        .collect();
+    assert!(
+        !left.contains(&large) && !left.contains(&needless),
+        "{left:?}"
+    );
     let waiting = fixture.task(&waiting);
     assert_eq!(waiting.blocked_by(), ids);
     assert_eq!(waiting.subject(), "waits for both halves");

@@ -122,7 +122,14 @@ mod tests {
             host: String::new(),
         };
         let proof = (token.clone(), "nonce".to_owned());
-        claim(&mut task, &worker(), proof, process, now(), Duration::from_secs(60));
+        claim(
+            &mut task,
+            &worker(),
+            proof,
+            process,
+            now(),
+            Duration::from_secs(60),
+        );
         (task, token)
     }
 
@@ -138,7 +145,10 @@ mod tests {
         assert_eq!(task.failed_attempts(), 0);
         let standing = standing(&task, now(), |_| Blocker::Done);
         assert_eq!(standing.state, State::Blocked);
-        assert_eq!(standing.reason, "waits for an answer to ann: Which database?");
+        assert_eq!(
+            standing.reason,
+            "waits for an answer to ann: Which database?"
+        );
         assert!(!is_claimable(&task));
         answer_block(&mut task, "user", "PostgreSQL", now()).unwrap();
         assert!(is_claimable(&task));

@@ -18,7 +18,11 @@ fn task(number: u64, status: &str, blocked_by: &[u64]) -> Task {
     let id = TaskId::from_number(number);
     let new = NewTask {
         subject: format!("task {number}"),
-        blocked_by: blocked_by.iter().copied().map(TaskId::from_number).collect(),
+        blocked_by: blocked_by
+            .iter()
+            .copied()
+            .map(TaskId::from_number)
+            .collect(),
         ..NewTask::default()
     };
     let made = Task::new(id.clone(), &new, Time::from_millis(0));
