@@ -22,7 +22,7 @@ use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
 use teamster_workers::limits::WorkerLimits;
 
-use crate::document::Fault;
+use teamster_document::Fault;
 use crate::plan::Plan;
 
 mod answer;

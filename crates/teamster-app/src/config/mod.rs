@@ -6,7 +6,6 @@
 mod endpoint;
 mod file;
 mod layers;
-mod notify;
 mod providers;
 mod roles;
 mod value;
@@ -29,15 +28,15 @@ use crate::env_vars;
 use crate::error::{AppError, Result};
 pub use endpoint::Endpoint;
 use layers::Layers;
-pub use notify::NotifyWay;
 pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, seen_from};
+pub use value::NotifyWay;
 use value::{count, endpoint, flag, list, reservations, rule, say, span, way};
 
 /// A setting's name in files and the variable that overrides it.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// `section.name`.
+    /// The name in files, `section.name`.
     pub name: &'static str,
     variable: &'static str,
 }

@@ -6,7 +6,7 @@ use teamster_journal::payload::Member;
 use serde_json::Value;
 
 use crate::cast::misfits;
-use crate::document::Fault;
+use teamster_document::Fault;
 use crate::plan::Plan;
 
 /// A leader that wants more of them has not understood the work.

@@ -6,7 +6,7 @@ use teamster_types::quote::quoted;
 use teamster_types::text::clip;
 
 use super::{LeaderJob, NAME, Overview};
-use crate::document::Fault;
+use teamster_document::Fault;
 use crate::plan::schema;
 
 /// So much of its own answer a leader is shown again.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::document::Fault;
+use teamster_document::Fault;
 
 /// `## prompt` and `## Worker` are for everybody who works, `## Leader` is for whoever plans.
 const HEADING: &str = "prompt";

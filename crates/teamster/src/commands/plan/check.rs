@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use teamster_run::document::Faults;
+use teamster_run::plan::Faults;
 use teamster_run::plan::Plan;
 
 use super::PLAN_LIMIT;

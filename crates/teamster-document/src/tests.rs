@@ -2,24 +2,24 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn text(node: &Node, key: &str) -> (usize, String) {
+fn text(node: &DocumentNode, key: &str) -> (usize, String) {
     let node = node.get(key).unwrap();
     match &node.value {
-        Value::Text(text) => (node.line, text.clone()),
+        DocumentValue::Text(text) => (node.line, text.clone()),
         other => panic!("{other:?}"),
     }
 }
 
 /// The tree without its lines.
-fn bare(node: &Node) -> serde_json::Value {
+fn bare(node: &DocumentNode) -> serde_json::Value {
     use serde_json::Value as Json;
     match &node.value {
-        Value::Null => Json::Null,
-        Value::Bool(answer) => Json::Bool(*answer),
-        Value::Number(digits) => Json::String(format!("#{digits}")),
-        Value::Text(text) => Json::String(text.clone()),
-        Value::List(list) => list.iter().map(bare).collect(),
-        Value::Map(entries) => Json::Object(
+        DocumentValue::Null => Json::Null,
+        DocumentValue::Bool(answer) => Json::Bool(*answer),
+        DocumentValue::Number(digits) => Json::String(format!("#{digits}")),
+        DocumentValue::Text(text) => Json::String(text.clone()),
+        DocumentValue::List(list) => list.iter().map(bare).collect(),
+        DocumentValue::Map(entries) => Json::Object(
             entries
                 .iter()
                 .map(|(key, node)| (key.name.clone(), bare(node)))
@@ -34,9 +34,9 @@ fn the_three_formats_say_the_same_and_know_their_lines() {
     let yaml = "a: x\n\nb:\n  c: [1, 'two']\n  d: true\n";
     let json = "{\"a\": \"x\",\n\n \"b\": {\n  \"c\": [1, \"two\"],\n  \"d\": true}}";
     let trees = [
-        (Format::Toml, toml),
-        (Format::Yaml, yaml),
-        (Format::Json, json),
+        (DocumentFormat::Toml, toml),
+        (DocumentFormat::Yaml, yaml),
+        (DocumentFormat::Json, json),
     ]
     .map(|(format, text)| parse(format, text).unwrap());
     for tree in &trees {
@@ -50,25 +50,25 @@ fn the_three_formats_say_the_same_and_know_their_lines() {
 #[test]
 fn what_could_mean_two_things_is_refused_where_it_stands() {
     for (format, text, line, said) in [
-        (Format::Toml, "a = 1\na = 2", 2, "not valid TOML"),
-        (Format::Toml, "\n\na = ", 3, "not valid TOML"),
-        (Format::Yaml, "a: 1\na: 2", 2, "`a` is there twice"),
-        (Format::Yaml, "a: &x 1\nb: *x", 1, "an anchor"),
-        (Format::Yaml, "a: !x 1", 1, "a tag"),
-        (Format::Yaml, "a: 1\n---\nb: 1", 2, "a second document"),
-        (Format::Yaml, "a:\n\t- b", 2, "not valid YAML"),
-        (Format::Yaml, "[a]: 1", 1, "a key must be a text"),
-        (Format::Json, "{\"a\":1,\n\"a\":2}", 2, "`a` is there twice"),
-        (Format::Json, "{\n\"a\":\n}", 3, "not valid JSON"),
+        (DocumentFormat::Toml, "a = 1\na = 2", 2, "not valid TOML"),
+        (DocumentFormat::Toml, "\n\na = ", 3, "not valid TOML"),
+        (DocumentFormat::Yaml, "a: 1\na: 2", 2, "`a` is there twice"),
+        (DocumentFormat::Yaml, "a: &x 1\nb: *x", 1, "an anchor"),
+        (DocumentFormat::Yaml, "a: !x 1", 1, "a tag"),
+        (DocumentFormat::Yaml, "a: 1\n---\nb: 1", 2, "a second document"),
+        (DocumentFormat::Yaml, "a:\n\t- b", 2, "not valid YAML"),
+        (DocumentFormat::Yaml, "[a]: 1", 1, "a key must be a text"),
+        (DocumentFormat::Json, "{\"a\":1,\n\"a\":2}", 2, "`a` is there twice"),
+        (DocumentFormat::Json, "{\n\"a\":\n}", 3, "not valid JSON"),
     ] {
         let fault = parse(format, text).unwrap_err();
         assert!(fault.message.contains(said), "{text:?}: {fault:?}");
         assert_eq!(fault.line, line, "{text:?}: {fault:?}");
     }
-    for format in [Format::Yaml, Format::Json, Format::Toml] {
+    for format in [DocumentFormat::Yaml, DocumentFormat::Json, DocumentFormat::Toml] {
         let deep = format!("{}{}", "[".repeat(60), "]".repeat(60));
         let text = match format {
-            Format::Toml => format!("a = {deep}"),
+            DocumentFormat::Toml => format!("a = {deep}"),
             _ => deep,
         };
         let said = parse(format, &text).unwrap_err().message;
@@ -81,7 +81,7 @@ fn what_could_mean_two_things_is_refused_where_it_stands() {
 
 #[test]
 fn words_of_yaml_mean_what_its_present_version_says() {
-    let tree = parse(Format::Yaml, "[yes, 'true', 1.2.3, 1e3, ~, '', 007, 0x1]").unwrap();
+    let tree = parse(DocumentFormat::Yaml, "[yes, 'true', 1.2.3, 1e3, ~, '', 007, 0x1]").unwrap();
     assert_eq!(
         bare(&tree).to_string(),
         r##"["yes","true","1.2.3","#1e3",null,"","#007","0x1"]"##
@@ -91,19 +91,19 @@ fn words_of_yaml_mean_what_its_present_version_says() {
 #[test]
 fn a_file_is_taken_by_its_name_and_else_by_how_it_begins() {
     for (file, text, format) in [
-        ("p.toml", "", Format::Toml),
-        ("p.yml", "{", Format::Yaml),
-        ("-", " {\"a\":1}", Format::Json),
-        ("-", "# plan\n[[tasks]]", Format::Toml),
-        ("-", "verify = ['a: b']", Format::Toml),
-        ("-", "tasks:\n  - id: a", Format::Yaml),
-        ("-", "---\ntasks: []", Format::Yaml),
+        ("p.toml", "", DocumentFormat::Toml),
+        ("p.yml", "{", DocumentFormat::Yaml),
+        ("-", " {\"a\":1}", DocumentFormat::Json),
+        ("-", "# plan\n[[tasks]]", DocumentFormat::Toml),
+        ("-", "verify = ['a: b']", DocumentFormat::Toml),
+        ("-", "tasks:\n  - id: a", DocumentFormat::Yaml),
+        ("-", "---\ntasks: []", DocumentFormat::Yaml),
     ] {
-        assert_eq!(Format::of(Path::new(file), text), format, "{text:?}");
+        assert_eq!(DocumentFormat::of(Path::new(file), text), format, "{text:?}");
     }
-    let faults = read(Path::new("p.toml"), b"a = 1\n\xff").unwrap_err();
+    let faults = parse_file(Path::new("p.toml"), b"a = 1\n\xff").unwrap_err();
     assert_eq!(faults.to_string(), "p.toml:2: this is not UTF-8 text");
-    let tree = read(Path::new("p.toml"), "\u{feff}a = 'x'".as_bytes()).unwrap();
+    let tree = parse_file(Path::new("p.toml"), "\u{feff}a = 'x'".as_bytes()).unwrap();
     assert_eq!(text(&tree, "a").1, "x");
 }
 
@@ -144,14 +144,14 @@ proptest! {
     #[test]
     fn json_is_read_as_serde_reads_it(value in trees(), pretty in any::<bool>()) {
         let text = if pretty { format!("{value:#}") } else { value.to_string() };
-        let tree = parse(Format::Json, &text).unwrap();
+        let tree = parse(DocumentFormat::Json, &text).unwrap();
         prop_assert_eq!(bare(&tree), marked(&value));
         prop_assert!(last_line(&tree) <= text.lines().count().max(1));
     }
 
     #[test]
     fn nothing_that_anybody_writes_makes_a_reader_panic(text in "[ \\-:,\\[\\]{}\"'#&*!|>a-c0-9=\\n\\t\\\\가]{0,80}") {
-        for format in [Format::Toml, Format::Yaml, Format::Json] {
+        for format in [DocumentFormat::Toml, DocumentFormat::Yaml, DocumentFormat::Json] {
             if let Err(fault) = parse(format, &text) {
                 prop_assert!(fault.line >= 1 && fault.line <= text.split('\n').count() + 1, "{:?}", fault);
             }
@@ -159,10 +159,10 @@ proptest! {
     }
 }
 
-fn last_line(node: &Node) -> usize {
+fn last_line(node: &DocumentNode) -> usize {
     let inner = match &node.value {
-        Value::List(list) => list.iter().map(last_line).max(),
-        Value::Map(entries) => entries.iter().map(|(_, node)| last_line(node)).max(),
+        DocumentValue::List(list) => list.iter().map(last_line).max(),
+        DocumentValue::Map(entries) => entries.iter().map(|(_, node)| last_line(node)).max(),
         _ => None,
     };
     inner.unwrap_or(0).max(node.line)
