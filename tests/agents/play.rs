@@ -154,7 +154,10 @@ fn a_script_with_a_mistake_is_not_launched() {
     let error = driver(&format!("scripted:{}", file.display()))
         .launch(&job)
         .unwrap_err();
-    let says = format!("{}, line 3: item 1 of `step` has the unknown key `txet`", file.display());
+    let says = format!(
+        "{}, line 3: item 1 of `step` has the unknown key `txet`",
+        file.display()
+    );
     assert!(error.to_string().starts_with(&says), "{error}");
     let error = driver("scripted:/nowhere.toml").launch(&job).unwrap_err();
     assert_eq!(error.to_string(), "/nowhere.toml: there is no such script");
@@ -174,7 +177,10 @@ fn the_documented_script_does_what_the_document_says() {
         .map(|rest| rest.split_once("```").unwrap().0)
         .collect();
     let [list, script] = scripts.as_slice() else {
-        panic!("there is a short example and a long one, not {}", scripts.len());
+        panic!(
+            "there is a short example and a long one, not {}",
+            scripts.len()
+        );
     };
     let project = TestProject::new();
     project.write("src/lib.rs", "a - b");

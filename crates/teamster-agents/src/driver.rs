@@ -216,12 +216,12 @@ impl Launch {
 
     /// The command line as a person would type it, redacted.
     pub fn command_line(&self) -> String {
-        let words = std::iter::once(self.program.as_os_str())
+        let line = std::iter::once(self.program.as_os_str())
             .chain(self.args.iter().map(OsString::as_os_str))
             .map(|word| quoted(&word.to_string_lossy()))
             .collect::<Vec<_>>()
             .join(" ");
-        teamster_types::redact::redact(&words).into_owned()
+        teamster_types::redact::redact(&line).into_owned()
     }
 }
 

@@ -17,9 +17,7 @@ use crate::driver::{
 use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, Exit, OutcomeBuilder, Stopped, TerminalEvent};
 use crate::permission::Rule;
-use crate::text::{
-    LONGEST_TEXT, clip, count, last_line, last_lines, one_line, text, tool_detail,
-};
+use crate::text::{LONGEST_TEXT, clip, count, last_line, last_lines, one_line, text, tool_detail};
 use crate::trouble;
 
 /// The driver of Gemini CLI.

@@ -37,7 +37,7 @@ pub(crate) fn begin(project: &Path, team: &TeamName, worker: Option<&WorkerName>
     };
     let layer = tracing_subscriber::fmt::layer()
         .with_ansi(false)
-        .with_timer(Clock)
+        .with_timer(TraceTime)
         .with_writer(TraceFile(Arc::new(log)));
     // A process hosts one run or is one worker; a second trace would be that of the same.
     let _ = tracing_subscriber::registry()
@@ -109,9 +109,9 @@ fn open(project: &Path, team: &TeamName, worker: Option<&WorkerName>) -> Result<
 }
 
 /// The time of a line, as in the journal.
-struct Clock;
+struct TraceTime;
 
-impl FormatTime for Clock {
+impl FormatTime for TraceTime {
     fn format_time(&self, to: &mut Writer<'_>) -> std::fmt::Result {
         write!(to, "{}", SystemClock.now())
     }

@@ -69,7 +69,7 @@ impl<'a> Source<'a> {
         depth: usize,
     ) -> Result<DocumentValue, Fault> {
         let (mut entries, mut seen) = (Vec::new(), HashSet::new());
-        for (key, value) in raw {
+        for &(key, value) in raw {
             let line = self.line(key);
             let name = serde_json::from_str(key.get()).map_err(|error| invalid(&error, line))?;
             let node = self.node(value, depth + 1)?;

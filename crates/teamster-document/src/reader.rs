@@ -283,7 +283,10 @@ impl<'de, 'a> NodeReader<'de, 'a> {
     }
 
     fn not_a(&self, wanted: &str) -> ReadError {
-        let kind = self.node.kind();
+        self.is_not(self.node.kind(), wanted)
+    }
+
+    fn is_not(&self, kind: &str, wanted: &str) -> ReadError {
         let message = match self.place {
             Place::Root(who) => format!("{who} is {kind}, not {wanted}"),
             Place::Key { who, key } => format!("{who} has a `{key}` that is {kind}, not {wanted}"),
@@ -308,9 +311,9 @@ impl<'de, 'a> NodeReader<'de, 'a> {
         let DocumentValue::Map(entries) = &self.node.value else {
             return;
         };
-        let unknown = entries
-            .iter()
-            .filter(|(key, _)| self.tag != Some(&key.name) && !known.contains(&key.name.as_str()));
+        let unknown = entries.iter().filter(|(key, _)| {
+            self.tag != Some(key.name.as_str()) && !known.contains(&key.name.as_str())
+        });
         for (key, _) in unknown {
             let message = format!(
                 "{who} has the unknown key `{}`; known are {}",
@@ -369,11 +372,11 @@ impl<'de, 'a> NodeReader<'de, 'a> {
     }
 
     fn number<T: std::str::FromStr>(&self, wanted: &str) -> Result<T, ReadError> {
-        let parsed = match &self.node.value {
-            DocumentValue::Number(digits) => digits.trim_start_matches('+').parse().ok(),
-            _ => None,
+        let DocumentValue::Number(digits) = &self.node.value else {
+            return Err(self.not_a(wanted));
         };
-        parsed.ok_or_else(|| self.not_a(wanted))
+        let parsed = digits.trim_start_matches('+').parse();
+        parsed.map_err(|_| self.is_not(digits, wanted))
     }
 }
 
@@ -407,10 +410,7 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
         seed.deserialize(name).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(
-        &mut self,
-        seed: V,
-    ) -> Result<V::Value, ReadError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
         let Some((key, node)) = self.value.take() else {
             return Err(de::Error::custom("a value was asked for before its key"));
         };
@@ -529,10 +529,7 @@ impl<'de, 'a> EnumAccess<'de> for TaggedMap<'de, 'a> {
     type Error = ReadError;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(
-        self,
-        seed: V,
-    ) -> Result<(V::Value, Self), ReadError> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), ReadError> {
         let name: StrDeserializer<'_, ReadError> = self.variant.into_deserializer();
         Ok((seed.deserialize(name)?, self))
     }
@@ -547,10 +544,7 @@ impl<'de> VariantAccess<'de> for TaggedMap<'de, '_> {
         Ok(())
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(
-        self,
-        seed: T,
-    ) -> Result<T::Value, ReadError> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ReadError> {
         let who = format!("`{}`", self.variant);
         let reader = NodeReader {
             place: Place::Root(&who),

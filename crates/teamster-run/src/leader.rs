@@ -22,8 +22,8 @@ use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
 use teamster_workers::limits::WorkerLimits;
 
-use teamster_document::Fault;
 use crate::plan::Plan;
+use teamster_document::Fault;
 
 mod answer;
 mod prompt;

@@ -238,7 +238,10 @@ fn planned(
     let (subject, description) = (entry.subject.value, entry.description.value);
     for (line, refused) in [
         (entry.subject.line, check_texts(subject.as_deref(), None)),
-        (entry.description.line, check_texts(None, description.as_deref())),
+        (
+            entry.description.line,
+            check_texts(None, description.as_deref()),
+        ),
     ] {
         if let Err(refusal) = refused {
             wrong(line, format!("{who}: {refusal}"));

@@ -137,7 +137,8 @@ impl Preset {
     fn read(text: &str, agents: &Agents) -> Result<Self, Vec<Fault>> {
         let (front, body, body_line) = split(text).map_err(|fault| vec![fault])?;
         // The empty line stands for the one that opens the front matter, so that lines are those of the file.
-        let root = parse(DocumentFormat::Yaml, &format!("\n{front}")).map_err(|fault| vec![fault])?;
+        let root =
+            parse(DocumentFormat::Yaml, &format!("\n{front}")).map_err(|fault| vec![fault])?;
         let mut faults = Vec::new();
         let Some(front) = root.read::<FrontMatter>("the front matter", &mut faults) else {
             return Err(faults);
@@ -277,11 +278,18 @@ impl MemberEntry {
         let mut wrong = |line: usize, why: String| faults.push(Fault::new(line, why));
         for (key, value) in [("name", &self.name), ("agent", &self.agent)] {
             if value.is_missing() {
-                wrong(line, format!("member {} of the list has no `{key}`", place + 1));
+                wrong(
+                    line,
+                    format!("member {} of the list has no `{key}`", place + 1),
+                );
             }
         }
         // The leader is seldom one of our own agents: it is only a word for whoever plans.
-        let is_leader = self.name.value.as_ref().is_some_and(|name| name.0 == LEADER);
+        let is_leader = self
+            .name
+            .value
+            .as_ref()
+            .is_some_and(|name| name.0 == LEADER);
         if let Some(Word(agent)) = &self.agent.value
             && !is_leader
             && !agents.has(agent)

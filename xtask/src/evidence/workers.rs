@@ -47,10 +47,7 @@ pub(super) struct LongTask {
 pub(super) fn long_task(product: &Product, length: Duration) -> Result<LongTask> {
     let mut team = WorkerTeam::create(product)?;
     let mark = teamster_fs::random_hex();
-    let script = format!(
-        "[[step]]\ndo = \"sleep\"\nseconds = {}\n",
-        length.as_secs()
-    );
+    let script = format!("[[step]]\ndo = \"sleep\"\nseconds = {}\n", length.as_secs());
     fixture::create_tasks(&team.store, 2)?;
     team.grow(1, &team.script(&script)?, &[(PLANTED, &mark)])?;
     let is_at = |team: &WorkerTeam<'_>, task: &str| -> Result<bool> {

@@ -518,7 +518,11 @@ pub(super) mod tests {
 
     #[test]
     fn one_that_does_not_say_that_it_is_there_has_not_started() {
-        let (_, outcome, _) = played("[[step]]\ndo = 'never-start'\n[[step]]\ndo = 'crash'\ncode = 1", 1, |_| {});
+        let (_, outcome, _) = played(
+            "[[step]]\ndo = 'never-start'\n[[step]]\ndo = 'crash'\ncode = 1",
+            1,
+            |_| {},
+        );
         assert!(!outcome.started);
         let (_, outcome, _) = played("[[step]]\ndo = 'crash'\ncode = 1", 1, |_| {});
         assert!(outcome.started);

@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::de::{Deserializer, Error as _};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 use teamster_document::{DocumentFormat, DocumentValue, Fault, Lined, Word};
 use teamster_fs::Dir;
 use thiserror::Error;
@@ -574,10 +574,7 @@ mod tests {
                 "line 1: `edit` has no `path`",
             ),
             ("[[step]]\ndo = 'say'", "line 1: `say` has no `text`"),
-            (
-                "[[step]]\ndo = 'sleep'",
-                "line 1: `sleep` has no `seconds`",
-            ),
+            ("[[step]]\ndo = 'sleep'", "line 1: `sleep` has no `seconds`"),
             (
                 "[[step]]\ndo = 'sleep'\nseconds = '5s'",
                 "line 3: `sleep` has a `seconds` that is a text, not a number",
@@ -589,13 +586,10 @@ mod tests {
             ("[[step]]\ndo = 'fail'\ncode = 0", "must be 1 to 255"),
             (
                 "[[step]]\ndo = 'fail'\ncode = 256",
-                "line 3: `fail` has a `code` that is a number, not a whole number from 0 to 255",
+                "line 3: `fail` has a `code` that is 256, not a whole number from 0 to 255",
             ),
             ("[[step]]\ndo = 'crash'\ncode = 0", "must be 1 to 255"),
-            (
-                "[[step]]\ndo = 'usage'\nusd = -1",
-                "must be a sum of money",
-            ),
+            ("[[step]]\ndo = 'usage'\nusd = -1", "must be a sum of money"),
             (
                 "[[step]]\ndo = 'usage'\nin = 1",
                 "line 3: item 1 of `step` has the unknown key `in`",
@@ -608,8 +602,14 @@ mod tests {
                 "[[step]]\ndo = 'say'\ntext = 'a'\ntask = ''",
                 "line 4: step 1 of the list has an empty `task`",
             ),
-            ("step = 3", "line 1: the script has a `step` that is a number, not a list"),
-            ("step = [3]", "line 1: the script has a number in `step`, not a table"),
+            (
+                "step = 3",
+                "line 1: the script has a `step` that is a number, not a list",
+            ),
+            (
+                "step = [3]",
+                "line 1: the script has a number in `step`, not a table",
+            ),
             (
                 "[[step]]\ndo = 'hang'\n\n[[task]]\nsteps = []",
                 "demo.toml, line 4: a script is a list of [[step]]",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use teamster_document::{DocumentFormat, DocumentKey, DocumentNode, DocumentValue, Fault, parse};
 use teamster_fs::{Dir, FsError};
 
-use super::{Problem, Source, at};
+use super::{ConfigProblem, SettingSource, at};
 
 /// The tables in which each name is the user's own.
 pub(super) const PROVIDERS: &str = "providers";
@@ -17,7 +17,7 @@ pub(super) struct SettingsFile {
     /// Where it is.
     pub(super) path: PathBuf,
     /// Why it cannot be understood.
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
     /// The file as it was read.
     pub(super) bytes: Option<Vec<u8>>,
     /// Whether it is the project's, which comes from elsewhere, and not the user's own.
@@ -53,7 +53,7 @@ impl SettingsFile {
                 file.parse(&text);
                 file.bytes = Some(text.into_bytes());
             }
-            Err(error) => file.problems.push(Problem {
+            Err(error) => file.problems.push(ConfigProblem {
                 place: path.display().to_string(),
                 error,
                 fatal: true,
@@ -70,8 +70,8 @@ impl SettingsFile {
     }
 
     /// Returns a fault as a problem of this file. A key that nobody knows stops nothing.
-    pub(super) fn problem(&self, fault: Fault) -> Problem {
-        Problem {
+    pub(super) fn problem(&self, fault: Fault) -> ConfigProblem {
+        ConfigProblem {
             place: at(&self.path, fault.line),
             error: fault.message,
             fatal: !fault.is_unknown_key,
@@ -79,16 +79,19 @@ impl SettingsFile {
     }
 
     /// Returns a line of this file as the source of a value.
-    pub(super) fn source(&self, line: usize) -> Source {
+    pub(super) fn source(&self, line: usize) -> SettingSource {
         if self.is_project {
-            Source::Project(self.path.clone(), line)
+            SettingSource::Project(self.path.clone(), line)
         } else {
-            Source::User(self.path.clone(), line)
+            SettingSource::User(self.path.clone(), line)
         }
     }
 
     /// Returns the entries of a table in which each name is the user's own.
-    pub(super) fn sections(&self, table: &str) -> impl Iterator<Item = &(DocumentKey, DocumentNode)> {
+    pub(super) fn sections(
+        &self,
+        table: &str,
+    ) -> impl Iterator<Item = &(DocumentKey, DocumentNode)> {
         self.root.get(table).into_iter().flat_map(entries)
     }
 

@@ -5,13 +5,13 @@ use teamster_fs::layout::Layout;
 
 use super::file::SettingsFile;
 use super::value::written;
-use super::{KEYS, Key, Problem, Setting, Source, at};
+use super::{ConfigProblem, KEYS, Setting, SettingKey, SettingSource, at};
 use crate::env_vars;
 
 pub(super) struct Layers {
     pub(super) project: SettingsFile,
     pub(super) user: SettingsFile,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
 }
 
 impl Layers {
@@ -34,7 +34,7 @@ impl Layers {
                     .find(|key| key.name.split('.').next() == section)
                     .map_or_else(String::new, |key| format!("; did you mean `{}`?", key.name));
                 if !is_ours {
-                    self.problems.push(Problem {
+                    self.problems.push(ConfigProblem {
                         place: at(&file.path, line),
                         error: format!("nobody knows the setting `{name}`{near}"),
                         fatal: false,
@@ -47,12 +47,16 @@ impl Layers {
     /// Returns the value of the highest layer that has one.
     pub(super) fn find<T>(
         &mut self,
-        key: Key,
+        key: SettingKey,
         default: T,
         parse: fn(&DocumentValue) -> Result<T, &'static str>,
     ) -> Setting<T> {
-        let variable = env_vars::text(key.variable)
-            .map(|text| (DocumentValue::Text(text), Source::Variable(key.variable)));
+        let variable = env_vars::text(key.variable).map(|text| {
+            (
+                DocumentValue::Text(text),
+                SettingSource::Variable(key.variable),
+            )
+        });
         let mut files = [&self.project, &self.user].into_iter();
         let of_file = |file: &SettingsFile| {
             let (value, line) = file.get(key.name)?;
@@ -61,20 +65,16 @@ impl Layers {
         if let Some((value, source)) = variable.or_else(|| files.find_map(of_file)) {
             match parse(&value) {
                 Ok(value) => return Setting { value, source },
-                Err(expected) => self.problems.push(Problem {
+                Err(expected) => self.problems.push(ConfigProblem {
                     place: source.to_string(),
-                    error: format!(
-                        "`{}` is {}, expected {expected}",
-                        key.name,
-                        written(&value)
-                    ),
+                    error: format!("`{}` is {}, expected {expected}", key.name, written(&value)),
                     fatal: true,
                 }),
             }
         }
         Setting {
             value: default,
-            source: Source::Default,
+            source: SettingSource::Default,
         }
     }
 }

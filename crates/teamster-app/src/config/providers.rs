@@ -11,7 +11,7 @@ use teamster_fs::layout::Layout;
 
 use super::file::PROVIDERS;
 use super::layers::Layers;
-use super::{Config, Source};
+use super::{Config, SettingSource};
 
 /// A provider of the configuration.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct ProviderSetting {
     /// What was written about it.
     pub section: ProviderConfig,
     /// Where it was written.
-    pub source: Source,
+    pub source: SettingSource,
 }
 
 impl ProviderSetting {
@@ -32,21 +32,21 @@ impl ProviderSetting {
 
     /// Returns it in one line, as `config show` shows it.
     pub fn words(&self) -> String {
-        let mut words = vec![match (&self.section.command, &self.section.file) {
+        let mut parts = vec![match (&self.section.command, &self.section.file) {
             (Some(command), _) => format!("{}:{command}", self.kind()),
             (None, Some(file)) => format!("{}:{}", self.kind(), file.display()),
             (None, None) => self.kind().to_owned(),
         }];
         if let Some(model) = &self.section.model {
-            words.push(format!("model {model}"));
+            parts.push(format!("model {model}"));
         }
         if let Some(capabilities) = &self.section.capabilities {
-            words.push(format!("can {}", capabilities.join(" ")));
+            parts.push(format!("can {}", capabilities.join(" ")));
         }
         if !self.section.secrets.is_empty() {
-            words.push(format!("may see {}", self.section.secrets.join(" ")));
+            parts.push(format!("may see {}", self.section.secrets.join(" ")));
         }
-        words.join(", ")
+        parts.join(", ")
     }
 
     /// Returns it as `config show --json` has it.

@@ -12,7 +12,7 @@ use teamster_run::request::check_word;
 use super::file::ROLES;
 use super::layers::Layers;
 use super::providers::all;
-use super::{ProviderSetting, Source};
+use super::{ProviderSetting, SettingSource};
 
 /// Words that mean a provider wherever one is named, so that they cannot mean anything else.
 const TAKEN: [&str; 8] = [
@@ -37,7 +37,7 @@ pub struct RoleSetting {
     /// Which model, instead of the provider's.
     pub model: Option<String>,
     /// Where it stands.
-    pub source: Source,
+    pub source: SettingSource,
 }
 
 /// A role as a table; a role that is a text is the name of its provider.
@@ -86,10 +86,12 @@ impl Layers {
                         role.provider = seen_from(layout.user_folder(), &role.provider);
                     }
                     let provider = known.find(&role.provider);
-                    let unknown = |error| format!("`{ROLES}.{}`: {error}", key.name);
                     provider
                         .map(|_| role)
-                        .map_err(|error| faults.push(Fault::new(key.line, unknown(error))))
+                        .map_err(|error| {
+                            let why = format!("`{ROLES}.{}`: {error}", key.name);
+                            faults.push(Fault::new(key.line, why));
+                        })
                         .ok()
                 });
                 self.problems

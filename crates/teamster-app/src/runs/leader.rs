@@ -48,7 +48,7 @@ impl Plans for Leader<'_> {
             .map_err(|error| error.message().to_owned())?;
         // Whoever began the run was asked; but what was read then need not be what is read now.
         let driver = provider.driver();
-        let wants = trust::Plan {
+        let wants = trust::PlannedStart {
             provider: &provider,
             script: driver.script(),
             has_worktree: false,

@@ -6,8 +6,8 @@ use teamster_journal::payload::Member;
 use serde_json::Value;
 
 use crate::cast::misfits;
-use teamster_document::Fault;
 use crate::plan::Plan;
+use teamster_document::Fault;
 
 /// A leader that wants more of them has not understood the work.
 const MOST_TASKS: usize = 1_000;

@@ -6,8 +6,8 @@ use teamster_types::quote::quoted;
 use teamster_types::text::clip;
 
 use super::{LeaderJob, NAME, Overview};
-use teamster_document::Fault;
 use crate::plan::schema;
+use teamster_document::Fault;
 
 /// So much of its own answer a leader is shown again.
 const OWN_WORDS: usize = 12_000;

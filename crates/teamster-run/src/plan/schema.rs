@@ -21,7 +21,8 @@ pub fn schema() -> Value {
         "title": "A plan of teamster",
         "description": "Tasks that name each other by labels. `teamster plan check FILE` says what is wrong with one.",
     });
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let keys = PlanEntry::json_schema(&mut settings.into_generator());
     for (name, value) in keys.as_object().into_iter().flatten() {
         if schema.get(name).is_none() {

@@ -74,7 +74,7 @@ subject = 7
     plan.toml:16: task "b" has a bad `owner`: "../x" is not a worker name: use 1 to 64 of A-Z, a-z, 0-9, `_` and `-`, starting with a letter or digit
     plan.toml:17: task "b" has a `paths` that is a text, not a list
     plan.toml:19: task 3 of the list has no `id`
-    plan.toml:20: task 3 of the list has an empty `subject`
+    plan.toml:20: task 3 of the list: the subject is empty
     plan.toml:21: task 3 of the list: "src/[a" is not a pattern for paths: a `[` is not closed within one name
     plan.toml:22: task 3 of the list: the description has 10001 characters; the limit is 10000
     plan.toml:25: two tasks have the id "a"; the first is in line 5

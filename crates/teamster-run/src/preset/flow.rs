@@ -26,7 +26,11 @@ pub(super) struct FlowTable {
 
 impl PresetFlow {
     /// Makes a flow of what was written in this line: `flow: NAME`, or a table.
-    pub(super) fn of(entry: TextOr<FlowTable>, line: usize, faults: &mut Vec<Fault>) -> Option<Self> {
+    pub(super) fn of(
+        entry: TextOr<FlowTable>,
+        line: usize,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Self> {
         let table = match entry {
             TextOr::Text(name) => {
                 return Some(Self {
@@ -40,9 +44,8 @@ impl PresetFlow {
             faults.push(Fault::new(line, "`flow` has no `name`"));
         }
         let Word(name) = table.name.value.as_ref()?;
-        let is_own = !(table.initial.is_missing()
-            && table.states.is_missing()
-            && table.edges.is_missing());
+        let is_own =
+            !(table.initial.is_missing() && table.states.is_missing() && table.edges.is_missing());
         let flow = if is_own {
             table.own(name, line, faults)?
         } else {
@@ -98,8 +101,14 @@ impl FlowTable {
         let flow = Flow {
             name: name.to_owned(),
             initial: self.initial.value.clone()?,
-            states: states.iter().map(|state| state.value.clone()).collect::<Option<_>>()?,
-            edges: edges.iter().map(|edge| edge.value.clone()).collect::<Option<_>>()?,
+            states: states
+                .iter()
+                .map(|state| state.value.clone())
+                .collect::<Option<_>>()?,
+            edges: edges
+                .iter()
+                .map(|edge| edge.value.clone())
+                .collect::<Option<_>>()?,
         };
         match flow.check() {
             Ok(()) => Some(flow),

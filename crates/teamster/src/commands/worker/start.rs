@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use teamster_app::trust::{self, Plan, Unknown};
+use teamster_app::trust::{self, PlannedStart, Unknown};
 use teamster_app::workers;
 use teamster_types::WorkerName;
 use teamster_types::team::NewMember;
@@ -70,7 +70,7 @@ impl Start {
         let settings = workers::settings(context, &project)?;
         let provider = settings.provider(&self.provider)?;
         let unknown = Unknown::of_flag(self.trust_project);
-        let plan = Plan {
+        let plan = PlannedStart {
             provider: &provider,
             script: None,
             has_worktree: !self.in_place,
