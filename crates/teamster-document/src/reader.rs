@@ -160,13 +160,7 @@ impl DocumentNode {
         faults: &mut Vec<Fault>,
     ) -> Option<T> {
         let found = RefCell::new(Vec::new());
-        let reader = NodeReader {
-            node: self,
-            place: Place::Root(who),
-            faults: &found,
-            tag: None,
-            known: None,
-        };
+        let reader = NodeReader::new(self, Place::Root(who), &found);
         let read = T::deserialize(reader).map_err(|error| error.at(self.line, who));
         faults.append(&mut found.borrow_mut());
         match read {
@@ -251,6 +245,16 @@ struct NodeReader<'de, 'a> {
 }
 
 impl<'de, 'a> NodeReader<'de, 'a> {
+    fn new(node: &'de DocumentNode, place: Place<'a>, faults: &'a RefCell<Vec<Fault>>) -> Self {
+        Self {
+            node,
+            place,
+            faults,
+            tag: None,
+            known: None,
+        }
+    }
+
     /// Returns what a map of the type `name` is called in messages.
     fn who(&self, name: &str, fields: &[&str]) -> String {
         let Place::Item { number, .. } = self.place else {
@@ -295,15 +299,19 @@ impl<'de, 'a> NodeReader<'de, 'a> {
         ReadError::Located(Fault::new(self.node.line, message))
     }
 
-    /// Says where an error of this value is.
-    fn locate(&self, error: ReadError) -> ReadError {
+    /// Returns an error of this value with its line.
+    fn fault(&self, error: ReadError) -> Fault {
         let line = self.node.line;
-        ReadError::Located(match (error, self.place) {
+        match (error, self.place) {
             (ReadError::Refused(why), Place::Key { who, key } | Place::Item { who, key, .. }) => {
                 Fault::new(line, format!("{who} has a bad `{key}`: {why}"))
             }
             (error, _) => error.at(line, &self.whose()),
-        })
+        }
+    }
+
+    fn locate(&self, error: ReadError) -> ReadError {
+        ReadError::Located(self.fault(error))
     }
 
     /// A misspelt `blockedBy` would quietly let a task run too early, so every key must be known.
@@ -343,7 +351,7 @@ impl<'de, 'a> NodeReader<'de, 'a> {
             None => self.note_unknown(who, fields),
         }
         let map = Entries {
-            entries: entries.iter(),
+            rest: entries.iter(),
             fields: Some(fields),
             who,
             faults: self.faults,
@@ -363,7 +371,7 @@ impl<'de, 'a> NodeReader<'de, 'a> {
             Place::Key { who, key } | Place::Item { who, key, .. } => (who, key),
         };
         visitor.visit_seq(Items {
-            items: list.iter(),
+            rest: list.iter(),
             who,
             key,
             number: 0,
@@ -382,7 +390,7 @@ impl<'de, 'a> NodeReader<'de, 'a> {
 
 /// The entries of a map, of which those without a value count as missing.
 struct Entries<'de, 'a> {
-    entries: slice::Iter<'de, (DocumentKey, DocumentNode)>,
+    rest: slice::Iter<'de, (DocumentKey, DocumentNode)>,
     /// The keys that are wanted; `None` wants all.
     fields: Option<&'static [&'static str]>,
     who: &'a str,
@@ -400,7 +408,7 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
         let fields = self.fields;
         let wanted = |name: &str| fields.is_none_or(|fields| fields.contains(&name));
         let next = self
-            .entries
+            .rest
             .find(|(key, node)| wanted(&key.name) && node.value != DocumentValue::Null);
         let Some((key, node)) = next else {
             return Ok(None);
@@ -414,16 +422,11 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
         let Some((key, node)) = self.value.take() else {
             return Err(de::Error::custom("a value was asked for before its key"));
         };
-        let reader = NodeReader {
-            node,
-            place: Place::Key {
-                who: self.who,
-                key: &key.name,
-            },
-            faults: self.faults,
-            tag: None,
-            known: None,
+        let place = Place::Key {
+            who: self.who,
+            key: &key.name,
         };
+        let reader = NodeReader::new(node, place, self.faults);
         seed.deserialize(reader)
             .map_err(|error| reader.locate(error))
     }
@@ -431,7 +434,7 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
 
 /// The items of a list.
 struct Items<'de, 'a> {
-    items: slice::Iter<'de, DocumentNode>,
+    rest: slice::Iter<'de, DocumentNode>,
     who: &'a str,
     key: &'a str,
     number: usize,
@@ -445,21 +448,16 @@ impl<'de> SeqAccess<'de> for Items<'de, '_> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, ReadError> {
-        let Some(node) = self.items.next() else {
+        let Some(node) = self.rest.next() else {
             return Ok(None);
         };
         self.number += 1;
-        let reader = NodeReader {
-            node,
-            place: Place::Item {
-                who: self.who,
-                key: self.key,
-                number: self.number,
-            },
-            faults: self.faults,
-            tag: None,
-            known: None,
+        let place = Place::Item {
+            who: self.who,
+            key: self.key,
+            number: self.number,
         };
+        let reader = NodeReader::new(node, place, self.faults);
         let read = seed.deserialize(reader);
         read.map(Some).map_err(|error| reader.locate(error))
     }
@@ -486,11 +484,10 @@ impl<'de> SeqAccess<'de> for LinedParts<'de, '_> {
         match seed.deserialize(self.reader) {
             Ok(value) => Ok(Some(value)),
             Err(error) => {
-                let fault = match self.reader.locate(error) {
-                    ReadError::Located(fault) => fault,
-                    other => other.at(self.reader.node.line, &self.reader.whose()),
-                };
-                self.reader.faults.borrow_mut().push(fault);
+                self.reader
+                    .faults
+                    .borrow_mut()
+                    .push(self.reader.fault(error));
                 Ok(None)
             }
         }
@@ -525,7 +522,7 @@ struct TaggedMap<'de, 'a> {
     variant: &'de str,
 }
 
-impl<'de, 'a> EnumAccess<'de> for TaggedMap<'de, 'a> {
+impl<'de> EnumAccess<'de> for TaggedMap<'de, '_> {
     type Error = ReadError;
     type Variant = Self;
 
@@ -582,9 +579,8 @@ impl<'de> Deserializer<'de> for NodeReader<'de, '_> {
     type Error = ReadError;
 
     whole_numbers!(
-        deserialize_i8 visit_i8 i8, deserialize_i16 visit_i16 i16, deserialize_i32 visit_i32 i32,
-        deserialize_i64 visit_i64 i64, deserialize_u8 visit_u8 u8, deserialize_u16 visit_u16 u16,
-        deserialize_u32 visit_u32 u32, deserialize_u64 visit_u64 u64
+        deserialize_i64 visit_i64 i64, deserialize_u8 visit_u8 u8, deserialize_u32 visit_u32 u32,
+        deserialize_u64 visit_u64 u64
     );
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
@@ -607,10 +603,6 @@ impl<'de> Deserializer<'de> for NodeReader<'de, '_> {
             DocumentValue::Bool(answer) => visitor.visit_bool(answer),
             _ => Err(self.not_a("true or false")),
         }
-    }
-
-    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        visitor.visit_f32(self.number("a number")?)
     }
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
@@ -697,7 +689,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de, '_> {
             return Err(self.not_a(TABLE));
         };
         visitor.visit_map(Entries {
-            entries: entries.iter(),
+            rest: entries.iter(),
             fields: None,
             who: &self.whose(),
             faults: self.faults,
@@ -758,6 +750,6 @@ impl<'de> Deserializer<'de> for NodeReader<'de, '_> {
     }
 
     serde::forward_to_deserialize_any! {
-        char bytes byte_buf unit unit_struct tuple_struct identifier ignored_any
+        i8 i16 i32 u16 f32 char bytes byte_buf unit unit_struct tuple_struct identifier ignored_any
     }
 }

@@ -105,7 +105,7 @@ subject = 7
     plan.json:1: task 1 of the list is a text, not a table of keys and values
     plan.json:3: the plan has a cycle: a waits for a
     plan.json:1: not valid JSON: EOF while parsing an object
-    plan.json:2: task 1 of the list has no `id`
+    plan.json:2: task 1 of the list has a `id` that is true or false, not a text
     ");
 }
 
