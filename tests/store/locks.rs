@@ -296,7 +296,9 @@ fn five_hundred_stale_locks_and_four_claimers_give_every_task_once() {
         let claimers: Vec<_> = (0..4)
             .map(|number| {
                 // On a busy machine four who do nothing but claim keep each other waiting for long.
-                let store = crew.scratch.store(crew.clock.clone(), Duration::from_secs(60));
+                let store = crew
+                    .scratch
+                    .store(crew.clock.clone(), Duration::from_secs(60));
                 let (begin, team) = (&begin, &crew.team);
                 scope.spawn(move || {
                     let claim_request = claim_request(&format!("claimer-{number}"), None);
