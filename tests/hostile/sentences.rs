@@ -33,13 +33,21 @@ impl RunOutput<'_> {
         Ok(())
     }
 
+    /// Whether the error or the hint below it says what to do about the disk.
+    fn says_to_make_room(&self) -> bool {
+        let ends = |line: &&str| line.starts_with("error: ") || line.starts_with("hint: ");
+        self.text
+            .lines()
+            .filter(ends)
+            .any(|line| line.contains("make room") || line.contains("free some space"))
+    }
+
     fn sentence(&self, text: &str) -> Result<(), String> {
         if let Some(error) = text.strip_prefix("error: ") {
             return names_full_disk(error).and_then(|()| names_place(error));
         }
         if let Some(hint) = text.strip_prefix("hint: ") {
-            let is_told = hint.contains("make room") || hint.contains("free some space");
-            return holds(is_told, "it does not say to make room")
+            return holds(self.says_to_make_room(), "it does not say to make room")
                 .and_then(|()| {
                     holds(
                         hint.contains("teamster run"),

@@ -155,7 +155,7 @@ fn what_a_worker_made_counts_although_another_program_called_it_completed() {
         crew.store
             .complete(&crew.team, &id(1), &claimed.token, result.clone())
     };
-    assert_eq!(complete().unwrap().ours("result"), result.as_ref());
+    assert_eq!(complete().unwrap().raw_result(), result.as_ref());
     let before = crew.store.position(&crew.team).unwrap();
     complete().unwrap();
     assert_eq!(

@@ -15,6 +15,7 @@ mod past;
 mod sessions;
 mod stream;
 pub mod terminal;
+mod trace;
 
 use std::process::Child;
 use std::time::Duration;

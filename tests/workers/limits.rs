@@ -42,7 +42,7 @@ fn heartbeat_stays_fresh_during_a_long_task_and_a_shutdown_in_the_next_one_is_qu
     let script = crew.project.home().join("script.toml");
     std::fs::write(
         &script,
-        format!("steps = [ {{ sleep = \"{length}s\" }} ]\n"),
+        format!("[[step]]\ndo = 'sleep'\nseconds = {length}\n"),
     )
     .unwrap();
     let provider = format!("scripted:{}", script.display());

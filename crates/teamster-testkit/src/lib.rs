@@ -12,7 +12,7 @@
 //! - [`drive`]: clients that make such histories on a real store.
 //! - [`Dice`]: numbers that look random and are the same in every run.
 //! - [`recorded()`]: events as somebody wrote them into a journal, complete or not.
-//! - [`RunCmd`]: the words of a whole `teamster run …` call.
+//! - [`RunCmd`]: the arguments of a whole `teamster run …` call.
 //! - [`skip()`]: the one rule for checks that a machine cannot make.
 //!
 //! It knows the store only through its public face. A product crate may name it as a dev-dependency only.
