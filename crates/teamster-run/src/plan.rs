@@ -122,7 +122,13 @@ impl Plan {
             Distribution::Each => {
                 Self::for_each(&spec.task, &names(&spec.members.iter().collect::<Vec<_>>()))
             }
-            Distribution::BestOf => Self::for_each(&spec.task, &names(&spec.working_members())),
+            Distribution::BestOf => {
+                let mut plan = Self::for_each(&spec.task, &names(&spec.working_members()))?;
+                for planned in &mut plan.tasks {
+                    planned.task.notes.is_candidate = true;
+                }
+                Ok(plan)
+            }
         }
     }
 
