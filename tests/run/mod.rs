@@ -3,6 +3,7 @@
 mod briefings;
 mod budgets;
 mod checks;
+mod distribution;
 mod gate;
 mod kills;
 mod landed;

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
-    OutputReader, PermissionReply, as_plain_text, task_variables,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OutputReader,
+    PermissionReply, as_plain_text,
 };
 use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
@@ -99,20 +99,15 @@ impl Driver for ClaudeDriver {
         if let Some(resume) = &job.resume {
             args.extend(["--resume".into(), resume.session.into()]);
         }
-        let mut set = task_variables(job);
+        let mut launch = Launch::of_client(job, program, args, &SECRETS);
         // Dozens of workers must not replace their own program while others run it.
-        set.push(("DISABLE_AUTOUPDATER".into(), "1".into()));
-        Ok(Launch {
-            program,
-            args,
-            set,
-            unset: OUTER_SESSION_VARS.to_vec(),
-            secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: AgentInput::Dialogue(line(&json!({
-                "type": "user",
-                "message": { "role": "user", "content": [{ "type": "text", "text": as_plain_text(job.prompt) }] },
-            }))),
-        })
+        let no_updates = ("DISABLE_AUTOUPDATER".into(), "1".into());
+        launch.set.push(no_updates);
+        launch.input = AgentInput::Dialogue(line(&json!({
+            "type": "user",
+            "message": { "role": "user", "content": [{ "type": "text", "text": as_plain_text(job.prompt) }] },
+        })));
+        Ok(launch)
     }
 
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {

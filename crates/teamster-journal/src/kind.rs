@@ -9,13 +9,13 @@ use serde_json::Value;
 use teamster_types::json::Object;
 
 use crate::payload::{
-    AgentEventRecorded, BudgetExhausted, BudgetReserved, CaughtUp, CheckResult, CheckStarted,
-    CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed, LeaderAsked,
-    LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft, MergeAdopted,
-    MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade, RefsRecorded,
-    RunFinished, RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
-    WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerRestarted, WorkerResumed,
-    WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
+    AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult,
+    CheckStarted, CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed,
+    LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft,
+    MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade,
+    RefsRecorded, RunFinished, RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated,
+    UsageReported, WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerRestarted,
+    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
 };
 
 /// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.
@@ -227,6 +227,8 @@ kinds! {
     VerifyFailed(CheckResult) = "verify.failed",
     /// A check failed and passed when it was run again at once. That is not a pass.
     VerifyFlaky(CheckResult) = "verify.flaky",
+    /// One of several results of the same work was chosen. Only that one is merged.
+    CandidateChosen(CandidateChosen) = "candidate.chosen",
     /// The outcome of a merge was predicted by git.
     MergePredicted(MergePredicted) = "merge.predicted",
     /// The work of a task was merged into the team's branch.
@@ -271,6 +273,7 @@ impl Payload for GateShown {
 impl Payload for AgentEventRecorded {}
 impl Payload for BudgetExhausted {}
 impl Payload for BudgetReserved {}
+impl Payload for CandidateChosen {}
 impl Payload for CaughtUp {}
 impl Payload for CheckResult {}
 impl Payload for CheckStarted {}

@@ -33,7 +33,7 @@ pub use run_history::{
     CheckRecord, DecisionRecord, GateRecord, MergeRecord, MergeStanding, RunHistory, StageRecord,
 };
 pub use run_state::{
-    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, RunState, StageEntry,
+    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, RunState, StageEntry, on_candidate,
 };
 pub use team_state::{
     Mark, PermissionRequest, Span, SpanEnd, TaskHistory, TeamState, WorkerPhase, WorkerState,

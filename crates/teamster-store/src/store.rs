@@ -93,7 +93,9 @@ pub struct TeamChanges {
     pub remove: Vec<TaskId>,
     /// Blocked tasks, each with what is answered to its worker.
     pub unblock: Vec<(TaskId, String)>,
-    /// Messages.
+    /// Results of which one was chosen, each with whether it is that one.
+    pub choose: Vec<(TaskId, bool)>,
+    /// The messages that are sent.
     pub send: Vec<Outgoing>,
     /// Events that change nothing else.
     pub record: Vec<NewEvent>,

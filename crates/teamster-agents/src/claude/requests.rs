@@ -48,7 +48,7 @@ impl Requests {
         let input = request.get("input").unwrap_or(&Value::Null);
         let mut decision = self.permissions.decide(
             &self.worktree,
-            &wish(tool, input, text(request, "blocked_path")),
+            &tool_request(tool, input, text(request, "blocked_path")),
         );
         let mut replies = Vec::new();
         match &decision {
@@ -91,7 +91,7 @@ impl Requests {
 }
 
 /// Returns what a tool of Claude Code wants to touch.
-fn wish(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest {
+fn tool_request(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest {
     let path_of = |key: &str| text(input, key).map(PathBuf::from);
     let named = match tool {
         "Bash" | "BashOutput" | "KillBash" | "KillShell" | "PowerShell" => {
@@ -170,10 +170,10 @@ mod tests {
             ),
         ];
         for (tool, input, expected) in cases {
-            assert_eq!(wish(tool, &input, None), expected, "{tool} {input}");
+            assert_eq!(tool_request(tool, &input, None), expected, "{tool} {input}");
         }
         assert_eq!(
-            wish("Write", &json!({"file_path": "a"}), Some("/etc/x")),
+            tool_request("Write", &json!({"file_path": "a"}), Some("/etc/x")),
             files(&["a", "/etc/x"])
         );
     }

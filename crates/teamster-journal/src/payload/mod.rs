@@ -24,7 +24,10 @@ pub use gate::{
     FileChange, Finding, GateAnswer, GateDecided, GateOpened, GateShown, GivenUp, LONGEST_FINDING,
     MOST_FILES, Outside, Shown, Unverified,
 };
-pub use leader::{CancelledTask, LeaderActed, LeaderFailed, LeaderWoken, WakeKind, WakeReason};
+pub use leader::{
+    CancelledTask, CandidateChosen, LeaderActed, LeaderFailed, LeaderWoken, OtherResult, WakeKind,
+    WakeReason,
+};
 pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
 };

@@ -7,8 +7,8 @@ use teamster_prompts::facts::{MemberFacts, PlanPrompt, RepositoryFacts};
 use teamster_types::text::{clip, quoted};
 
 use super::PlanRequest;
-use crate::document::Fault;
 use crate::plan::schema;
+use teamster_document::Fault;
 
 /// The number of characters of its own answer that a leader is shown again.
 const OWN_WORDS: usize = 12_000;
