@@ -1,5 +1,6 @@
 //! The drivers: against everything that the real clients were recorded saying, and against what nobody would say.
 
+mod delivery;
 mod doctor;
 mod launch;
 mod permissions;

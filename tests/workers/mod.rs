@@ -2,6 +2,7 @@
 
 pub mod asking;
 mod crash;
+mod delivery;
 mod guard;
 mod launch;
 mod others;

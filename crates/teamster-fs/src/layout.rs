@@ -281,6 +281,9 @@ pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str
 /// The task that an agent works on, without the proof of its claim.
 pub const AGENT_TASK: &str = "task.json";
 
+/// The messages that came for a program while it works, in the folder of its temp files.
+pub const AGENT_INBOX: &str = "inbox.jsonl";
+
 /// Returns the folder for temp files of everything that one launch starts, in the system's folder for such: paths of
 /// sockets must be short.
 pub fn launch_temp(launch: &str) -> String {

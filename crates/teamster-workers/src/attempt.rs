@@ -11,7 +11,8 @@
 use std::time::Instant;
 
 use teamster_agents::{
-    AgentEnd, AgentEvent, AgentOutcome, Exit, LineEffects, OutputReader, PermissionReply, Stopped,
+    AgentEnd, AgentEvent, AgentOutcome, Exit, Interrupt, LineEffects, MessageRoute, OutputReader,
+    PermissionReply, Stopped,
 };
 use teamster_isolate::child::{self, ChildEvent, OutputLine, OutputStream};
 
@@ -73,6 +74,10 @@ pub(crate) enum AttemptCommand {
     NoteStarted { session: Option<String> },
     /// Report what the agent did.
     Report(AgentEvent),
+    /// Note that the client took this delivery of messages.
+    NoteTaken(String),
+    /// Note that the client did not take this delivery of messages.
+    NoteRefused(String),
     /// Write these bytes to the agent's input.
     Write(Vec<u8>),
     /// Close the agent's input.
@@ -224,6 +229,8 @@ impl AgentAttempt {
             }
             commands.push(AttemptCommand::Report(event));
         }
+        commands.extend(effects.taken.into_iter().map(AttemptCommand::NoteTaken));
+        commands.extend(effects.refused.into_iter().map(AttemptCommand::NoteRefused));
         commands.extend(effects.replies.into_iter().map(AttemptCommand::Write));
         if effects.close_input {
             commands.push(AttemptCommand::CloseInput);
@@ -285,6 +292,25 @@ impl AgentAttempt {
         let line = self.reader.answer(request, reply)?;
         self.last_activity = now;
         Some(line)
+    }
+
+    /// Returns how a message reaches the agent now. One that is being ended is told nothing more.
+    pub(crate) fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
+        if self.may_be_told() {
+            self.reader.deliver(delivery, text)
+        } else {
+            MessageRoute::Never
+        }
+    }
+
+    /// Returns whether the agent runs and nobody is ending it.
+    pub(crate) fn may_be_told(&self) -> bool {
+        self.was_seen && self.stop.is_none() && self.exit.is_none()
+    }
+
+    /// Returns how this run is asked to end, where that depends on what it said.
+    pub(crate) fn interrupt(&self) -> Option<Interrupt> {
+        self.reader.interrupt()
     }
 
     /// Returns when [`AgentAttempt::tick`] has something to do if nothing happens before.
@@ -384,6 +410,7 @@ mod tests {
             worker: "w",
             task: None,
             temp: None,
+            inbox: None,
             path: std::ffi::OsStr::new(""),
             teamster: std::path::Path::new("/teamster"),
         };

@@ -16,6 +16,7 @@
 //!
 //! Only the heartbeat has a thread of its own ([`heartbeat`]): others judge the worker by it, whatever the bridge does.
 
+mod agent_mail;
 mod completion;
 mod heartbeat;
 mod lifecycle;
@@ -265,6 +266,8 @@ impl Bridge {
         match (event, run) {
             (BridgeEvent::Agent(number, said), Some(run)) if run.has_number(number) => {
                 let commands = run.hear(said);
+                // Before anything is answered: a client that waits for an answer has the words then when it goes on.
+                self.deliver_mail(run);
                 self.apply(run, commands);
             }
             (BridgeEvent::StopRequested(signal), run) => {
@@ -286,12 +289,19 @@ impl Bridge {
         false
     }
 
+    /// Tells the running agent what others wrote to it meanwhile.
+    fn deliver_mail(&mut self, run: &mut TaskAttempt<'_>) {
+        let limit = self.launcher.limits().prompt;
+        self.mailbox.deliver(run, &mut self.reporter, limit);
+    }
+
     /// Reads the journal and the mail, and tells the running agent what concerns it.
     fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>) -> bool {
         let held = run.as_ref().map(|run| run.task().clone());
         let news = self.mailbox.read_journal(&mut self.reporter, held.as_ref());
         self.obey(news.requests);
         if let Some(run) = run {
+            self.deliver_mail(run);
             self.mailbox.pass_replies_on(run, &mut self.reporter);
             let now = self.reporter.store().now();
             if self.lifecycle.is_stopping_now() {
@@ -452,9 +462,10 @@ impl Bridge {
         self.mailbox.begin_attempt();
         let (store, id) = (self.reporter.store(), claimed.task.id());
         let failure = store.failure(self.reporter.team(), id).ok().flatten();
+        let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
         let input = AttemptInput {
             folder: self.workplace.folder(),
-            mail: self.mailbox.mail_for_prompt(self.launcher.limits().prompt),
+            mail: &mail,
             last_error: failure.as_ref().map(|failure| failure.last_error.as_str()),
             failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
         };
@@ -471,12 +482,15 @@ impl Bridge {
                 Wake::Timeout | Wake::Closed => break,
             }
         }
+        self.look_at_inbox_file(&run);
         let process = run.process_id().clone();
         let end = run.finish(leftover);
         // An agent that said nothing and ended shows by its end that it ran.
         if end.outcome.started && !end.was_seen && end.cause.is_none() {
             self.note_started(id, process, None);
         }
+        let requests = self.mailbox.end_attempt(&mut self.reporter);
+        self.obey(requests);
         Ok(end)
     }
 
@@ -493,6 +507,7 @@ impl Bridge {
                 let limit = self.launcher.limits().idle;
                 self.mailbox.deny_expired(run, &mut self.reporter, limit);
             }
+            self.look_at_inbox_file(run);
             if let Some(command) = run.tick() {
                 self.apply(run, vec![command]);
             }
@@ -505,10 +520,20 @@ impl Bridge {
 
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
         let deadline = run.state().deadline();
+        let deadline = match self.mailbox.next_look_at_inbox_file(Instant::now()) {
+            Some(look) => deadline.min(look),
+            None => deadline,
+        };
         match self.mailbox.next_expiry(self.launcher.limits().idle) {
             Some(expiry) if !run.state().is_stopping() => deadline.min(expiry),
             _ => deadline,
         }
+    }
+
+    /// Looks whether a program has read the messages in its inbox file.
+    fn look_at_inbox_file(&mut self, run: &TaskAttempt<'_>) {
+        let requests = self.mailbox.look_at_inbox_file(run, &mut self.reporter);
+        self.obey(requests);
     }
 
     /// Carries out what an attempt asks for.
@@ -522,6 +547,11 @@ impl Bridge {
                     let process = run.process_id().clone();
                     self.note_started(run.task(), process, session);
                 }
+                AttemptCommand::NoteTaken(delivery) => {
+                    let requests = self.mailbox.client_took(&mut self.reporter, &delivery);
+                    self.obey(requests);
+                }
+                AttemptCommand::NoteRefused(delivery) => self.mailbox.client_refused(&delivery),
                 AttemptCommand::Report(event) => self.report(run, &event),
                 own => run.perform(own, self.reporter.store().now()),
             }
@@ -530,7 +560,7 @@ impl Bridge {
 
     /// Notes that the agent runs: it has its mail now.
     fn note_started(&mut self, task: &TaskId, process: ProcessId, session: Option<String>) {
-        let requests = self.mailbox.acknowledge_prompt(&mut self.reporter);
+        let requests = self.mailbox.prompt_was_told(&mut self.reporter);
         self.obey(requests);
         let started = EventKind::WorkerStarted(WorkerStarted {
             process: Some(process),

@@ -40,6 +40,7 @@ mod attempt;
 pub mod bridge;
 pub mod launch;
 pub mod limits;
+mod mail_text;
 mod process;
 pub mod prompt;
 pub mod reclaim;

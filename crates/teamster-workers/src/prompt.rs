@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use teamster_types::WorkerName;
-use teamster_types::ids::RESERVED_WORKERS;
 use teamster_types::message::Message;
 use teamster_types::quote::quoted;
 use teamster_types::task::Task;
+
+use crate::mail_text;
 
 /// The most characters that a prompt adds around a message, with its sender's name.
 const AROUND_A_MESSAGE: usize = 100;
@@ -47,12 +47,7 @@ pub fn prompt(
         let _ = writeln!(text, "An earlier attempt failed:\n\n{}\n", quoted(before));
     }
     for message in mail {
-        let content = quoted(message.content());
-        let _ = writeln!(
-            text,
-            "A message for you from {}:\n\n{content}\n",
-            sender(message)
-        );
+        let _ = writeln!(text, "{}", mail_text::told(message));
     }
     text.push_str(
         "Work in the current folder, which is yours alone. Your changes are committed when you end; do not commit, \
@@ -75,13 +70,6 @@ pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
         count += 1;
     }
     count
-}
-
-/// Returns who wrote a message. A name that nobody in a team can have is not repeated: it may hold anything.
-fn sender(message: &Message) -> &str {
-    let from = message.from();
-    let is_name = from.parse::<WorkerName>().is_ok() || RESERVED_WORKERS.contains(&from);
-    if is_name { from } else { "an unknown sender" }
 }
 
 /// Cuts a text in the middle: the beginning says what to do, the end says how. The end begins with a whole line, so that a line of

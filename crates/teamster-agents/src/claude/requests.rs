@@ -71,7 +71,7 @@ impl Requests {
                 decision,
             }],
             replies,
-            close_input: false,
+            ..LineEffects::default()
         }
     }
 

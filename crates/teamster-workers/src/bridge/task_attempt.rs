@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use teamster_agents::{Driver, Job, PermissionReply, Permissions, TaskFacts};
+use teamster_agents::{Driver, Job, MessageRoute, PermissionReply, Permissions, TaskFacts};
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, FsError, InboxFile, Sync, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::{ChildEvent, OutputStream};
 use teamster_isolate::process_tree::{self, ProcessTree, SurvivingProcesses};
@@ -26,6 +26,7 @@ use super::BridgeEvent;
 use super::reporter::{LogSource, Reporter, TaskLog, WorkerIdentity};
 use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
+use crate::mail_text;
 use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
 use crate::prompt::prompt;
 
@@ -141,6 +142,8 @@ impl AgentLauncher {
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;
         let temp = TempFolder::make(&self.identity.launch);
+        let inbox = temp.make_inbox();
+        let inbox_path = inbox.as_ref().map(InboxFile::path);
         let id = task.id().to_string();
         let job = Job {
             prompt: &text,
@@ -161,6 +164,7 @@ impl AgentLauncher {
             path: &self.setup.path,
             teamster: &self.setup.teamster,
             temp: temp.path(),
+            inbox: inbox_path.as_deref(),
         };
         let driver = Arc::clone(&self.setup.driver);
         let launch = driver
@@ -197,6 +201,7 @@ impl AgentLauncher {
             command,
             process,
             attempt,
+            inbox,
             _temp: temp,
         })
     }
@@ -225,6 +230,8 @@ pub(super) struct TaskAttempt<'a> {
     command: String,
     process: AgentProcess,
     attempt: AgentAttempt,
+    /// The file that messages are appended to if the agent takes them that way.
+    inbox: Option<InboxFile>,
     /// Removed at the end of the attempt with all that the agent left there.
     _temp: TempFolder,
 }
@@ -283,6 +290,47 @@ impl TaskAttempt<'_> {
         }
     }
 
+    /// Returns whether the agent runs and nobody is ending it.
+    pub(super) fn may_be_told(&self) -> bool {
+        self.attempt.may_be_told()
+    }
+
+    /// Tells the agent what others wrote, in the way that its client takes it now. `delivery` names the attempt to do so.
+    pub(super) fn tell(&mut self, delivery: &str, messages: &[Message]) -> MessageRoute {
+        let text = mail_text::told_at_work(messages);
+        match self.attempt.deliver(delivery, &text) {
+            MessageRoute::Input(bytes) => {
+                self.process.write(bytes.clone());
+                MessageRoute::Input(bytes)
+            }
+            MessageRoute::InboxFile => {
+                let lines: Vec<u8> = messages.iter().flat_map(mail_text::inbox_line).collect();
+                let appended = self.inbox.as_mut().map(|inbox| inbox.append(&lines));
+                match appended {
+                    Some(Ok(())) => MessageRoute::InboxFile,
+                    Some(Err(error)) => {
+                        tracing::debug!("cannot append to the inbox file of an agent: {error}");
+                        MessageRoute::Later
+                    }
+                    None => MessageRoute::Never,
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Returns whether the program has read all of its inbox file.
+    pub(super) fn was_inbox_read(&self) -> bool {
+        match self.inbox.as_ref().map(InboxFile::was_read) {
+            Some(Ok(was_read)) => was_read,
+            Some(Err(error)) => {
+                tracing::debug!("cannot look at the inbox file of an agent: {error}");
+                false
+            }
+            None => false,
+        }
+    }
+
     /// Adds a line of the bridge to the task's log.
     pub(super) fn note(&mut self, now: Time, text: &str) {
         self.log.note(now, text);
@@ -307,8 +355,9 @@ impl TaskAttempt<'_> {
             AttemptCommand::RequestEnd(cause) => {
                 let text = format!("ends the agent: {}", cause.describe());
                 self.log.note(now, &text);
-                self.process
-                    .ask_to_end(self.driver.as_ref(), self.attempt.was_seen());
+                let interrupt = self.attempt.interrupt();
+                let interrupt = interrupt.unwrap_or_else(|| self.driver.interrupt());
+                self.process.ask_to_end(interrupt, self.attempt.was_seen());
             }
             AttemptCommand::Kill => {
                 ProcessTree::below_me(&self.machine, &self.launch_id)
@@ -317,6 +366,8 @@ impl TaskAttempt<'_> {
             }
             AttemptCommand::NoteActivity { .. }
             | AttemptCommand::NoteStarted { .. }
+            | AttemptCommand::NoteTaken(_)
+            | AttemptCommand::NoteRefused(_)
             | AttemptCommand::Report(_) => {}
         }
     }
