@@ -7,7 +7,7 @@ use teamster_agents::{
     Rule,
 };
 
-use super::recorded::{APP_SERVER, Recorded, driver, job, one};
+use super::{APP_SERVER, Recorded, driver, job, one, reader_for};
 
 /// The name of the delivery that was recorded for Codex.
 const STEERED: &str = "0123456789abcdef0123456789abcd05";
@@ -212,7 +212,7 @@ fn codex_asks_a_person_where_commands_are_asked_about() {
     ] {
         let run = one(APP_SERVER, name);
         let mut playback = Playback {
-            reader: super::recorded::reader_for(APP_SERVER, None, &permissions),
+            reader: reader_for(APP_SERVER, None, &permissions),
             ..Playback::new(&run)
         };
         playback.until(&["requestApproval"]);

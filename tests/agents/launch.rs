@@ -9,7 +9,7 @@ use teamster_agents::{
     ResumeSession, Rule, SoftSignal,
 };
 
-use super::recorded::{CLIENTS, driver, job};
+use super::{CLIENTS, driver, job};
 use crate::kit::TestProject;
 
 /// A folder with programs of these names.

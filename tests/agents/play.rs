@@ -9,7 +9,7 @@ use teamster_agents::{
     AgentEnd, AgentEvent, AgentInput, AgentOutcome, AgentVerdict, Exit, Job, Permissions, TaskFacts,
 };
 
-use super::recorded::{driver, job};
+use super::{driver, job};
 use crate::kit::TestProject;
 
 /// Launches a script as a bridge would, in the project's folder, and reads it to its end.

@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use super::{names, row, start};
 use crate::kit::TestProject;
 
+/// How often the end of a session is measured, and how many times longer it may take among a hundred teams than alone.
+const TURNS: usize = 9;
+const MOST_TIMES: u32 = 4;
+
 #[test]
 fn a_stop_while_a_teammate_is_alive_keeps_the_roster() {
     let project = TestProject::new();
@@ -77,26 +81,36 @@ fn a_pane_of_another_terminal_server_is_not_taken_for_a_teammate() {
 }
 
 #[test]
-fn the_end_of_a_session_cleans_up_quickly_among_a_hundred_teams() {
-    let project = TestProject::new();
-    for number in 0..100 {
-        project.native_team(
-            &format!("old-{number}"),
-            &format!("old-{number}"),
-            &[("w", "in-process")],
-        );
+fn the_end_of_a_session_costs_little_more_among_a_hundred_teams() {
+    let [alone, among_many] = [0, 100].map(|others| {
+        let project = TestProject::new();
+        for number in 0..others {
+            let name = format!("old-{number}");
+            project.native_team(&name, &name, &[("w", "in-process")]);
+        }
+        project.native_team("alpha", "s1", &[("w1", "in-process")]);
+        project
+    });
+    let end = |project: &TestProject| {
+        project.hook("SubagentStart", &start("w1"));
+        let began = Instant::now();
+        let payload = json!({"session_id": "s1", "reason": "prompt_input_exit"});
+        project.hook("SessionEnd", &payload);
+        let took = began.elapsed();
+        assert_eq!(project.state()["enabled"], false);
+        assert_eq!(project.state()["teammates"], json!([]));
+        took
+    };
+    // By turns, and the shortest of each: a busy machine makes some longer, and none shorter.
+    let [mut few, mut many] = [Duration::MAX; 2];
+    for _ in 0..TURNS {
+        few = few.min(end(&alone));
+        many = many.min(end(&among_many));
     }
-    project.native_team("alpha", "s1", &[("w1", "in-process")]);
-    project.hook("SubagentStart", &start("w1"));
-    let began = Instant::now();
-    project.hook(
-        "SessionEnd",
-        &json!({"session_id": "s1", "reason": "prompt_input_exit"}),
+    assert!(
+        many < few * MOST_TIMES,
+        "{few:?} alone, {many:?} among many"
     );
-    let took = began.elapsed();
-    assert_eq!(project.state()["enabled"], false);
-    assert_eq!(project.state()["teammates"], json!([]));
-    assert!(took < Duration::from_millis(100), "{took:?}");
 }
 
 #[test]

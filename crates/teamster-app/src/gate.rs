@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use teamster_journal::payload::{GateAnswer, GateDecided, RunSpec};
-use teamster_journal::{EventKind, Gate, NewEvent, RunState};
+use teamster_journal::{EventActor, EventKind, Gate, NewEvent, RunState};
 use teamster_run::host::ExclusiveLock;
 use teamster_run::observer::GateReply;
 use teamster_types::TeamName;
@@ -222,7 +222,7 @@ fn check_commit(app: &App, gate: &Gate, named: Option<&str>) -> Result {
 fn tell(app: &App, team: &TeamName, gate: &Gate, answered: &GateAnswer) -> Result<u64> {
     let via = app.actor.via();
     let answer = GateDecided::new(&gate.id, &gate.commit, via, None, answered);
-    let event = NewEvent::new("user", EventKind::ApprovalAnswered(answer));
+    let event = NewEvent::new(EventActor::Person, EventKind::ApprovalAnswered(answer));
     Ok(app.store()?.record(team, event)?)
 }
 

@@ -18,4 +18,5 @@ pub mod preset;
 pub mod preview;
 pub mod report;
 pub mod request;
+pub mod review;
 pub mod verify;

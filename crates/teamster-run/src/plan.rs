@@ -19,12 +19,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use teamster_journal::payload::{Distribution, Member, RunSpec};
 use teamster_store::PlannedTask;
 use teamster_types::WorkerName;
 use teamster_types::graph::plan_cycle;
-use teamster_types::json::Object;
 use teamster_types::paths::Glob;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, TaskNotes};
 use teamster_types::transitions::check_texts;
 
 use crate::document::form::Form;
@@ -55,8 +55,35 @@ impl Plan {
         Self::of_document(&root).map_err(|list| Faults::new(file, list))
     }
 
-    /// The plan for a sentence that nobody has planned: the whole of it for each worker, never cut at an "and".
-    pub fn of_sentence(sentence: &str, workers: &[WorkerName]) -> Result<Self, String> {
+    /// Returns the plan of a run that nobody plans.
+    pub fn unplanned(spec: &RunSpec) -> Result<Self, String> {
+        let names = |members: &[&Member]| -> Vec<WorkerName> {
+            members.iter().map(|member| member.name.clone()).collect()
+        };
+        match spec.distribution {
+            Distribution::One => Self::of_sentence(&spec.task),
+            Distribution::Each => {
+                Self::for_each(&spec.task, &names(&spec.members.iter().collect::<Vec<_>>()))
+            }
+            Distribution::BestOf => Self::for_each(&spec.task, &names(&spec.working_members())),
+        }
+    }
+
+    /// Returns the plan for a sentence that nobody splits: one task, never cut at an "and", for whoever takes it.
+    pub fn of_sentence(sentence: &str) -> Result<Self, String> {
+        Self::of_copies(sentence, &[None])
+    }
+
+    /// Returns the plan in which each of these workers does the whole of a sentence.
+    pub fn for_each(sentence: &str, workers: &[WorkerName]) -> Result<Self, String> {
+        if workers.is_empty() {
+            return Err("there is no worker to give the task to".to_owned());
+        }
+        let owners: Vec<Option<&WorkerName>> = workers.iter().map(Some).collect();
+        Self::of_copies(sentence, &owners)
+    }
+
+    fn of_copies(sentence: &str, owners: &[Option<&WorkerName>]) -> Result<Self, String> {
         let sentence = sentence.trim();
         let first = sentence.lines().next().unwrap_or_default();
         let mut subject: String = first.chars().take(SUBJECT_LIMIT).collect();
@@ -65,29 +92,23 @@ impl Plan {
             subject.push('…');
         }
         check_texts(Some(&subject), Some(sentence)).map_err(|refusal| refusal.to_string())?;
-        if workers.is_empty() {
-            return Err("there is no worker to give the task to".to_owned());
-        }
-        let task = |worker: &WorkerName| PlannedTask {
+        let task = |owner: &Option<&WorkerName>| PlannedTask {
             task: NewTask {
                 subject: subject.clone(),
                 description: sentence.to_owned(),
-                active_form: None,
-                owner: Some(worker.clone()),
-                blocked_by: Vec::new(),
-                capabilities: Vec::new(),
-                paths: Vec::new(),
-                verify: Vec::new(),
-                notes: Object::new(),
+                owner: owner.cloned(),
                 // Nobody wrote a plan, so nobody can know a label.
-                label: None,
+                ..NewTask::default()
             },
             after: Vec::new(),
         };
+        let label = |owner: &Option<&WorkerName>| {
+            owner.map_or_else(|| "task".to_owned(), ToString::to_string)
+        };
         Ok(Self {
-            labels: workers.iter().map(ToString::to_string).collect(),
-            lines: vec![1; workers.len()],
-            tasks: workers.iter().map(task).collect(),
+            labels: owners.iter().map(label).collect(),
+            lines: vec![1; owners.len()],
+            tasks: owners.iter().map(task).collect(),
             verify: Vec::new(),
         })
     }
@@ -230,7 +251,7 @@ fn planned(
             blocked_by: Vec::new(),
             capabilities,
             paths: paths.into_iter().map(|path| path.text).collect(),
-            notes: Object::new(),
+            notes: TaskNotes::default(),
             verify,
             label: Some(label.to_owned()),
         },

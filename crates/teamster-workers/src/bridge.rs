@@ -30,8 +30,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{AgentEvent, PermissionDecision};
-use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::EventKind;
@@ -347,7 +347,8 @@ impl Bridge {
         let signals = self
             .reporter
             .store()
-            .signals(self.reporter.team(), self.reporter.name());
+            .signals(self.reporter.team(), self.reporter.name())
+            .ok_or_trace("read stop signals");
         for signal in signals.unwrap_or_default() {
             self.request_stop(signal);
         }
@@ -461,7 +462,10 @@ impl Bridge {
         // Whatever was answered before this attempt was not an answer to it.
         self.mailbox.begin_attempt();
         let (store, id) = (self.reporter.store(), claimed.task.id());
-        let failure = store.failure(self.reporter.team(), id).ok().flatten();
+        let failure = store.failure(self.reporter.team(), id);
+        let failure = failure
+            .ok_or_trace("read how the task failed before")
+            .flatten();
         let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
         let input = AttemptInput {
             folder: self.workplace.folder(),

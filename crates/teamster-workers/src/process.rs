@@ -168,13 +168,7 @@ impl TempFolder {
     /// Creates the file that messages for a program are appended to, or returns `None` where there is no folder for it.
     pub(crate) fn make_inbox(&self) -> Option<InboxFile> {
         let dir = Dir::open_root(self.path()?).ok()??;
-        match InboxFile::create(dir, layout::AGENT_INBOX) {
-            Ok(inbox) => Some(inbox),
-            Err(error) => {
-                tracing::debug!("cannot create the inbox file of an agent: {error}");
-                None
-            }
-        }
+        InboxFile::create(dir, layout::AGENT_INBOX).ok_or_trace("create the inbox file of an agent")
     }
 }
 
@@ -185,8 +179,10 @@ impl Drop for TempFolder {
 }
 
 fn make_temp_folder(name: &str) -> Option<PathBuf> {
-    let system = system_temp_folder().ok()??;
-    let is_new = system.make_dir(name).ok()?;
+    let system = system_temp_folder().ok_or_trace("open the folder for temporary files")??;
+    let is_new = system
+        .make_dir(name)
+        .ok_or_trace("make the temporary folder of a launch")?;
     let is_ours = is_new
         || system
             .child(name)

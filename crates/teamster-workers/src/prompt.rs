@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use teamster_types::message::Message;
-use teamster_types::quote::quoted;
 use teamster_types::task::Task;
+use teamster_types::text::quoted;
 
 use crate::mail_text;
 

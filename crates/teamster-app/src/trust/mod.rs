@@ -290,21 +290,7 @@ pub fn require(
     if plan.has_worktree {
         run::refuse_denied_links(layout, config)?;
     }
-    // The script was read a moment before or after the files that are accepted: what is played must be one of them.
-    let is_named = |capability: &ProjectCapability| {
-        matches!(capability.needed, Needed::By(_)) && plan.needs(capability)
-    };
-    if let Some(script) = plan.script
-        && project.capabilities.iter().any(is_named)
-        && !project.snapshot.has_script(script)
-    {
-        return Err(AppError::refused(format!(
-            "the script of {} has changed since it was trusted",
-            plan.provider.name
-        ))
-        .hint("`teamster trust` shows what the project asks for now"));
-    }
-    Ok(())
+    project.refuse_other_script(plan)
 }
 
 fn require_those(
@@ -324,6 +310,25 @@ fn require_those(
 }
 
 impl Project {
+    /// Refuses a script that is none of the accepted files. It was read a moment before or after them, and what is played
+    /// must be one of them.
+    fn refuse_other_script(&self, plan: &Plan<'_>) -> Result {
+        let is_named = |capability: &ProjectCapability| {
+            matches!(capability.needed, Needed::By(_)) && plan.needs(capability)
+        };
+        if let Some(script) = plan.script
+            && self.capabilities.iter().any(is_named)
+            && !self.snapshot.has_script(script)
+        {
+            return Err(AppError::refused(format!(
+                "the script of {} has changed since it was trusted",
+                plan.provider.name
+            ))
+            .hint("`teamster trust` shows what the project asks for now"));
+        }
+        Ok(())
+    }
+
     /// Refuses when something that is needed was not accepted.
     fn refuse_unaccepted(&self, is_needed: impl Fn(&ProjectCapability) -> bool) -> Result {
         let capabilities = self.capabilities.iter();

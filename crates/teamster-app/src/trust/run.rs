@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use teamster_agents::{CREDENTIALS, Provider};
+use teamster_agents::{CREDENTIALS, Driver, Provider};
 use teamster_fs::layout::Layout;
 use teamster_journal::payload::{Check, CheckOrigin, RunSpec};
 use teamster_run::host::ProjectTrust;
 use teamster_types::denied;
 use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
 
-use super::{Needed, Project, TeamPlan, Unknown, capabilities, require_those};
+use super::{Needed, Plan, Project, TeamPlan, Unknown, capabilities, require_those};
 use crate::app::App;
 use crate::config::Config;
 use crate::error::{AppError, Result};
@@ -43,6 +43,21 @@ impl ProjectTrust for CurrentTrust {
             checks: &[],
         };
         Ok(project.refuse_unaccepted(|capability| plan.needs(capability))?)
+    }
+
+    fn agent(&self, word: &str) -> std::result::Result<(Provider, Box<dyn Driver>), NotTrusted> {
+        let config = current(&self.layout)?;
+        let provider = provider(&self.layout, &config, word)?;
+        let driver = provider.driver();
+        let plan = Plan {
+            provider: &provider,
+            script: driver.script(),
+            has_worktree: false,
+        };
+        let project = Project::look(&self.layout, &config)?;
+        project.refuse_unaccepted(|capability| plan.needs(capability))?;
+        project.refuse_other_script(&plan)?;
+        Ok((provider, driver))
     }
 
     fn check(&self, check: &Check) -> std::result::Result<(), NotTrusted> {
@@ -91,8 +106,8 @@ pub fn require_for_run(
     // A run that goes on may have checks whose file has changed since.
     project.add_checks(&order.verify);
     let mut providers = providers(layout, config, order)?;
-    if order.leader != "engine" {
-        providers.push(provider(layout, config, &order.leader)?);
+    if let Some(leader) = order.leading_agent() {
+        providers.push(provider(layout, config, leader)?);
     }
     let plan = TeamPlan {
         providers: &providers,

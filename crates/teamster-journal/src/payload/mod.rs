@@ -6,6 +6,7 @@
 mod check;
 mod cost;
 mod gate;
+mod leader;
 mod merge;
 mod run;
 mod task;
@@ -23,12 +24,13 @@ pub use gate::{
     FileChange, Finding, GateAnswer, GateDecided, GateOpened, GateShown, GivenUp, LONGEST_FINDING,
     MOST_FILES, Outside, Shown, Unverified,
 };
+pub use leader::{CancelledTask, LeaderActed, LeaderFailed, LeaderWoken, WakeKind, WakeReason};
 pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
 };
 pub use run::{
-    Approve, Base, LeaderAsked, MAX_FIX, Member, PlanMade, PlannedTask, RefsRecorded, RunEnd,
-    RunFinished, RunSpec, RunStarted, StageEntered,
+    Approve, Base, Distribution, LeaderAsked, MAX_FIX, Member, PlanMade, PlanSource,
+    PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished, RunSpec, RunStarted, StageEntered,
 };
 pub use task::TaskChange;
 pub use team::{

@@ -128,26 +128,36 @@ fn a_thousand_tasks_and_korean_texts_are_a_plan() {
 }
 
 #[test]
-fn a_sentence_is_given_whole_to_each_worker() {
-    let workers: Vec<WorkerName> = ["worker-1", "worker-2"]
-        .map(|name| name.parse().unwrap())
-        .into();
-    let plan = Plan::of_sentence(" fix the form and test it\nall of it ", &workers).unwrap();
-    assert_eq!(plan.tasks.len(), 2);
-    for (task, worker) in plan.tasks.iter().zip(&workers) {
-        assert_eq!(task.task.subject, "fix the form and test it");
-        assert_eq!(task.task.description, "fix the form and test it\nall of it");
-        assert_eq!(task.task.owner.as_ref(), Some(worker));
-        assert!(task.after.is_empty());
-    }
+fn a_sentence_is_one_task_for_whoever_takes_it() {
+    let plan = Plan::of_sentence(" fix the form and test it\nall of it ").unwrap();
+    let [task] = plan.tasks.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(task.task.subject, "fix the form and test it");
+    assert_eq!(task.task.description, "fix the form and test it\nall of it");
+    assert_eq!(task.task.owner, None);
     let long = "가".repeat(SUBJECT_LIMIT + 1);
-    let plan = Plan::of_sentence(&long, &workers).unwrap();
+    let plan = Plan::of_sentence(&long).unwrap();
     assert_eq!(plan.tasks[0].task.subject.chars().count(), SUBJECT_LIMIT);
     assert!(plan.tasks[0].task.subject.ends_with('…'));
     for sentence in ["", " \n ", &"x".repeat(10_001)] {
-        assert!(Plan::of_sentence(sentence, &workers).is_err());
+        assert!(Plan::of_sentence(sentence).is_err());
     }
-    assert!(Plan::of_sentence("go", &[]).is_err());
+}
+
+#[test]
+fn a_sentence_is_given_whole_to_each_worker_who_was_named() {
+    let workers: Vec<WorkerName> = ["worker-1", "worker-2"]
+        .map(|name| name.parse().unwrap())
+        .into();
+    let plan = Plan::for_each("fix the form and test it", &workers).unwrap();
+    assert_eq!(plan.tasks.len(), 2);
+    for (task, worker) in plan.tasks.iter().zip(&workers) {
+        assert_eq!(task.task.subject, "fix the form and test it");
+        assert_eq!(task.task.owner.as_ref(), Some(worker));
+        assert!(task.after.is_empty());
+    }
+    assert!(Plan::for_each("go", &[]).is_err());
 }
 
 /// Whether a value is what a part of the schema asks for: the words of it that we use, and no others.

@@ -23,7 +23,7 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
-use super::reporter::{LogSource, Reporter, TaskLog, WorkerIdentity};
+use super::reporter::{Reporter, TaskLog, TaskLogSource, WorkerIdentity};
 use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
 use crate::mail_text;
@@ -305,14 +305,13 @@ impl TaskAttempt<'_> {
             }
             MessageRoute::InboxFile => {
                 let lines: Vec<u8> = messages.iter().flat_map(mail_text::inbox_line).collect();
-                let appended = self.inbox.as_mut().map(|inbox| inbox.append(&lines));
-                match appended {
-                    Some(Ok(())) => MessageRoute::InboxFile,
-                    Some(Err(error)) => {
-                        tracing::debug!("cannot append to the inbox file of an agent: {error}");
-                        MessageRoute::Later
-                    }
-                    None => MessageRoute::Never,
+                let Some(inbox) = &mut self.inbox else {
+                    return MessageRoute::Never;
+                };
+                let appended = inbox.append(&lines);
+                match appended.ok_or_trace("append to the inbox file of an agent") {
+                    Some(()) => MessageRoute::InboxFile,
+                    None => MessageRoute::Later,
                 }
             }
             other => other,
@@ -321,14 +320,10 @@ impl TaskAttempt<'_> {
 
     /// Returns whether the program has read all of its inbox file.
     pub(super) fn was_inbox_read(&self) -> bool {
-        match self.inbox.as_ref().map(InboxFile::was_read) {
-            Some(Ok(was_read)) => was_read,
-            Some(Err(error)) => {
-                tracing::debug!("cannot look at the inbox file of an agent: {error}");
-                false
-            }
-            None => false,
-        }
+        let was_read = self.inbox.as_ref().map(InboxFile::was_read);
+        was_read
+            .and_then(|read| read.ok_or_trace("look at the inbox file of an agent"))
+            .unwrap_or(false)
     }
 
     /// Adds a line of the bridge to the task's log.
@@ -345,8 +340,8 @@ impl TaskAttempt<'_> {
                 shown,
             } => {
                 let source = match stream {
-                    OutputStream::Output => LogSource::Agent,
-                    OutputStream::Error => LogSource::Stderr,
+                    OutputStream::Output => TaskLogSource::Agent,
+                    OutputStream::Error => TaskLogSource::Stderr,
                 };
                 self.log.line(now, source, &line, shown.as_deref());
             }

@@ -1,4 +1,4 @@
-//! `teamster install …`
+//! Implements `teamster install claude` and `teamster uninstall claude`.
 
 use std::fmt::Write as _;
 
@@ -20,14 +20,14 @@ use crate::table::Tone;
 Examples:
   teamster install claude --dry-run
   teamster install claude")]
-pub struct Install {
+pub struct InstallArgs {
     #[command(subcommand)]
-    client: Client,
+    client: InstallCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Client {
-    Claude(Claude),
+enum InstallCommand {
+    Claude(InstallClaudeArgs),
 }
 
 /// Put our hooks into the settings of Claude Code
@@ -42,9 +42,9 @@ Examples:
   teamster install claude --dry-run
   teamster install claude
   teamster install claude --scope local --light")]
-struct Claude {
+struct InstallClaudeArgs {
     #[command(flatten)]
-    place: Place,
+    place: SettingsSelector,
     /// Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and `SendMessage`
     #[arg(long)]
     light: bool,
@@ -52,17 +52,17 @@ struct Claude {
 
 /// Which settings, and whether to write them.
 #[derive(Args, Debug)]
-pub struct Place {
+struct SettingsSelector {
     /// Whose settings
-    #[arg(long, value_name = "SCOPE", value_enum, default_value_t = Scope::User)]
-    scope: Scope,
+    #[arg(long, value_name = "SCOPE", value_enum, default_value_t = ScopeWord::User)]
+    scope: ScopeWord,
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Scope {
+enum ScopeWord {
     /// Yours, for every project
     User,
     /// This project's, shared with everybody who works on it
@@ -71,32 +71,27 @@ enum Scope {
     Local,
 }
 
-impl Install {
+impl InstallArgs {
     pub fn run(self, context: &Context) -> Result {
-        let Client::Claude(command) = self.client;
+        let InstallCommand::Claude(command) = self.client;
         context.actor.must_be_person("installing hooks")?;
         let program = this_program()?;
         let request = command.place.request(context, &program, command.light);
         let outcome = install::install(&request)?;
-        let said = |outcome: &InstallOutcome| {
-            let place = outcome.settings.display();
-            match (outcome.changed || request.dry_run, outcome.diff.is_empty()) {
-                (_, true) => format!("nothing to do: our hooks are in {place}"),
-                (_, false) if request.dry_run => {
-                    "nothing was written: this is a dry run".to_owned()
-                }
-                _ => {
-                    format!("our hooks are in {place}; the next session of Claude Code calls them")
-                }
-            }
-        };
-        answer(context, &request, &outcome, &said(&outcome))
+        let place = outcome.settings.display();
+        answer(
+            context,
+            &request,
+            &outcome,
+            &format!("our hooks are in {place}; the next session of Claude Code calls them"),
+            &format!("our hooks are in {place}"),
+        )
     }
 }
 
-impl Place {
+impl SettingsSelector {
     /// What the library is asked for.
-    pub fn request<'a>(
+    fn request<'a>(
         &self,
         context: &'a Context,
         program: &'a str,
@@ -105,9 +100,9 @@ impl Place {
         InstallRequest {
             layout: &context.layout,
             scope: match self.scope {
-                Scope::User => install::Scope::User,
-                Scope::Project => install::Scope::Project,
-                Scope::Local => install::Scope::Local,
+                ScopeWord::User => install::Scope::User,
+                ScopeWord::Project => install::Scope::Project,
+                ScopeWord::Local => install::Scope::Local,
             },
             program,
             light,
@@ -117,12 +112,14 @@ impl Place {
     }
 }
 
-/// Says what was done: the change, what to know about it, and how it ended.
-pub fn answer(
+/// Says what was done: the change, what to know about it, and how it ended: as `changed` says, or as `unchanged` does where
+/// there was nothing to do.
+fn answer(
     context: &Context,
     request: &InstallRequest<'_>,
     outcome: &InstallOutcome,
-    said: &str,
+    changed: &str,
+    unchanged: &str,
 ) -> Result {
     context.out.answer(
         || object(request, outcome),
@@ -141,7 +138,14 @@ pub fn answer(
                 let backup = plain(&backup.display().to_string());
                 let _ = writeln!(text, "a backup with other content stays: {backup}");
             }
-            text + &plain(said)
+            let end = if outcome.diff.is_empty() {
+                format!("nothing to do: {unchanged}")
+            } else if request.dry_run {
+                "nothing was written: this is a dry run".to_owned()
+            } else {
+                changed.to_owned()
+            };
+            text + &plain(&end)
         },
     )
 }
@@ -207,4 +211,53 @@ pub fn this_program() -> Result<String> {
         ))
         .hint("settings are JSON and cannot hold it; move teamster to a folder with a plain name")
     })
+}
+
+/// Undo what `install` did
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster uninstall claude")]
+pub struct UninstallArgs {
+    #[command(subcommand)]
+    client: UninstallCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum UninstallCommand {
+    Claude(UninstallClaudeArgs),
+}
+
+/// Take our hooks out of the settings of Claude Code
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Every hook whose command is `teamster hook EVENT` is taken out, and nothing else: settings that
+were not edited since are what they were, to the byte. A backup is removed when it holds nothing
+that the settings do not have.
+
+Examples:
+  teamster uninstall claude --dry-run
+  teamster uninstall claude
+  teamster uninstall claude --scope local")]
+struct UninstallClaudeArgs {
+    #[command(flatten)]
+    place: SettingsSelector,
+}
+
+impl UninstallArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let UninstallCommand::Claude(command) = self.client;
+        context.actor.must_be_person("removing hooks")?;
+        // What is taken out is known by its shape, wherever the binary was.
+        let request = command.place.request(context, "teamster", false);
+        let outcome = install::uninstall(&request)?;
+        let place = outcome.settings.display();
+        answer(
+            context,
+            &request,
+            &outcome,
+            &format!("our hooks are no longer in {place}"),
+            &format!("no hook of ours is in {place}"),
+        )
+    }
 }

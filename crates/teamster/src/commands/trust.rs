@@ -1,4 +1,4 @@
-//! `teamster trust`
+//! Implements `teamster trust`.
 
 use clap::Args;
 use serde_json::json;
@@ -20,7 +20,7 @@ Examples:
   teamster trust --show
   teamster trust --yes
   teamster trust --revoke --json")]
-pub struct Trust {
+pub struct TrustArgs {
     /// Show what the project asks for and whether it is accepted; change nothing
     #[arg(long, conflicts_with_all = ["revoke", "yes"])]
     show: bool,
@@ -32,7 +32,7 @@ pub struct Trust {
     yes: bool,
 }
 
-impl Trust {
+impl TrustArgs {
     pub fn run(self, context: &Context) -> Result {
         if self.revoke {
             context.must_be_a_person("taking trust back")?;
