@@ -261,6 +261,7 @@ pub(super) fn peek(tx: &mut dyn Txn, reader: &Reader, limit: usize) -> Result<De
     for mailbox in boxes(tx, reader)? {
         let before = tx.cursor(&mailbox)?;
         let (mut position, mut delivered) = (before.acked, before.delivered);
+        let mut is_undelivered = false;
         'pages: while delivery.messages.len() < limit {
             let lines = tx.lines(&mailbox, position, PAGE)?;
             if lines.is_empty() {
@@ -269,10 +270,13 @@ pub(super) fn peek(tx: &mut dyn Txn, reader: &Reader, limit: usize) -> Result<De
             for (behind, line) in lines {
                 match line {
                     Ok(_) if delivery.messages.len() == limit => break 'pages,
-                    Ok(message) => delivery.messages.push(message),
+                    Ok(message) => {
+                        is_undelivered |= behind > delivered;
+                        delivery.messages.push(message);
+                    }
                     Err(reason) => {
                         delivery.skipped += 1;
-                        if position == delivered {
+                        if behind > delivered && !is_undelivered {
                             tx.event(malformed(&mailbox, position, &reason));
                             delivered = behind;
                         }
@@ -354,10 +358,8 @@ pub(super) fn acknowledge(tx: &mut dyn Txn, reader: &Reader, id: &str) -> Result
                 let message = match line {
                     Ok(message) => message,
                     Err(reason) => {
-                        passed.extend(
-                            (begin >= before.delivered)
-                                .then(|| malformed(&mailbox, begin, &reason)),
-                        );
+                        let is_new = behind > before.delivered;
+                        passed.extend(is_new.then(|| malformed(&mailbox, begin, &reason)));
                         continue;
                     }
                 };
