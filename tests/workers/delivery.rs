@@ -112,7 +112,7 @@ fn message_in_an_inbox_that_nobody_read_outlives_a_killed_bridge() {
         send(&crew, "ann", "also before"),
     );
     crew.until("both lie in the file", || {
-        std::fs::metadata(&inbox).is_ok_and(|file| file.len() > 300)
+        std::fs::metadata(&inbox).is_ok_and(|file| file.len() > 250)
     });
     assert!(!is_delivered(&crew, &first));
     kill_9(&crew.heartbeat("ann").unwrap()["pid"]);

@@ -86,6 +86,8 @@ pub struct LineEffects {
     pub replies: Vec<Vec<u8>>,
     /// Whether to close its input after that: it has nothing more to wait for.
     pub close_input: bool,
+    /// Whether it may be at its end: its input is to be closed if it says nothing more for a moment.
+    pub may_be_over: bool,
     /// The deliveries that the client has taken: the model has the text with its next request.
     pub taken: Vec<String>,
     /// The deliveries that the client did not take. They can be tried again.

@@ -143,6 +143,8 @@ pub(crate) struct AgentAttempt {
     stop: Option<StopCause>,
     /// When an agent that was asked to end is killed.
     kill_at: Option<Instant>,
+    /// When the input of an agent that may be at its end is closed, unless it goes on.
+    close_at: Option<Instant>,
     exit: Option<Exit>,
     open_streams: u32,
     last_lines: LastLines,
@@ -165,6 +167,7 @@ impl AgentAttempt {
             was_seen: false,
             stop: None,
             kill_at: None,
+            close_at: None,
             exit: None,
             open_streams: 2,
             last_lines: LastLines::default(),
@@ -235,6 +238,7 @@ impl AgentAttempt {
         if effects.close_input {
             commands.push(AttemptCommand::CloseInput);
         }
+        self.close_at = effects.may_be_over.then(|| now + self.limits.grace);
     }
 
     fn note_activity(
@@ -259,6 +263,9 @@ impl AgentAttempt {
                 self.kill_at = Some(now + self.limits.grace);
                 AttemptCommand::Kill
             });
+        }
+        if self.close_at.take_if(|close_at| now >= *close_at).is_some() {
+            return Some(AttemptCommand::CloseInput);
         }
         let cause = if !self.was_seen && now >= self.started_at + self.limits.start {
             StopCause::NoStart
@@ -323,7 +330,8 @@ impl AgentAttempt {
         } else {
             self.started_at + self.limits.start
         };
-        silent.min(self.started_at + self.limits.task)
+        let end = silent.min(self.started_at + self.limits.task);
+        self.close_at.map_or(end, |close_at| end.min(close_at))
     }
 
     /// Returns whether the agent was asked to end.
@@ -493,6 +501,27 @@ mod tests {
         }
         let end = attempt.finish("sh".to_owned(), 0);
         assert_eq!(end.cause, Some(StopCause::Silent));
+    }
+
+    #[test]
+    fn input_of_an_agent_that_may_be_over_is_closed_unless_it_goes_on() {
+        let (mut attempt, start) = attempt(true);
+        attempt.note_activity(None, start, &mut Vec::new());
+        let may_be_over = |is_so| LineEffects {
+            may_be_over: is_so,
+            ..LineEffects::default()
+        };
+        for is_over in [true, false, true] {
+            attempt.take_effects(may_be_over(is_over), start, &mut Vec::new());
+        }
+        assert_eq!(attempt.deadline(), after(start, 5));
+        attempt.take_effects(may_be_over(false), start, &mut Vec::new());
+        assert!(attempt.tick(after(start, 5)).is_none(), "it went on");
+        attempt.take_effects(may_be_over(true), start, &mut Vec::new());
+        assert!(attempt.tick(after(start, 4)).is_none());
+        let closed = attempt.tick(after(start, 5));
+        assert!(matches!(closed, Some(AttemptCommand::CloseInput)));
+        assert!(attempt.tick(after(start, 6)).is_none(), "once");
     }
 
     #[test]

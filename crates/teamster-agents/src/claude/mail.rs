@@ -94,8 +94,9 @@ impl Mail {
         self.is_turn_over = true;
         LineEffects {
             replies: self.take_back().into_iter().collect(),
-            // With words in its queue the client begins a turn, unless it forgets them: it will say.
+            // With words in its queue the client begins a turn, unless it forgets them: it will say, or do neither.
             close_input: self.on_its_way.is_none(),
+            may_be_over: self.on_its_way.is_some(),
             ..LineEffects::default()
         }
     }
@@ -214,7 +215,7 @@ mod tests {
         assert!(mail.agent_goes_on().is_some());
         assert_eq!(mail.agent_goes_on(), None, "it was asked already");
         let ended = mail.turn_ended();
-        assert!(!ended.close_input && ended.replies.is_empty());
+        assert!(!ended.close_input && ended.may_be_over && ended.replies.is_empty());
         let answered = mail.response(&response(true));
         assert_eq!(answered.refused, [DELIVERY]);
         assert!(answered.close_input);

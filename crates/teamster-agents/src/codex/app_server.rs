@@ -138,6 +138,8 @@ pub(super) struct AppServerReader {
     /// What the thread had used before this run, or `None` for a thread that somebody else began.
     before: Option<Usage>,
     used: Option<Usage>,
+    /// Whether the turn completed, so that all it used was told.
+    is_whole: bool,
     said: String,
     /// When the limit that is reached is lifted, in seconds since 1970.
     limit_until: Option<i64>,
@@ -175,6 +177,8 @@ impl AppServerReader {
         let method = match &job.resume {
             Some(resume) => {
                 params["threadId"] = json!(resume.session);
+                // What was said before is in the thread; nobody here reads it.
+                params["excludeTurns"] = json!(true);
                 "thread/resume"
             }
             None => "thread/start",
@@ -195,6 +199,7 @@ impl AppServerReader {
                 Some(resume) => resume.spent.and_then(|spent| spent.usage),
             },
             used: None,
+            is_whole: false,
             said: String::new(),
             limit_until: None,
         }
@@ -336,6 +341,7 @@ impl AppServerReader {
         }
         match text(turn, "status") {
             Some("completed") => {
+                self.is_whole = true;
                 let summary = self.said.clone();
                 // A turn does not complete before it has used all that it accepted.
                 let taken = std::mem::take(&mut self.steering.accepted);
@@ -542,7 +548,7 @@ impl OutputReader for AppServerReader {
         let spent = AgentSpending {
             usage: self.used,
             cost_usd: None,
-            at_least: matches!(self.turn, Turn::Open { .. }),
+            at_least: self.turn != Turn::NotYet && !self.is_whole,
         };
         self.outcome.outcome(ending, stderr_tail, spent)
     }
