@@ -310,9 +310,9 @@ impl AgentAttempt {
         }
     }
 
-    /// Returns whether the agent runs and nobody is ending it.
+    /// Returns whether the agent runs, as far as is known, and nobody is ending it.
     pub(crate) fn may_be_told(&self) -> bool {
-        self.was_seen && self.stop.is_none() && self.exit.is_none()
+        self.stop.is_none() && self.exit.is_none()
     }
 
     /// Returns how this run is asked to end, where that depends on what it said.

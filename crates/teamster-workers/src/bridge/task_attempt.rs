@@ -290,7 +290,7 @@ impl TaskAttempt<'_> {
         }
     }
 
-    /// Returns whether the agent runs and nobody is ending it.
+    /// Returns whether the agent runs, as far as is known, and nobody is ending it.
     pub(super) fn may_be_told(&self) -> bool {
         self.attempt.may_be_told()
     }
