@@ -20,6 +20,7 @@ pub mod cost;
 mod event;
 mod kind;
 pub mod payload;
+mod questions;
 mod run_history;
 mod run_state;
 mod team_state;
@@ -27,6 +28,7 @@ mod team_state;
 pub use changes::{apply, changes};
 pub use event::{Event, LINE_LIMIT, NewEvent, family};
 pub use kind::{EventKind, EventType, Unread};
+pub use questions::{Question, QuestionFate, Questions};
 pub use run_history::{
     CheckRecord, DecisionRecord, GateRecord, MergeRecord, MergeStanding, RunHistory, StageRecord,
 };

@@ -7,6 +7,7 @@ mod check;
 mod cost;
 mod gate;
 mod merge;
+mod question;
 mod run;
 mod task;
 mod team;
@@ -25,6 +26,10 @@ pub use gate::{
 };
 pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
+};
+pub use question::{
+    Addressee, FindingAdded, NoQuestionId, ProposedTask, QuestionAnswered, QuestionAsked,
+    QuestionExpired, QuestionForwarded, QuestionId, QuestionKind, Severity, WorkerProgress,
 };
 pub use run::{
     Approve, Base, LeaderAsked, MAX_FIX, Member, PlanMade, PlannedTask, RefsRecorded, RunEnd,

@@ -98,6 +98,11 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
+    /// Returns whether an agent leads the run.
+    pub fn has_leader(&self) -> bool {
+        !matches!(self.leader.as_str(), "" | "engine")
+    }
+
     /// Reads what a run is to do where everything must be right: a limit or a worker that cannot be read would be missing
     /// from the run. Returns what is wrong otherwise.
     pub fn strict(value: &Value) -> Result<Self, String> {
