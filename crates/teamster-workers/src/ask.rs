@@ -113,6 +113,7 @@ pub fn ask(
         temp: temp.path(),
         path: ask.path,
         teamster: ask.teamster,
+        tools: None,
     };
     let launch = ask
         .driver

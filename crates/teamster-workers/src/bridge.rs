@@ -5,6 +5,7 @@
 //!  agent ──lines──▶  │  TaskAttempt   one run of the agent: process, log, deadlines  │
 //!  journal, mail ─▶  │  WorkerMailbox mail, requests of the agent, people's replies  │ ──▶ Reporter: journal, lead,
 //!  signals, lease ▶  │  Lifecycle     heartbeat, stop requests, pauses, quarantine   │     own output, task logs
+//!  agent's socket ▶  │  AgentRequests tools that the agent calls, its open questions │
 //!                    └───────────────────────────────────────────────────────────────┘
 //!  signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or released → …
 //! ```
@@ -16,11 +17,13 @@
 //!
 //! Only the heartbeat has a thread of its own ([`heartbeat`]): others judge the worker by it, whatever the bridge does.
 
+mod agent_requests;
 mod completion;
 mod heartbeat;
 mod lifecycle;
 mod mailbox;
 mod reporter;
+mod socket;
 mod task_attempt;
 
 use std::path::PathBuf;
@@ -34,7 +37,9 @@ use teamster_fs::proc::Machine;
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::EventKind;
-use teamster_journal::payload::{WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped};
+use teamster_journal::payload::{
+    Addressee, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
+};
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
 use teamster_types::heartbeat::WorkerStatus;
@@ -46,12 +51,15 @@ use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
 use crate::process::LAST_WORDS;
 use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
+use crate::tools::{ToolFailure, WorkerTool};
 use crate::workplace::{Workplace, WorkplaceError};
+use agent_requests::AgentRequests;
 use completion::{AgentPart, Completion, TaskResolution, lost_claim};
 use heartbeat::HeartbeatThread;
 use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
 use mailbox::{MailRequest, PersonRequest, WorkerMailbox};
 use reporter::{Reporter, TaskLog, WorkerIdentity};
+use socket::{AgentRequest, WorkerSocket};
 pub use task_attempt::AgentSetup;
 use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
 
@@ -76,6 +84,12 @@ enum BridgeEvent {
     TeamGone,
     /// The agent of the attempt with this number said something.
     Agent(u64, ChildEvent),
+    /// The agent calls a tool through the socket.
+    Requested(AgentRequest),
+    /// The reply to the request with this number was written, or could not be.
+    ReplyWritten { number: u64, is_written: bool },
+    /// Nobody waits for the reply to the request with this number any more.
+    CallerGone(u64),
 }
 
 /// How a wait for an event ended.
@@ -120,6 +134,8 @@ pub struct BridgeConfig {
     pub launch: String,
     /// Decides whether another task may be begun: a run may have used up its budget.
     pub may_begin: MayBegin,
+    /// Who answers questions of the agent.
+    pub questions_to: Addressee,
     /// Prints a line to the worker's pane or log.
     pub output: Box<dyn FnMut(&str) + Send>,
 }
@@ -144,6 +160,7 @@ pub struct Bridge {
     mailbox: WorkerMailbox,
     lifecycle: Lifecycle,
     launcher: AgentLauncher,
+    requests: AgentRequests,
     workplace: Box<dyn Workplace>,
     may_begin: MayBegin,
     events: Receiver<BridgeEvent>,
@@ -186,6 +203,14 @@ impl Bridge {
             sender.clone(),
         )?;
         forward_system_signals(Arc::clone(&store), sender.clone());
+        let socket = WorkerSocket::open(&identity.launch, sender.clone());
+        let socket = match socket {
+            Ok(socket) => Some(socket),
+            Err(error) => {
+                (config.output)(&format!("the agent cannot reach its team: {error}"));
+                None
+            }
+        };
         let mut bridge = Self {
             reporter: Reporter::new(store, identity.clone(), config.output),
             mailbox: WorkerMailbox::new(record.started_at, position),
@@ -196,8 +221,10 @@ impl Bridge {
                 config.limits,
                 project,
                 machine,
+                socket,
                 sender,
             ),
+            requests: AgentRequests::new(config.questions_to),
             workplace,
             may_begin: config.may_begin,
             events,
@@ -280,10 +307,44 @@ impl Bridge {
             (BridgeEvent::TeamGone, Some(run)) => run.stop(StopCause::TeamGone, now),
             (BridgeEvent::TeamGone, None) => self.lifecycle.note_team_gone(),
             (BridgeEvent::TeamChanged, run) => return self.read_news(run),
+            (BridgeEvent::Requested(request), Some(run)) => self.serve(request, run),
+            (BridgeEvent::Requested(request), None) => {
+                let failure = ToolFailure::new(
+                    "the work on the task is over",
+                    "what is left to say belongs into the last message of the task",
+                );
+                request.reply(Err(failure), false);
+            }
+            (BridgeEvent::ReplyWritten { number, is_written }, _) => {
+                let (reporter, mailbox) = (&mut self.reporter, &mut self.mailbox);
+                let asked = self
+                    .requests
+                    .note_written(number, is_written, reporter, mailbox);
+                self.obey(asked);
+            }
+            (BridgeEvent::CallerGone(number), _) => {
+                let (reporter, mailbox) = (&mut self.reporter, &mut self.mailbox);
+                self.requests.note_caller_gone(number, reporter, mailbox);
+            }
             // The last words of an earlier attempt, or the claim of an earlier task.
             (BridgeEvent::Agent(..) | BridgeEvent::ClaimLost(..), _) => {}
         }
         false
+    }
+
+    /// Serves a request of the agent, which shows by it that it runs.
+    fn serve(&mut self, request: AgentRequest, run: &mut TaskAttempt<'_>) {
+        let commands = run.note_request();
+        self.apply(run, commands);
+        // Other tools bring what the bridge knows of; whoever reads its inbox wants what was sent a moment ago, too.
+        if request.tool == WorkerTool::InboxRead.name() {
+            let asked = self.mailbox.read_mail(&mut self.reporter);
+            self.obey(asked);
+        }
+        let limit = self.launcher.limits().idle;
+        let (reporter, mailbox) = (&mut self.reporter, &mut self.mailbox);
+        self.requests
+            .serve(request, run.task(), limit, reporter, mailbox);
     }
 
     /// Reads the journal and the mail, and tells the running agent what concerns it.
@@ -293,6 +354,8 @@ impl Bridge {
         self.obey(news.requests);
         if let Some(run) = run {
             self.mailbox.pass_replies_on(run, &mut self.reporter);
+            self.requests
+                .hear_answers(&mut self.reporter, &mut self.mailbox);
             let now = self.reporter.store().now();
             if self.lifecycle.is_stopping_now() {
                 run.stop(StopCause::Requested, now);
@@ -450,6 +513,7 @@ impl Bridge {
     fn attempt(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<AttemptEnd, String> {
         // Whatever was answered before this attempt was not an answer to it.
         self.mailbox.begin_attempt();
+        self.requests.begin_attempt();
         let (store, id) = (self.reporter.store(), claimed.task.id());
         let failure = store.failure(self.reporter.team(), id).ok().flatten();
         let input = AttemptInput {
@@ -460,6 +524,7 @@ impl Bridge {
         };
         let mut run = self.launcher.start(claimed, &input, log, store.now())?;
         self.watch(&mut run);
+        self.requests.end_attempt(&mut self.reporter);
         let (leftover, still_there) = run.end_leftovers();
         if let Some(error) = still_there {
             self.reporter.say(&error.to_string());
@@ -492,6 +557,7 @@ impl Bridge {
             if !run.state().is_stopping() {
                 let limit = self.launcher.limits().idle;
                 self.mailbox.deny_expired(run, &mut self.reporter, limit);
+                self.wait_for_answers(run, limit);
             }
             if let Some(command) = run.tick() {
                 self.apply(run, vec![command]);
@@ -503,12 +569,27 @@ impl Bridge {
         }
     }
 
+    /// Ends questions that nobody answered within `limit`. An agent that waits for an answer is not silent.
+    fn wait_for_answers(&mut self, run: &mut TaskAttempt<'_>, limit: Duration) {
+        if !self.requests.is_waiting() {
+            return;
+        }
+        let (reporter, mailbox) = (&mut self.reporter, &mut self.mailbox);
+        self.requests.expire_pending(limit, reporter, mailbox);
+        let commands = run.note_request();
+        self.apply(run, commands);
+    }
+
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
         let deadline = run.state().deadline();
-        match self.mailbox.next_expiry(self.launcher.limits().idle) {
-            Some(expiry) if !run.state().is_stopping() => deadline.min(expiry),
-            _ => deadline,
+        if run.state().is_stopping() {
+            return deadline;
         }
+        let expiries = [
+            self.mailbox.next_expiry(self.launcher.limits().idle),
+            self.requests.next_expiry(),
+        ];
+        expiries.into_iter().flatten().fold(deadline, Instant::min)
     }
 
     /// Carries out what an attempt asks for.

@@ -270,6 +270,23 @@ impl WorkerMailbox {
         &self.mail[..self.in_prompt]
     }
 
+    /// Returns the mail that the agent was not told yet, up to so many characters, and counts it as told from now on. It
+    /// is acknowledged like that of the prompt, or taken back.
+    pub(super) fn take_unread(&mut self, limit: usize) -> Vec<Message> {
+        let begin = self.in_prompt;
+        let unread = &self.mail[begin..];
+        self.in_prompt += mail_that_fits(unread, limit);
+        self.mail[begin..self.in_prompt].to_vec()
+    }
+
+    /// Takes back that the message with this id and what came after it was told.
+    pub(super) fn take_back(&mut self, first: &str) {
+        let mut told = self.mail[..self.in_prompt].iter();
+        if let Some(place) = told.position(|message| message.id() == first) {
+            self.in_prompt = place;
+        }
+    }
+
     /// Acknowledges the mail of the last prompt: the agent has it now. Returns what further mail asks of the bridge.
     pub(super) fn acknowledge_prompt(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
         // What came after the prompt was written is for the next one.
@@ -501,6 +518,19 @@ mod tests {
             assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), true));
         }
         assert_eq!(mailbox.mail_for_prompt(10_000), &mail[..]);
+    }
+
+    #[test]
+    fn mail_of_the_prompt_is_not_unread_and_what_is_taken_is_not_taken_twice() {
+        let mut mailbox = mailbox();
+        let mail = ["m1", "m2", "m3"].map(|id| message(id, "message", "ben", BEGAN + 1));
+        sort(&mut mailbox, &mail[..1]);
+        assert_eq!(mailbox.mail_for_prompt(10_000).len(), 1);
+        sort(&mut mailbox, &mail);
+        assert_eq!(mailbox.take_unread(10_000), &mail[1..]);
+        assert!(mailbox.take_unread(10_000).is_empty());
+        mailbox.take_back("m3");
+        assert_eq!(mailbox.take_unread(10_000), &mail[2..]);
     }
 
     #[test]
