@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
-    OutputReader, PermissionReply, as_plain_text, task_variables,
+    AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
+    OUTER_SESSION_VARS, OutputReader, PermissionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER,
+    as_plain_text, task_variables,
 };
 use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
@@ -93,13 +94,19 @@ impl Driver for ClaudeDriver {
         ]
         .map(Into::into)
         .to_vec();
+        let mut set = task_variables(job);
+        if let Some(tools) = &job.tools {
+            args.extend(["--mcp-config".into(), server_config(job, tools).into()]);
+            args.extend(["--allowedTools".into(), OWN_TOOLS.into()]);
+            let patience = tools.client_patience().as_millis().to_string();
+            set.push(("MCP_TOOL_TIMEOUT".into(), patience.into()));
+        }
         if let Some(model) = job.model {
             args.extend(["--model".into(), model.into()]);
         }
         if let Some(resume) = &job.resume {
             args.extend(["--resume".into(), resume.session.into()]);
         }
-        let mut set = task_variables(job);
         // Dozens of workers must not replace their own program while others run it.
         set.push(("DISABLE_AUTOUPDATER".into(), "1".into()));
         Ok(Launch {
@@ -126,6 +133,22 @@ impl Driver for ClaudeDriver {
             "request": { "subtype": "interrupt" },
         })))
     }
+}
+
+/// The rule that allows every tool of our own server.
+const OWN_TOOLS: &str = "mcp__teamster";
+
+/// Returns the server of our own tools as the client is told of it. Without `alwaysLoad` it would look for the tools only
+/// when it believes that it needs one.
+fn server_config(job: &Job<'_>, tools: &AgentTools<'_>) -> String {
+    let server = json!({
+        "type": "stdio",
+        "command": job.teamster.to_string_lossy(),
+        "args": [SERVE_TOOLS],
+        "env": { SOCKET: tools.socket.to_string_lossy() },
+        "alwaysLoad": true,
+    });
+    json!({ "mcpServers": { TOOL_SERVER: server } }).to_string()
 }
 
 /// Returns a JSON value as one line.

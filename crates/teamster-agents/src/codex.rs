@@ -13,8 +13,9 @@ use serde_json::Value;
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
-    OutputReader, SoftSignal, as_plain_text, task_variables,
+    AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
+    OUTER_SESSION_VARS, OutputReader, SERVE_TOOLS, SOCKET, SoftSignal, TOOL_SERVER, as_plain_text,
+    task_variables,
 };
 use crate::event::{AgentEvent, AgentSpending, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
@@ -60,6 +61,9 @@ impl Driver for CodexDriver {
             ]);
         }
         args.extend(["-c".into(), trust(job.worktree)?]);
+        if let Some(tools) = &job.tools {
+            args.extend(["-c".into(), own_server(job, tools).into()]);
+        }
         if job.permissions.shell != Rule::Allow {
             args.extend(["--disable".into(), "shell_tool".into()]);
         }
@@ -123,6 +127,20 @@ fn trust(worktree: &Path) -> Result<OsString, CannotLaunch> {
     // A text is quoted in JSON as it is in TOML.
     let key = Value::String(path.to_owned());
     Ok(format!("projects={{{key}={{trust_level=\"trusted\"}}}}").into())
+}
+
+/// Returns the setting that makes the client start the server of our own tools. The client gives its servers hardly any of
+/// its environment, asks about each call unless told otherwise, and waits for a minute at most by itself. Without the
+/// server it works all the same, so the server is not `required`.
+pub(crate) fn own_server(job: &Job<'_>, tools: &AgentTools<'_>) -> String {
+    let text = |path: &Path| Value::String(path.to_string_lossy().into_owned());
+    format!(
+        "mcp_servers.{TOOL_SERVER}={{command={},args=[\"{SERVE_TOOLS}\"],env={{{SOCKET}={}}},\
+         default_tools_approval_mode=\"approve\",tool_timeout_sec={}}}",
+        text(job.teamster),
+        text(tools.socket),
+        tools.client_patience().as_secs()
+    )
 }
 
 /// Understands the event stream of Codex.

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -123,7 +124,34 @@ pub struct Job<'a> {
     pub path: &'a OsStr,
     /// Our own program: a script is played by it.
     pub teamster: &'a Path,
+    /// How it reaches its team while it works; `None` when it cannot.
+    pub tools: Option<AgentTools<'a>>,
 }
+
+/// How an agent reaches its team: by tools that our own program serves, which speaks to the worker's bridge.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentTools<'a> {
+    /// The socket of the bridge. Whoever speaks through it is the worker.
+    pub socket: &'a Path,
+    /// How long a tool may wait for an answer of somebody else.
+    pub patience: Duration,
+}
+
+impl AgentTools<'_> {
+    /// Returns how long a client has to wait for a tool: a moment longer than the tool itself waits.
+    pub(crate) fn client_patience(&self) -> Duration {
+        self.patience.saturating_add(MOMENT)
+    }
+}
+
+/// The name of our server among those of a client; the names of its tools begin with it.
+pub(crate) const TOOL_SERVER: &str = "teamster";
+/// The argument of our own program that makes it serve tools.
+pub(crate) const SERVE_TOOLS: &str = "mcp";
+/// The variable with the path of the bridge's socket.
+pub(crate) const SOCKET: &str = "TEAMSTER_SOCKET";
+/// How much longer than a tool its client waits.
+const MOMENT: Duration = Duration::from_secs(30);
 
 /// A session of the client to go on with.
 #[derive(Clone, Copy, Debug)]
@@ -299,6 +327,9 @@ pub(crate) fn task_variables(job: &Job<'_>) -> Vec<(OsString, OsString)> {
     ];
     if let Some(temp) = job.temp {
         set.push(("TMPDIR".into(), temp.into()));
+    }
+    if let Some(tools) = &job.tools {
+        set.push((SOCKET.into(), tools.socket.into()));
     }
     if let Some(task) = &job.task {
         set.extend([

@@ -6,14 +6,16 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use teamster_fs::{Dir, Sync};
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
-    OutputReader, SoftSignal, as_plain_text, task_variables,
+    AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
+    OUTER_SESSION_VARS, OutputReader, SERVE_TOOLS, SOCKET, SoftSignal, TOOL_SERVER, as_plain_text,
+    task_variables,
 };
 use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, Exit, OutcomeBuilder, Stopped, TerminalEvent};
@@ -58,6 +60,11 @@ impl Driver for GeminiDriver {
             args.extend(["--resume".into(), resume.session.into()]);
         }
         let mut set = task_variables(job);
+        if let (Some(tools), Some(temp)) = (&job.tools, job.temp)
+            && let Some(file) = register_server(job, tools, temp)
+        {
+            set.push((detect::GEMINI_DEFAULTS.into(), file.into()));
+        }
         // Else it starts itself a second time, and a signal would reach the first only.
         set.push(("GEMINI_CLI_NO_RELAUNCH".into(), "true".into()));
         Ok(Launch {
@@ -81,6 +88,39 @@ impl Driver for GeminiDriver {
     fn interrupt(&self) -> Interrupt {
         Interrupt::Signal(SoftSignal::Terminate)
     }
+}
+
+/// The name of the file with our own settings of the client, in the folder for temp files.
+const DEFAULTS_FILE: &str = "gemini-defaults.json";
+
+/// Writes the settings that make the client start the server of our own tools, and returns their file; `None` when it
+/// cannot be written, and then the client works without the tools. They stand in for the machine's defaults, which any
+/// settings of the user or the project come before, so what these defaults hold is kept.
+fn register_server(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option<PathBuf> {
+    let mut settings = match detect::gemini_defaults() {
+        None => json!({}),
+        // Without understanding them we would take them away.
+        Some(bytes) => serde_json::from_slice(&bytes).ok()?,
+    };
+    let servers = settings
+        .as_object_mut()?
+        .entry("mcpServers")
+        .or_insert_with(|| json!({}));
+    let server = json!({
+        "command": job.teamster.to_string_lossy(),
+        "args": [SERVE_TOOLS],
+        "env": { SOCKET: tools.socket.to_string_lossy() },
+        "timeout": u64::try_from(tools.client_patience().as_millis()).unwrap_or(u64::MAX),
+        // Its tools are not asked about.
+        "trust": true,
+    });
+    servers
+        .as_object_mut()?
+        .insert(TOOL_SERVER.to_owned(), server);
+    let folder = Dir::open_root(temp).ok()??;
+    let bytes = settings.to_string().into_bytes();
+    folder.replace(DEFAULTS_FILE, &bytes, Sync::Fast).ok()?;
+    Some(folder.join(DEFAULTS_FILE))
 }
 
 /// The most edits that are remembered until their results come.

@@ -56,7 +56,7 @@ pub use claude::ClaudeDriver;
 pub use codex::CodexDriver;
 pub use command::CommandDriver;
 pub use driver::{
-    AgentInput, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
+    AgentInput, AgentTools, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
     OUTER_SESSION_VARS, OutputReader, PermissionReply, ResumeSession, SoftSignal, TaskFacts,
 };
 pub use event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
