@@ -11,6 +11,7 @@
 //! - [`trust`], [`presets`]: what comes with a project, and what of it the user accepts.
 //! - [`runs`], [`gate`]: preparing, starting and hosting a run, and deciding about its work.
 //! - [`workers`], [`messages`]: starting, being and stopping workers, and writing to them.
+//! - [`questions`]: answering what agents ask.
 //! - [`logs`], [`diffs`]: what agents sent, and what they changed.
 //! - [`trace_log`]: what a host or a bridge did, for whoever looks for the reason of something.
 //! - [`gc`]: what is left behind.
@@ -32,6 +33,7 @@ pub mod gc;
 pub mod logs;
 pub mod messages;
 pub mod presets;
+pub mod questions;
 pub mod runs;
 pub mod text;
 pub mod trace_log;

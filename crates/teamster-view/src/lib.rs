@@ -9,6 +9,7 @@
 //! - `native`: the same for teammates of Claude Code, which have no heartbeats
 //! - [`messages`]: what was sent and whether it arrived
 //! - [`requests`]: what agents want to do and a person has to decide
+//! - [`questions`]: what somebody asked and nobody has answered
 //! - [`gate`]: whether a run waits for a person
 //! - [`teams`]: which teams there are and whether anybody of them lives
 //! - [`model`]: all of it for one team, now and at any past moment
@@ -21,6 +22,7 @@ pub mod graph;
 pub mod messages;
 pub mod model;
 mod native;
+pub mod questions;
 pub mod requests;
 pub mod routes;
 pub mod status;

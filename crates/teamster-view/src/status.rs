@@ -13,6 +13,7 @@ use teamster_types::{TeamName, Time};
 use crate::gate::open_gate;
 use crate::messages;
 use crate::model::{RunNow, run_now};
+use crate::questions::{self, OpenQuestion};
 use crate::teams::RunOf;
 use crate::workers::{self, WorkerRow, Workers};
 
@@ -36,6 +37,8 @@ pub struct TeamStatus {
     pub workers: Vec<WorkerRow>,
     /// What needs a person.
     pub problems: Vec<Problem>,
+    /// What somebody asked and nobody has answered.
+    pub questions: Vec<OpenQuestion>,
 }
 
 /// Something that needs a person.
@@ -118,6 +121,7 @@ fn of_team(
         progress,
         workers: workers.rows,
         problems,
+        questions: questions::open(read, team)?,
     })
 }
 
@@ -145,6 +149,7 @@ fn empty(name: &str) -> TeamStatus {
         progress: Progress::default(),
         workers: Vec::new(),
         problems: Vec::new(),
+        questions: Vec::new(),
     }
 }
 

@@ -70,6 +70,7 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say
         },
         spec: wanted,
         may_begin,
+        questions_to: meter::questions_to(order.as_ref()),
         workplace,
         limits: config.rules(),
         launch,

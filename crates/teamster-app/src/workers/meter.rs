@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use teamster_journal::cost::Costs;
-use teamster_journal::payload::{Budget, RunSpec};
+use teamster_journal::payload::{Addressee, Budget, RunSpec};
 use teamster_store::Store;
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::bridge::MayBegin;
@@ -21,6 +21,14 @@ pub(super) fn told(order: Option<&RunSpec>, worker: &WorkerName) -> String {
 pub(super) fn order(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
     let config = store.team(team).ok()?;
     RunSpec::strict(config.run()?).ok()
+}
+
+/// Returns who answers questions of a worker: the agent that leads the run, else a person.
+pub(super) fn questions_to(order: Option<&RunSpec>) -> Addressee {
+    match order {
+        Some(order) if order.has_leader() => Addressee::Leader,
+        _ => Addressee::Person,
+    }
 }
 
 /// Says whether there is room in the budget for another task. A run without a budget always has some.
