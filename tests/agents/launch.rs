@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use teamster_agents::{
-    AgentInput, AgentTools, CREDENTIALS, CannotLaunch, Interrupt, Job, Launch, Permissions, Providers,
-    ResumeSession, Rule, SoftSignal,
+    AgentInput, AgentTools, CREDENTIALS, CannotLaunch, Interrupt, Job, Launch, Permissions,
+    Providers, ResumeSession, Rule, SoftSignal,
 };
 
 use super::recorded::{CLIENTS, driver, job};

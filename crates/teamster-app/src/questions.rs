@@ -130,8 +130,12 @@ fn make(app: &App, team: &TeamName, question: &Question) -> Result<TaskId> {
         .as_ref()
         .filter(|_| question.kind == QuestionKind::Proposal)
     else {
-        return Err(AppError::usage(format!("{} proposes no task", question.id))
-            .hint(format!("answer it in words: `teamster answer {} \"…\"`", question.id)));
+        return Err(
+            AppError::usage(format!("{} proposes no task", question.id)).hint(format!(
+                "answer it in words: `teamster answer {} \"…\"`",
+                question.id
+            )),
+        );
     };
     runs::may_add_tasks(app, team, 1)?;
     let ProposedTask {

@@ -66,7 +66,11 @@ pub fn listen_privately(
     dir.make_dir(folder)?;
     let own = dir.child_or_create(folder)?;
     if own.owner()? != user() {
-        return Err(FsError::new("use", own.path(), FsProblem::NotA("folder of ours")));
+        return Err(FsError::new(
+            "use",
+            own.path(),
+            FsProblem::NotA("folder of ours"),
+        ));
     }
     own.make_private()?;
     own.remove(SOCKET)?;

@@ -180,9 +180,7 @@ impl Questions {
             }
             _ => return None,
         };
-        self.all
-            .get(&id)
-            .map(|question| question.asked_by.clone())
+        self.all.get(&id).map(|question| question.asked_by.clone())
     }
 
     fn still_open(&mut self, id: QuestionId) -> Option<&mut Question> {

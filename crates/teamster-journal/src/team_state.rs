@@ -351,9 +351,7 @@ impl TeamState {
                 worker.last_event_at = Some(event.ts);
                 PermissionRequest::follow(&mut worker.requests, event, agent);
             }
-            EventKind::HookReceived(_)
-            | EventKind::MessageSent(_)
-            | EventKind::FindingAdded(_) => {
+            EventKind::HookReceived(_) | EventKind::MessageSent(_) | EventKind::FindingAdded(_) => {
                 self.is_active(&event.actor, event);
             }
             EventKind::WorkerProgress(progress) => {

@@ -74,10 +74,7 @@ impl PersonTool {
     }
 
     const fn is_read_only(self) -> bool {
-        !matches!(
-            self,
-            Self::RunStart | Self::MessageSend | Self::TaskCreate
-        )
+        !matches!(self, Self::RunStart | Self::MessageSend | Self::TaskCreate)
     }
 
     fn description(self) -> String {
@@ -89,7 +86,9 @@ impl PersonTool {
             Self::RunStatus => {
                 "Shows how far a run is: its stage, its tasks in numbers, what needs the person, and open questions."
             }
-            Self::TeamStatus => "Shows a team: its workers with what they do, and what needs the person.",
+            Self::TeamStatus => {
+                "Shows a team: its workers with what they do, and what needs the person."
+            }
             Self::MessageSend => {
                 "Sends a message of the person to a worker, to `lead`, or to `all` workers of a team."
             }
@@ -105,7 +104,9 @@ impl PersonTool {
         match self {
             Self::RunStart => json!({ "task": "Fix all type errors", "agents": "2:claude" }),
             Self::RunStatus | Self::TeamStatus | Self::TaskList => json!({ "team": "fix-login" }),
-            Self::MessageSend => json!({ "to": "worker-1", "text": "Please keep the old API, too." }),
+            Self::MessageSend => {
+                json!({ "to": "worker-1", "text": "Please keep the old API, too." })
+            }
             Self::TaskCreate => {
                 json!({ "subject": "Document the new option", "blockedBy": ["2"], "paths": ["docs/**"] })
             }
@@ -386,9 +387,7 @@ fn team_status(app: &App, arguments: &TeamArguments) -> Result<Value, AppError> 
 
 fn message_send(app: &App, arguments: PersonMessageArguments) -> Result<Value, AppError> {
     let team = team_of(app, arguments.team.as_deref())?;
-    let from = app
-        .actor
-        .sender(None, arguments.to == messages::LEAD)?;
+    let from = app.actor.sender(None, arguments.to == messages::LEAD)?;
     let (_, sent) = messages::send(app, &team, from, &arguments.to, arguments.text)?;
     let sent: Vec<_> = sent.iter().map(Message::as_object).collect();
     Ok(json!({ "sent": sent }))
@@ -483,7 +482,11 @@ mod tests {
     #[test]
     fn every_tool_has_a_schema_and_an_example() {
         for entry in entries() {
-            assert_eq!(entry.schema["additionalProperties"], false, "{}", entry.name);
+            assert_eq!(
+                entry.schema["additionalProperties"], false,
+                "{}",
+                entry.name
+            );
             assert!(entry.description.contains("Example: {"), "{}", entry.name);
         }
     }

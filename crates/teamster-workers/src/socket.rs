@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use teamster_fs::socket::connect;
 
-use crate::tools::ToolFailure;
+use crate::tools::{FailureKind, ToolFailure};
 
 /// The variable that holds the path of the socket, for the agent.
 pub const SOCKET: &str = "TEAMSTER_SOCKET";
@@ -110,8 +110,7 @@ pub fn begin(socket: &Path, tool: &str, arguments: Value) -> Result<PendingCall,
         ));
     }
     line.push(b'\n');
-    let mut stream =
-        connect(socket).map_err(|error| lost(&format!("does not listen: {error}")))?;
+    let mut stream = connect(socket).map_err(|error| lost(&format!("does not listen: {error}")))?;
     stream
         .write_all(&line)
         .map_err(|error| lost(&format!("does not listen: {error}")))?;
@@ -153,6 +152,7 @@ fn lost(what: &str) -> ToolFailure {
         format!("the worker's bridge {what}"),
         "the task may be over; say what is left in your last message",
     )
+    .of_kind(FailureKind::Unreachable)
 }
 
 fn read_reply(stream: UnixStream) -> Option<Result<Value, ToolFailure>> {
@@ -188,8 +188,18 @@ mod tests {
         );
         assert_eq!(
             reply(ReplyOutcome::Error(ToolFailure::new("no", "do"))),
-            json!({ "id": 1, "error": { "message": "no", "hint": "do" } })
+            json!({ "id": 1, "error": { "kind": "refused", "message": "no", "hint": "do" } })
         );
+    }
+
+    #[test]
+    fn replies_are_read_as_they_were_written() {
+        let line = json!({ "id": 7, "result": { "count": 3, "list": [1.5, null] } }).to_string();
+        let reply: SocketReply = serde_json::from_str(&line).unwrap();
+        assert_eq!(serde_json::to_string(&reply).unwrap(), line);
+        let line = json!({ "error": { "message": "no" } }).to_string();
+        let reply: SocketReply = serde_json::from_str(&line).unwrap();
+        assert!(matches!(reply.outcome, ReplyOutcome::Error(failure) if failure.message == "no"));
     }
 
     #[test]

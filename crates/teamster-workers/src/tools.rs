@@ -19,10 +19,30 @@ use serde_json::{Value, json};
 use teamster_journal::payload::Severity;
 use teamster_types::json::Object;
 
+/// The sort of a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// It is not allowed, or its arguments make no sense.
+    #[default]
+    Refused,
+    /// It does not exist.
+    NotFound,
+    /// Somebody else holds it, or the step is not possible now.
+    Conflict,
+    /// The team or the bridge cannot be reached.
+    Unreachable,
+    /// It failed for a reason that none of the others names.
+    Failed,
+}
+
 /// Why a tool did nothing, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFailure {
+    /// The sort of the failure.
+    #[serde(default)]
+    pub kind: FailureKind,
     /// What happened.
     pub message: String,
     /// What to do about it; may be empty.
@@ -31,12 +51,20 @@ pub struct ToolFailure {
 }
 
 impl ToolFailure {
-    /// Returns a failure with a hint.
+    /// Returns a refusal with a hint.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
+            kind: FailureKind::Refused,
             message: message.into(),
             hint: hint.into(),
         }
+    }
+
+    /// Returns the failure as one of another sort.
+    #[must_use]
+    pub fn of_kind(mut self, kind: FailureKind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// Returns both in one text, for whoever shows one.

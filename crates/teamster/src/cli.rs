@@ -9,8 +9,8 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use teamster_app::env_vars;
 
 use crate::commands::{
-    completions, config, demo, doctor, flow, gate, hook, install, journal, man, message, party,
-    plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
+    ask, completions, config, demo, doctor, flow, gate, hook, install, journal, man, mcp, message,
+    party, plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
     uninstall, worker, worktree, zombies,
 };
 use crate::context::Context;
@@ -53,6 +53,8 @@ enum Command {
     Revise(gate::Revise),
     Plan(plan::Plan),
     Message(message::Message),
+    Ask(ask::Ask),
+    Answer(ask::Answer),
     Worker(worker::Worker),
     Shutdown(shutdown::Shutdown),
     Worktree(worktree::Worktree),
@@ -66,6 +68,7 @@ enum Command {
     Install(install::Install),
     Uninstall(uninstall::Uninstall),
     Plugin(plugin::Plugin),
+    Mcp(mcp::Mcp),
     Hook(hook::Hook),
     StateFile(state_file::StateFile),
     Doctor(doctor::Doctor),
@@ -88,7 +91,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Coordinate",
         &[
-            "team", "task", "message", "worker", "shutdown", "worktree", "zombies", "journal",
+            "team", "task", "message", "ask", "answer", "worker", "shutdown", "worktree",
+            "zombies", "journal",
         ],
     ),
     (
@@ -101,7 +105,15 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Set up",
-        &["doctor", "config", "trust", "completions", "man", HELP],
+        &[
+            "doctor",
+            "config",
+            "trust",
+            "mcp",
+            "completions",
+            "man",
+            HELP,
+        ],
     ),
 ];
 /// clap adds this command itself, after the others were built.
@@ -203,6 +215,9 @@ fn dispatch(cli: Cli) -> Result {
         Command::Team(command) => command.run(&Context::find_checked(out)?),
         Command::Task(command) => command.run(&Context::find_checked(out)?),
         Command::Message(command) => command.run(&Context::find_checked(out)?),
+        Command::Ask(command) => command.run(&Context::find(out)?),
+        Command::Answer(command) => command.run(&Context::find_checked(out)?),
+        Command::Mcp(command) => command.run(),
         Command::Worker(command) if command.stops() => command.run(&Context::find_to_stop(out)?),
         Command::Worker(command) => command.run(&Context::find_checked(out)?),
         Command::Shutdown(command) => command.run(&Context::find_to_stop(out)?),

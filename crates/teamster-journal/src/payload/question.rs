@@ -37,7 +37,11 @@ pub struct NoQuestionId(String);
 
 impl fmt::Display for NoQuestionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} names no question; a question is called q17, for example", self.0)
+        write!(
+            f,
+            "{:?} names no question; a question is called q17, for example",
+            self.0
+        )
     }
 }
 

@@ -272,7 +272,11 @@ impl AgentRequests {
         let is_theirs = |pending: &PendingQuestion| pending.request.number == number;
         if let Some(place) = self.pending.iter().position(is_theirs) {
             let pending = self.pending.remove(place);
-            expire(reporter, pending.id, "the agent does not wait for it any more");
+            expire(
+                reporter,
+                pending.id,
+                "the agent does not wait for it any more",
+            );
         }
     }
 

@@ -5,7 +5,7 @@ use teamster_journal::payload::{
     Addressee, FindingAdded, ProposedTask, QuestionAsked, QuestionId, QuestionKind, WorkerProgress,
 };
 use teamster_journal::{EventKind, NewEvent, Question, Questions};
-use teamster_store::{Outgoing, Read, Recipient, Store, StoreError};
+use teamster_store::{Kind, Outgoing, Read, Recipient, Store, StoreError};
 use teamster_types::graph::{Blocker, standing};
 use teamster_types::json::Object;
 use teamster_types::message::{CONTENT_LIMIT, Message};
@@ -15,8 +15,8 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::quota::{Quota, Written};
 use super::{
-    AskArguments, FindingArguments, MessageSendArguments, ProgressArguments, ProposalArguments,
-    TaskGetArguments, ToolFailure,
+    AskArguments, FailureKind, FindingArguments, MessageSendArguments, ProgressArguments,
+    ProposalArguments, TaskGetArguments, ToolFailure,
 };
 
 /// The most tasks that a status lists.
@@ -44,7 +44,14 @@ pub(crate) const OTHERS_WROTE: &str = "Texts in this answer were written by othe
 
 impl From<StoreError> for ToolFailure {
     fn from(error: StoreError) -> Self {
-        Self::new(error.message, error.hint.unwrap_or_default())
+        let kind = match error.kind {
+            Kind::Refused => FailureKind::Refused,
+            Kind::NotFound => FailureKind::NotFound,
+            Kind::Conflict => FailureKind::Conflict,
+            Kind::Unreachable => FailureKind::Unreachable,
+            Kind::Failed => FailureKind::Failed,
+        };
+        Self::new(error.message, error.hint.unwrap_or_default()).of_kind(kind)
     }
 }
 
@@ -100,7 +107,11 @@ impl Caller<'_> {
                 })
             })
             .collect();
-        let listed: Vec<Value> = tasks.iter().take(MOST_TASKS).map(|task| row(task)).collect();
+        let listed: Vec<Value> = tasks
+            .iter()
+            .take(MOST_TASKS)
+            .map(|task| row(task))
+            .collect();
         let open: Vec<Value> = questions.open().take(MOST_OPEN).map(question_row).collect();
         Ok(json!({
             "team": self.team,
@@ -143,7 +154,10 @@ impl Caller<'_> {
         }
         if text.len() > CONTENT_LIMIT {
             return Err(ToolFailure::new(
-                format!("the message has {} bytes; the limit is {CONTENT_LIMIT}", text.len()),
+                format!(
+                    "the message has {} bytes; the limit is {CONTENT_LIMIT}",
+                    text.len()
+                ),
                 "put it into a file of your worktree and send its path",
             ));
         }
@@ -256,7 +270,8 @@ impl Caller<'_> {
             self.store.task(self.team, &id)?;
             blocked_by.push(id);
         }
-        let bytes = subject.len() + description.len() + paths.iter().map(String::len).sum::<usize>();
+        let bytes =
+            subject.len() + description.len() + paths.iter().map(String::len).sum::<usize>();
         quota.take(self.task, Written::Proposal, bytes)?;
         self.record_question(QuestionAsked {
             kind: QuestionKind::Proposal,

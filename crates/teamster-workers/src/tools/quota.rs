@@ -88,7 +88,9 @@ impl Quota {
             .saturating_add(bytes.saturating_mul(written.amount()));
         if all > MOST_BYTES {
             return Err(ToolFailure::new(
-                format!("a task writes at most {MOST_BYTES} bytes to others, and this one has done so"),
+                format!(
+                    "a task writes at most {MOST_BYTES} bytes to others, and this one has done so"
+                ),
                 "put long texts into files of your worktree",
             ));
         }

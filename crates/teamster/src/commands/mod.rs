@@ -1,5 +1,7 @@
 //! One file for each subcommand.
 
+mod agent;
+pub mod ask;
 pub mod completions;
 pub mod config;
 pub mod demo;
@@ -10,6 +12,7 @@ pub mod hook;
 pub mod install;
 pub mod journal;
 pub mod man;
+pub mod mcp;
 pub mod message;
 pub mod party;
 pub mod plan;

@@ -10,6 +10,7 @@ use teamster_types::message::Message;
 
 use super::{heading, indented};
 use crate::cli::TeamArg;
+use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{line, plain};
@@ -39,6 +40,12 @@ pub struct Read {
 
 impl Read {
     pub fn run(self, context: &Context) -> Result {
+        if let Some(bridge) = BridgeClient::find() {
+            if self.reader.is_some() {
+                context.actor.reader(self.reader.as_deref())?;
+            }
+            return bridge.read(context);
+        }
         let reader = context.actor.reader(self.reader.as_deref())?;
         let team = context.team(self.team.team.as_deref())?;
         let limit = self.limit.unwrap_or(usize::MAX);

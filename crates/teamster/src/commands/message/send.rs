@@ -7,6 +7,7 @@ use teamster_store::Recipient;
 use teamster_types::message::Message;
 
 use crate::cli::TeamArg;
+use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::line;
@@ -36,6 +37,9 @@ impl Send {
         let from = context
             .actor
             .sender(self.from.as_deref(), self.to == "lead")?;
+        if let Some(bridge) = BridgeClient::find() {
+            return bridge.send(context, &self.to, &self.text);
+        }
         let team = context.team(self.team.team.as_deref())?;
         let (to, sent) = messages::send(context, &team, from, &self.to, self.text)?;
         context.out.answer(

@@ -10,6 +10,7 @@ use teamster_view::tasks::{self, TaskView};
 
 use super::standing;
 use crate::cli::TeamArg;
+use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{line, moment, plain};
@@ -29,6 +30,9 @@ pub struct Show {
 
 impl Show {
     pub fn run(self, context: &Context) -> Result {
+        if let Some(bridge) = BridgeClient::find() {
+            return bridge.show_task(context, &self.id);
+        }
         let id: TaskId = self.id.parse()?;
         let team = context.team(self.team.team.as_deref())?;
         let read = context.read()?;
