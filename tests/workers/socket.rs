@@ -119,7 +119,7 @@ fn argument_that_names_a_sender_does_nothing() {
 
 #[test]
 fn process_that_the_worker_did_not_start_is_refused() {
-    use std::io::{Read as _, Write as _};
+    use std::io::{BufRead as _, Write as _};
     let crew = Crew::new();
     let id = crew.task("be alone");
     crew.start(
@@ -137,7 +137,9 @@ fn process_that_the_worker_did_not_start_is_refused() {
     let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
     let _ = stream.write_all(b"{\"id\":1,\"tool\":\"team_status\"}\n");
     let mut reply = String::new();
-    stream.read_to_string(&mut reply).unwrap();
+    std::io::BufReader::new(stream)
+        .read_line(&mut reply)
+        .unwrap();
     assert!(reply.contains("for what its worker started"), "{reply}");
     crew.project.write(".omc/go", "");
     crew.until_status(&id, "completed");
@@ -166,6 +168,9 @@ fn question_waits_for_the_answer_of_a_person() {
         shown.contains(&format!("teamster answer {question}")),
         "{shown}"
     );
+    let status = crew.project.run(["status", "--json"]).succeeds().json();
+    let row = &status["teams"][0]["workers"][0];
+    assert_eq!(row["status"], "waiting for an answer", "{status}");
     let wrong = crew.project.run(["answer", "q99999", "blue"]).fails(3);
     assert!(wrong.stderr.contains("q99999"), "{}", wrong.stderr);
     let call = crew.project.call(["answer", &question, "red"]);
@@ -206,7 +211,10 @@ fn question_that_nobody_answers_expires_and_the_work_goes_on() {
 fn question_of_a_caller_that_is_gone_expires_at_once() {
     let crew = Crew::new();
     let id = crew.task("ask");
-    crew.start("ann", "timeout 1 teamster ask 'Anybody?'; echo done");
+    crew.start(
+        "ann",
+        "timeout 1 teamster ask 'Anybody?'; while teamster status --json | grep -q Anybody; do sleep 0.1; done; echo done",
+    );
     let begun = Instant::now();
     crew.until_status(&id, "completed");
     assert!(begun.elapsed().as_secs() < 60);
@@ -278,7 +286,9 @@ fn findings_proposals_and_progress_are_recorded_and_a_proposal_becomes_a_task() 
         ),
     );
     let question = open_question(&crew);
-    assert_eq!(left_json(&crew, "proposal")["result"]["question"], question);
+    crew.until("the agent has its name", || {
+        left_json(&crew, "proposal")["result"]["question"] == question.as_str()
+    });
     assert_eq!(crew.events("finding.added")[0]["data"]["severity"], "major");
     assert_eq!(crew.events("worker.progress")[0]["data"]["percent"], 50);
     let made = crew

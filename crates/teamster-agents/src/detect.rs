@@ -28,17 +28,10 @@ const OTHERS: [&str; 2] = ["opencode", "qwen"];
 /// The oldest Node that runs Gemini.
 const OLDEST_NODE: u32 = 20;
 
-/// The variable that names the file with the machine's defaults for Gemini.
-pub(crate) const GEMINI_DEFAULTS: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
-/// The folder and the name of that file where the variable is not set.
-const GEMINI_DEFAULTS_FILE: (&str, &str) = if cfg!(target_os = "macos") {
-    (
-        "/Library/Application Support/GeminiCli",
-        "system-defaults.json",
-    )
-} else {
-    ("/etc/gemini-cli", "system-defaults.json")
-};
+/// The variable that names the folder which Gemini takes for the user's home.
+pub(crate) const GEMINI_HOME: &str = "GEMINI_CLI_HOME";
+/// The folder in that home with all that Gemini keeps.
+pub(crate) const GEMINI_FOLDER: &str = ".gemini";
 
 /// A client that is installed on this machine.
 #[derive(Clone, Debug, Serialize)]
@@ -68,15 +61,10 @@ pub(crate) fn program(name: &'static str, path: &OsStr) -> Result<PathBuf, Canno
     })
 }
 
-/// Returns the machine's defaults for Gemini, where an administrator has made some.
-pub(crate) fn gemini_defaults() -> Option<Vec<u8>> {
-    let named = std::env::var_os(GEMINI_DEFAULTS).map(PathBuf::from);
-    let (folder, name) = match &named {
-        Some(file) => (file.parent()?, file.file_name()?.to_str()?),
-        None => (Path::new(GEMINI_DEFAULTS_FILE.0), GEMINI_DEFAULTS_FILE.1),
-    };
-    let folder = teamster_fs::Dir::open_root(folder).ok()??;
-    Some(folder.read(name).ok()??.0)
+/// Returns the folder in which Gemini has its settings and its sign-in.
+pub(crate) fn gemini_folder() -> Option<PathBuf> {
+    let home = std::env::var_os(GEMINI_HOME).or_else(|| std::env::var_os("HOME"))?;
+    Some(PathBuf::from(home).join(GEMINI_FOLDER))
 }
 
 /// Returns how to install a client.

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use teamster_fs::{Dir, Sync};
+use teamster_fs::{Dir, Sync, UserFile};
 
 use crate::detect;
 use crate::driver::{
@@ -61,9 +61,9 @@ impl Driver for GeminiDriver {
         }
         let mut set = task_variables(job);
         if let (Some(tools), Some(temp)) = (&job.tools, job.temp)
-            && let Some(file) = register_server(job, tools, temp)
+            && let Some(home) = home_with_tools(job, tools, temp)
         {
-            set.push((detect::GEMINI_DEFAULTS.into(), file.into()));
+            set.push((detect::GEMINI_HOME.into(), home.into()));
         }
         // Else it starts itself a second time, and a signal would reach the first only.
         set.push(("GEMINI_CLI_NO_RELAUNCH".into(), "true".into()));
@@ -90,17 +90,25 @@ impl Driver for GeminiDriver {
     }
 }
 
-/// The name of the file with our own settings of the client, in the folder for temp files.
-const DEFAULTS_FILE: &str = "gemini-defaults.json";
+/// The name of a home for the client, in the folder for temp files.
+const OWN_HOME: &str = "gemini";
+/// The client's settings in its folder.
+const SETTINGS: &str = "settings.json";
 
-/// Writes the settings that make the client start the server of our own tools, and returns their file; `None` when it
-/// cannot be written, and then the client works without the tools. They stand in for the machine's defaults, which any
-/// settings of the user or the project come before, so what these defaults hold is kept.
-fn register_server(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option<PathBuf> {
-    let mut settings = match detect::gemini_defaults() {
+/// Makes a home for the client in which its settings name the server of our own tools, and returns it; `None` when that
+/// cannot be done, and then the client works without the tools. Everything else in it is a link to what the user has, so
+/// that a sign-in stays one. The client takes settings of another place only from the machine's administrator.
+fn home_with_tools(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option<PathBuf> {
+    let home = Dir::open_root(temp).ok()??.child_or_create(OWN_HOME).ok()?;
+    let folder = home.child_or_create(detect::GEMINI_FOLDER).ok()?;
+    let theirs = detect::gemini_folder()?;
+    let mut settings = match UserFile::find(&theirs.join(SETTINGS)).ok()? {
+        Some(file) => match file.read().ok()? {
+            // Without understanding them we would take them away.
+            Some(there) => serde_json::from_slice(&there.bytes).ok()?,
+            None => json!({}),
+        },
         None => json!({}),
-        // Without understanding them we would take them away.
-        Some(bytes) => serde_json::from_slice(&bytes).ok()?,
     };
     let servers = settings
         .as_object_mut()?
@@ -117,10 +125,18 @@ fn register_server(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option
     servers
         .as_object_mut()?
         .insert(TOOL_SERVER.to_owned(), server);
-    let folder = Dir::open_root(temp).ok()??;
+    if let Some(theirs) = Dir::open_root(&theirs).ok()? {
+        for entry in theirs.entries().ok()? {
+            if entry.name != SETTINGS {
+                folder
+                    .make_link(&entry.name, &theirs.join(&entry.name))
+                    .ok()?;
+            }
+        }
+    }
     let bytes = settings.to_string().into_bytes();
-    folder.replace(DEFAULTS_FILE, &bytes, Sync::Fast).ok()?;
-    Some(folder.join(DEFAULTS_FILE))
+    folder.replace(SETTINGS, &bytes, Sync::Fast).ok()?;
+    Some(home.path().to_owned())
 }
 
 /// The most edits that are remembered until their results come.

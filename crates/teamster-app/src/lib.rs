@@ -14,6 +14,7 @@
 //! - [`questions`]: answering what agents ask.
 //! - [`logs`], [`diffs`]: what agents sent, and what they changed.
 //! - [`trace_log`]: what a host or a bridge did, for whoever looks for the reason of something.
+//! - [`tool_server`]: our tools in the settings of a person's own client.
 //! - [`gc`]: what is left behind.
 //!
 //! # What it refuses
@@ -36,6 +37,7 @@ pub mod presets;
 pub mod questions;
 pub mod runs;
 pub mod text;
+pub mod tool_server;
 pub mod trace_log;
 pub mod trust;
 pub mod workers;

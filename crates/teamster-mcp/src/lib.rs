@@ -28,7 +28,7 @@ use rmcp::model::{
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
     ToolAnnotations,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::{Value, json};
 use teamster_app::error::{AppError, ErrorKind, Result};
@@ -80,18 +80,18 @@ pub fn serve(source: ToolSource) -> Result {
         .map_err(|error| failed(error.to_string()))?;
     let server = ToolServer { source };
     let served = runtime.block_on(async {
-        let running = server
-            .serve(rmcp::transport::stdio())
-            .await
-            .map_err(|error| failed(error.to_string()))?;
-        running
-            .waiting()
-            .await
-            .map_err(|error| failed(error.to_string()))
+        let running = match server.serve(rmcp::transport::stdio()).await {
+            Ok(running) => running,
+            // A client may change its mind before it has said anything.
+            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        let ended = running.waiting().await;
+        ended.map(drop).map_err(|error| failed(error.to_string()))
     });
     // A thread may still wait for an answer that nobody wants any more.
     runtime.shutdown_background();
-    served.map(drop)
+    served
 }
 
 /// Answers the requests of one client.

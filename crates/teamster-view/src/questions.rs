@@ -45,6 +45,11 @@ impl OpenQuestion {
         }
     }
 
+    /// Returns whether a worker can do nothing until it is answered.
+    pub fn is_waited_for_by(&self, worker: &str) -> bool {
+        self.from == worker && self.kind == QuestionKind::Ask.as_str()
+    }
+
     /// Returns the command that answers it.
     pub fn command(&self, team: &str) -> String {
         let words = if self.kind == QuestionKind::Proposal.as_str() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use teamster_journal::WorkerPhase;
 use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
@@ -108,7 +109,17 @@ fn of_team(
     run: RunNow,
 ) -> Result<TeamStatus> {
     let (progress, broken) = read.progress(team)?;
-    let workers = workers::list(read, team, config, limits)?;
+    let mut workers = workers::list(read, team, config, limits)?;
+    let questions = questions::open(read, team)?;
+    for row in &mut workers.rows {
+        if row.status.is_some()
+            && questions
+                .iter()
+                .any(|open| open.is_waited_for_by(&row.name))
+        {
+            row.status = Some(WorkerPhase::Waiting.as_str());
+        }
+    }
     let mut problems = with_workers(&broken, &workers);
     problems.extend(at_gate(read, team)?);
     problems.extend(unread(read, team)?);
@@ -121,7 +132,7 @@ fn of_team(
         progress,
         workers: workers.rows,
         problems,
-        questions: questions::open(read, team)?,
+        questions,
     })
 }
 

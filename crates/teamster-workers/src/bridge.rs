@@ -323,8 +323,7 @@ impl Bridge {
                 self.obey(asked);
             }
             (BridgeEvent::CallerGone(number), _) => {
-                let (reporter, mailbox) = (&mut self.reporter, &mut self.mailbox);
-                self.requests.note_caller_gone(number, reporter, mailbox);
+                self.requests.note_caller_gone(number, &mut self.reporter);
             }
             // The last words of an earlier attempt, or the claim of an earlier task.
             (BridgeEvent::Agent(..) | BridgeEvent::ClaimLost(..), _) => {}
@@ -342,7 +341,7 @@ impl Bridge {
             self.obey(asked);
         }
         let limit = self.launcher.limits().idle;
-        let (reporter, mailbox) = (&mut self.reporter, &mut self.mailbox);
+        let (reporter, mailbox) = (&mut self.reporter, &self.mailbox);
         self.requests
             .serve(request, run.task(), limit, reporter, mailbox);
     }
@@ -355,7 +354,7 @@ impl Bridge {
         if let Some(run) = run {
             self.mailbox.pass_replies_on(run, &mut self.reporter);
             self.requests
-                .hear_answers(&mut self.reporter, &mut self.mailbox);
+                .hear_answers(&mut self.reporter, &self.mailbox);
             let now = self.reporter.store().now();
             if self.lifecycle.is_stopping_now() {
                 run.stop(StopCause::Requested, now);
@@ -574,7 +573,7 @@ impl Bridge {
         if !self.requests.is_waiting() {
             return;
         }
-        let (reporter, mailbox) = (&mut self.reporter, &mut self.mailbox);
+        let (reporter, mailbox) = (&mut self.reporter, &self.mailbox);
         self.requests.expire_pending(limit, reporter, mailbox);
         let commands = run.note_request();
         self.apply(run, commands);

@@ -77,8 +77,8 @@ struct PendingQuestion {
 struct MailOnItsWay {
     /// The number of the request that is replied to.
     number: u64,
-    /// The id of the first message.
-    first: String,
+    /// The messages.
+    messages: Vec<Message>,
 }
 
 /// What became of a proposal of the agent, until it is told.
@@ -135,7 +135,7 @@ impl AgentRequests {
         task: &TaskId,
         limit: Duration,
         reporter: &mut Reporter,
-        mailbox: &mut WorkerMailbox,
+        mailbox: &WorkerMailbox,
     ) {
         let arguments = std::mem::take(&mut request.arguments);
         let call = match WorkerCall::read(&request.tool, arguments) {
@@ -194,7 +194,7 @@ impl AgentRequests {
         &mut self,
         request: &AgentRequest,
         outcome: Result<Value, ToolFailure>,
-        mailbox: &mut WorkerMailbox,
+        mailbox: &WorkerMailbox,
     ) {
         let mut value = match outcome {
             Ok(value) => value,
@@ -217,7 +217,7 @@ impl AgentRequests {
         request.reply(Ok(value), has_mail);
     }
 
-    fn reply_with_mail(&mut self, request: &AgentRequest, mailbox: &mut WorkerMailbox) {
+    fn reply_with_mail(&mut self, request: &AgentRequest, mailbox: &WorkerMailbox) {
         let messages = self.take_unread(request, mailbox);
         let has_mail = !messages.is_empty();
         let mut value = json!({ "messages": messages });
@@ -229,18 +229,19 @@ impl AgentRequests {
     }
 
     /// Takes the mail that goes with a reply. One reply at a time brings mail, so that what is acknowledged was told.
-    fn take_unread(&mut self, request: &AgentRequest, mailbox: &mut WorkerMailbox) -> Vec<Object> {
+    fn take_unread(&mut self, request: &AgentRequest, mailbox: &WorkerMailbox) -> Vec<Object> {
         if self.on_its_way.is_some() {
             return Vec::new();
         }
-        let unread = mailbox.take_unread(MAIL_IN_REPLY);
-        if let Some(first) = unread.first() {
+        let messages = mailbox.unread(MAIL_IN_REPLY);
+        let unread = messages.iter().map(Message::as_object).cloned().collect();
+        if !messages.is_empty() {
             self.on_its_way = Some(MailOnItsWay {
                 number: request.number,
-                first: first.id().to_owned(),
+                messages,
             });
         }
-        unread.iter().map(Message::as_object).cloned().collect()
+        unread
     }
 
     /// Takes in whether a reply with mail was written. Returns what further mail asks of the bridge itself.
@@ -251,24 +252,15 @@ impl AgentRequests {
         reporter: &mut Reporter,
         mailbox: &mut WorkerMailbox,
     ) -> Vec<MailRequest> {
-        let Some(mail) = self.on_its_way.take_if(|mail| mail.number == number) else {
-            return Vec::new();
-        };
-        if is_written {
-            return mailbox.acknowledge_prompt(reporter);
+        match self.on_its_way.take_if(|mail| mail.number == number) {
+            Some(mail) if is_written => mailbox.tool_told(reporter, &mail.messages),
+            _ => Vec::new(),
         }
-        mailbox.take_back(&mail.first);
-        Vec::new()
     }
 
     /// Takes in that nobody waits for the reply to a request any more.
-    pub(super) fn note_caller_gone(
-        &mut self,
-        number: u64,
-        reporter: &mut Reporter,
-        mailbox: &mut WorkerMailbox,
-    ) {
-        self.note_written(number, false, reporter, mailbox);
+    pub(super) fn note_caller_gone(&mut self, number: u64, reporter: &mut Reporter) {
+        self.on_its_way.take_if(|mail| mail.number == number);
         let is_theirs = |pending: &PendingQuestion| pending.request.number == number;
         if let Some(place) = self.pending.iter().position(is_theirs) {
             let pending = self.pending.remove(place);
@@ -281,7 +273,7 @@ impl AgentRequests {
     }
 
     /// Tells the agent what was answered since the last time.
-    pub(super) fn hear_answers(&mut self, reporter: &mut Reporter, mailbox: &mut WorkerMailbox) {
+    pub(super) fn hear_answers(&mut self, reporter: &mut Reporter, mailbox: &WorkerMailbox) {
         if self.pending.is_empty() && self.proposals.is_empty() {
             return;
         }
@@ -318,7 +310,7 @@ impl AgentRequests {
         &mut self,
         limit: Duration,
         reporter: &mut Reporter,
-        mailbox: &mut WorkerMailbox,
+        mailbox: &WorkerMailbox,
     ) {
         let now = Instant::now();
         let (over, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)

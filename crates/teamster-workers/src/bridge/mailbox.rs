@@ -270,21 +270,27 @@ impl WorkerMailbox {
         &self.mail[..self.in_prompt]
     }
 
-    /// Returns the mail that the agent was not told yet, up to so many characters, and counts it as told from now on. It
-    /// is acknowledged like that of the prompt, or taken back.
-    pub(super) fn take_unread(&mut self, limit: usize) -> Vec<Message> {
-        let begin = self.in_prompt;
-        let unread = &self.mail[begin..];
-        self.in_prompt += mail_that_fits(unread, limit);
-        self.mail[begin..self.in_prompt].to_vec()
+    /// Returns the mail that the agent was not told yet, as far as it fits into a text of `limit` characters.
+    pub(super) fn unread(&self, limit: usize) -> Vec<Message> {
+        let unread = &self.mail[self.in_prompt..];
+        unread[..mail_that_fits(unread, limit)].to_vec()
     }
 
-    /// Takes back that the message with this id and what came after it was told.
-    pub(super) fn take_back(&mut self, first: &str) {
-        let mut told = self.mail[..self.in_prompt].iter();
-        if let Some(place) = told.position(|message| message.id() == first) {
-            self.in_prompt = place;
-        }
+    /// Notes that the answer of a tool told the agent these messages, which were unread. Returns what further mail asks of
+    /// the bridge.
+    pub(super) fn tool_told(
+        &mut self,
+        reporter: &mut Reporter,
+        messages: &[Message],
+    ) -> Vec<MailRequest> {
+        self.count_as_told(messages);
+        self.acknowledge_prompt(reporter)
+    }
+
+    fn count_as_told(&mut self, messages: &[Message]) {
+        let last = messages.last().map(Message::id);
+        let place = self.mail.iter().position(|known| Some(known.id()) == last);
+        self.in_prompt = self.in_prompt.max(place.map_or(0, |place| place + 1));
     }
 
     /// Acknowledges the mail of the last prompt: the agent has it now. Returns what further mail asks of the bridge.
@@ -521,16 +527,18 @@ mod tests {
     }
 
     #[test]
-    fn mail_of_the_prompt_is_not_unread_and_what_is_taken_is_not_taken_twice() {
+    fn mail_of_the_prompt_is_not_unread_and_what_was_told_is_not_told_twice() {
         let mut mailbox = mailbox();
         let mail = ["m1", "m2", "m3"].map(|id| message(id, "message", "ben", BEGAN + 1));
         sort(&mut mailbox, &mail[..1]);
         assert_eq!(mailbox.mail_for_prompt(10_000).len(), 1);
+        sort(&mut mailbox, &mail[..2]);
+        assert_eq!(mailbox.unread(10_000), &mail[1..2]);
         sort(&mut mailbox, &mail);
-        assert_eq!(mailbox.take_unread(10_000), &mail[1..]);
-        assert!(mailbox.take_unread(10_000).is_empty());
-        mailbox.take_back("m3");
-        assert_eq!(mailbox.take_unread(10_000), &mail[2..]);
+        mailbox.count_as_told(&mail[1..2]);
+        assert_eq!(mailbox.unread(10_000), &mail[2..]);
+        mailbox.count_as_told(&mail[2..]);
+        assert!(mailbox.unread(10_000).is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use teamster_app::env_vars;
+use teamster_app::tool_server::{self, ServerInstall, ToolClient};
 use teamster_claude::install::{self, InstallOutcome, InstallRequest};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
@@ -19,7 +20,8 @@ use crate::table::Tone;
 #[command(after_help = "\
 Examples:
   teamster install claude --dry-run
-  teamster install claude")]
+  teamster install claude
+  teamster install codex --mcp --dry-run")]
 pub struct Install {
     #[command(subcommand)]
     client: Client,
@@ -28,6 +30,33 @@ pub struct Install {
 #[derive(Debug, Subcommand)]
 enum Client {
     Claude(Claude),
+    /// Put our tools into the settings of Codex
+    #[command(after_help = "\
+The settings keep every byte that is not ours. What they were is kept beside them. Doing it again
+changes nothing, and after teamster has moved it puts the new place in.
+
+Examples:
+  teamster install codex --mcp --dry-run")]
+    Codex(Tools),
+    /// Put our tools into the settings of Gemini CLI
+    #[command(after_help = "\
+The settings keep every byte that is not ours. What they were is kept beside them. Doing it again
+changes nothing, and after teamster has moved it puts the new place in.
+
+Examples:
+  teamster install gemini --mcp --dry-run")]
+    Gemini(Tools),
+}
+
+/// Our tools, by `teamster mcp`, for a client of the user's own.
+#[derive(Args, Debug)]
+pub struct Tools {
+    /// Our tools: start runs, see how far they are, talk to workers
+    #[arg(long, required = true)]
+    mcp: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Put our hooks into the settings of Claude Code
@@ -48,6 +77,9 @@ struct Claude {
     /// Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and `SendMessage`
     #[arg(long)]
     light: bool,
+    /// Put our tools in instead of our hooks: start runs, see how far they are, talk to workers
+    #[arg(long, conflicts_with = "light")]
+    mcp: bool,
 }
 
 /// Which settings, and whether to write them.
@@ -73,7 +105,19 @@ enum Scope {
 
 impl Install {
     pub fn run(self, context: &Context) -> Result {
-        let Client::Claude(command) = self.client;
+        let command = match self.client {
+            Client::Claude(command) if command.mcp => {
+                let client = command.place.tool_client()?;
+                return install_tools(context, client, command.place.dry_run);
+            }
+            Client::Claude(command) => command,
+            Client::Codex(tools) => {
+                return install_tools(context, ToolClient::Codex, tools.dry_run);
+            }
+            Client::Gemini(tools) => {
+                return install_tools(context, ToolClient::Gemini, tools.dry_run);
+            }
+        };
         context.actor.must_be_person("installing hooks")?;
         let program = this_program()?;
         let request = command.place.request(context, &program, command.light);
@@ -94,7 +138,66 @@ impl Install {
     }
 }
 
+impl Tools {
+    /// Whether nothing is written.
+    pub const fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+}
+
+/// Puts our tools into the settings of a client.
+fn install_tools(context: &Context, client: ToolClient, dry_run: bool) -> Result {
+    let program = this_program()?;
+    let done = tool_server::install(context, client, &program, dry_run, SystemClock.now())?;
+    let said = if done.diff.is_empty() {
+        "nothing to do: our tools are in "
+    } else if dry_run {
+        "nothing was written, this is a dry run: "
+    } else {
+        "the next session of the client has our tools: "
+    };
+    answer_tools(context, &done, said)
+}
+
+/// Says what was done to the servers of a client.
+pub fn answer_tools(context: &Context, done: &ServerInstall, said: &str) -> Result {
+    context.out.answer(
+        || {
+            json!({
+                "settings": done.settings, "changed": done.changed, "backup": done.backup, "diff": redact(&done.diff),
+            })
+        },
+        || {
+            let mut text = painted(&viewed(&done.diff), context.out.has_colour());
+            if let Some(backup) = &done.backup {
+                let backup = plain(&backup.display().to_string());
+                let _ = writeln!(text, "what it was is kept in {backup}");
+            }
+            text + said + &plain(&done.settings.display().to_string())
+        },
+    )
+}
+
 impl Place {
+    /// Which settings of Claude Code name its servers.
+    pub fn tool_client(&self) -> Result<ToolClient> {
+        match self.scope {
+            Scope::User => Ok(ToolClient::Claude { in_project: false }),
+            Scope::Project => Ok(ToolClient::Claude { in_project: true }),
+            Scope::Local => Err(AppError::usage(
+                "the servers of a project for you only are kept among the client's own records",
+            )
+            .hint(
+                "use --scope user or --scope project, or `claude mcp add teamster -- teamster mcp`",
+            )),
+        }
+    }
+
+    /// Whether nothing is written.
+    pub const fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// What the library is asked for.
     pub fn request<'a>(
         &self,
