@@ -117,13 +117,9 @@ pub fn is_hung_up(stream: &UnixStream) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    match retry(|| poll(&mut watched, Some(&at_once))) {
-        Ok(0) => false,
-        Ok(_) => watched[0]
-            .revents()
-            .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
-        Err(_) => false,
-    }
+    let is_over = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    let found = retry(|| poll(&mut watched, Some(&at_once)));
+    found.is_ok_and(|count| count > 0) && watched[0].revents().intersects(is_over)
 }
 
 #[cfg(test)]
